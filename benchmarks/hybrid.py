@@ -36,8 +36,7 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.evaluation.significance import compare_paired
-from owpc_ltr.fusion.evaluation import EQUAL, LEARNED, RRF, LoggedLegs, learn
-from owpc_ltr.fusion.result import Fusion
+from owpc_ltr.fusion.evaluation import EQUAL, LEARNED, RRF, Fusion, LoggedLegs, learn
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.plan import model_plan

@@ -119,12 +119,12 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.upgrade_report import UpgradeEffect as UpgradeEffect
     from owpc_ltr.formats.upgrade_report import UpgradeReport as UpgradeReport
     from owpc_ltr.fusion.engine_fusions import EngineFusion as EngineFusion
+    from owpc_ltr.fusion.evaluation import CandidateRecall as CandidateRecall
+    from owpc_ltr.fusion.evaluation import Fusion as Fusion
     from owpc_ltr.fusion.evaluation import LoggedLegs as LoggedLegs
     from owpc_ltr.fusion.evaluation import Optimism as Optimism
     from owpc_ltr.fusion.lint import RequestLint as RequestLint
     from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
-    from owpc_ltr.fusion.result import CandidateRecall as CandidateRecall
-    from owpc_ltr.fusion.result import Fusion as Fusion
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
     from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
     from owpc_ltr.host.registry import Failure as Failure

@@ -26,7 +26,9 @@ from owpc_ltr.engine.search.request import (
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
+from owpc_ltr.formats.engine_versions import LINEAR
 from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from tests.commands import Run
 from tests.engine.small_cluster import FEATURESET, linear
 
@@ -56,11 +58,11 @@ def answer(monkeypatch: pytest.MonkeyPatch, both: BeforeAndAfter) -> None:
     """The engine's answer to every search, by the model m@1 of the index i."""
 
     class Stored:
-        def get_model(self, name: str) -> str:
-            return name
+        def get_model(self, name: str) -> StoredModel:
+            return StoredModel(name, LINEAR, {}, FEATURESET)
 
     monkeypatch.setattr(Cluster, "uploaded", lambda *_: (Stored(), "m@1"))
-    monkeypatch.setattr(search, "search_stored", lambda *_, **__: both)
+    monkeypatch.setattr(search, "search_ranked", lambda *_, **__: both)
 
 
 SEARCH = ("search", "words", "--index", "i", "--model", "m", "--query-template", "query.json")

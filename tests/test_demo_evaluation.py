@@ -211,7 +211,7 @@ def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveEvaluati
     class Answering:
         settings = SimpleNamespace(url="memory:")
 
-        def request(self, _method: str, _path: str, *, body: Any, params: Any) -> Any:
+        def request(self, _method: str, _path: str, *, body: Any, **_: Any) -> Any:
             assert body["size"] == WINDOW
             changed = "rescore" in body
             found = rankings[body["query"]["match"]["text"]][changed]

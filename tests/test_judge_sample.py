@@ -24,7 +24,7 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
+from owpc_ltr.engine.live_results.judge_pool import Pooled, pool
 from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
@@ -329,7 +329,7 @@ class Index:
 
     settings = SimpleNamespace(url="memory:")
 
-    def request(self, _method: str, _path: str, *, params: Any, body: Any) -> Any:
+    def request(self, _method: str, _path: str, *, body: Any, **_: Any) -> Any:
         ids = [one for one in body["query"]["ids"]["values"] if int(one[1:]) < 20]
         hits = [{"_id": one, "_source": {"title": f"about {one}"}} for one in ids]
         return whole(hits, len(hits))
@@ -354,7 +354,7 @@ def pooled(
     rankers = [LiveRanker(always(*ranking), None, "i") for ranking in rankings]
     rankers += [] if run is None else [run]
     engine: Any = Index()
-    return pool(engine, PoolPlan("i", rankers, **plan), asked_pool("q1", "q2"), judged or {})
+    return pool(engine, "i", rankers, asked_pool("q1", "q2"), judged=judged or {}, **plan)
 
 
 def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:

@@ -17,9 +17,8 @@ from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.fusion.request_checks import CHECKS, request_findings
-from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
-from owpc_ltr.fusion.search_body import SearchBody
+from owpc_ltr.fusion.request_checks import CHECKS, SearchBody, request_findings
+from owpc_ltr.fusion.request_trials import IndexFacts, index_findings, with_examples
 from owpc_ltr.types import RequestFinding
 from tests.commands import Run
 from tests.engine.memory_engine import whole
@@ -234,11 +233,13 @@ class Licensed:
         return {"license": {"type": "basic"}, "fused": {}}
 
 
-def looked_at(distribution: str = "opensearch", version: str = "2.19.1", **given: Any) -> LookedAt:
+def looked_at(
+    distribution: str = "opensearch", version: str = "2.19.1", **given: Any
+) -> IndexFacts:
     plugins = ("opensearch-knn", "opensearch-neural-search")
     known: dict[str, Any] = {"shards": 1, "fields": {"vector": VECTOR}, "default_pipeline": None}
     identity = Identity(distribution, version, "c", "u", given.pop("plugins", plugins))
-    return LookedAt(Licensed(), "shop", identity, **{**known, **given})  # type: ignore[arg-type]
+    return IndexFacts(Licensed(), "shop", identity, **{**known, **given})  # type: ignore[arg-type]
 
 
 def checks(found: list[RequestFinding]) -> list[str]:
@@ -276,7 +277,7 @@ RANKED = changed(HYBRID, lambda body: body.update(search_pipeline={"phase_result
     ],
 )
 def test_an_index_tells_what_the_request_alone_does_not(
-    looked: LookedAt, body: Body, expected: list[str]
+    looked: IndexFacts, body: Body, expected: list[str]
 ) -> None:
     assert checks(index_findings(looked, SearchBody(body))) == expected
 

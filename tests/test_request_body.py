@@ -69,7 +69,7 @@ def test_a_template_without_keywords_is_refused_on_every_path(
     cluster = connect("http://127.0.0.1:1")
     judged = [JudgedQuery("q", {"keywords": "red"}, ["d"], np.ones(1, np.float32))]
     rankers = LiveRankers(
-        cluster=cluster, query_template=None, judged=judged, kept=ExitStack(), index="i"
+        cluster=cluster, query_template=None, judged=judged, trials=ExitStack(), index="i"
     )
     for given in (template, tmp_path / "query.json"):
         for path in (

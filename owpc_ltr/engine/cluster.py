@@ -142,9 +142,7 @@ class Cluster:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.engine.feature_sets import FeatureSets
 
-        return FeatureSets(
-            self.engine, lambda: self.store, lambda name: self.holding_set(name).store
-        )
+        return FeatureSets(self)
 
     @property
     def models(self) -> UploadedModels:
@@ -162,8 +160,8 @@ class Cluster:
 
         if query is None or str(query) == ALL_FIELDS:
             return default_query(self.engine, index), {}
-        found, rest = read_template(query)
-        return found, without_window(rest)
+        template, rest = read_template(query)
+        return template, without_window(rest)
 
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""
@@ -174,48 +172,48 @@ class Cluster:
             return DEFAULT_WINDOW if given is None else given
         return template_window(read_search(query)[1]) or DEFAULT_WINDOW
 
-    def the_index(self, given: str | None) -> str:
+    def the_index(self, name: str | None) -> str:
         """The index of this name, or the only one that is no store or system index."""
-        return the_index(self.engine, given)
+        return the_index(self.engine, name)
 
-    def the_featureset(self, given: str | None, wanted_hash: str | None = None) -> FeatureSet:
+    def the_featureset(self, name: str | None, trained_hash: str | None = None) -> FeatureSet:
         """The feature set of this name, the one with this hash, or the only one of the store."""
+        from owpc_ltr.engine.stores import naming_close_sets
         from owpc_ltr.names import check_name, only_one
 
-        if given is not None:
-            from owpc_ltr.engine.stores import naming_close_sets
-
-            with naming_close_sets(self.store):
-                found = self.store.get_featureset(check_name("feature set", given))
-            if wanted_hash not in {None, found.hash} and (right := self._hashed(wanted_hash)):
+        store = self.store
+        if name is not None:
+            with naming_close_sets(store):
+                featureset = store.get_featureset(check_name("feature set", name))
+            differs = trained_hash not in {None, featureset.hash}
+            if differs and (trained_on := self._hashed(trained_hash)):
                 raise UsageError(
-                    f"feature set '{given}' is not the one that the model was trained on, which is "
-                    f"'{right.name}': give that as {option_name('featureset')}, or none"
+                    f"feature set '{name}' is not the one that the model was trained on, which is "
+                    f"'{trained_on.name}': give that as {option_name('featureset')}, or none"
                 )
-            return found
-        kind = self.store.kind
-        if wanted_hash is None:
-            names = self.store.list_featuresets()
-            only = only_one(names, "feature set", "--featureset", f"the {kind} store")
-            return self.store.get_featureset(only)
-        if right := self._hashed(wanted_hash):
-            return right
+            return featureset
+        if trained_hash is None:
+            names = store.list_featuresets()
+            only = only_one(names, "feature set", "--featureset", f"the {store.kind} store")
+            return store.get_featureset(only)
+        if trained_on := self._hashed(trained_hash):
+            return trained_on
         raise UsageError(
-            f"no feature set in the {kind} store is the one that the model was trained on: push it "
-            "there, or name another with --featureset, or its store with --store-kind"
+            f"no feature set in the {store.kind} store is the one that the model was trained on: "
+            "push it there, or name another with --featureset, or its store with --store-kind"
         )
 
-    def _hashed(self, wanted: str | None) -> FeatureSet | None:
+    def _hashed(self, trained_hash: str | None) -> FeatureSet | None:
         """The feature set of the store that has this hash, if one does."""
-        found = map(self.store.get_featureset, self.store.list_featuresets())
-        return next((one for one in found if one.hash == wanted), None)
+        stored = map(self.store.get_featureset, self.store.list_featuresets())
+        return next((featureset for featureset in stored if featureset.hash == trained_hash), None)
 
-    def index_of(self, model: str, given: str | None) -> str:
+    def index_of(self, model: str, index: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""
         from owpc_ltr.names import check_index
 
-        if given is not None:
-            return check_index(given)
+        if index is not None:
+            return check_index(index)
         deployment = self.models.deployment(model)
         if deployment is not None:
             return deployment.index
@@ -224,12 +222,12 @@ class Cluster:
         return self.the_index(None)
 
 
-def the_index(engine: Engine, given: str | None) -> str:
+def the_index(engine: Engine, name: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
     from owpc_ltr.names import check_index, only_one
 
-    if given is not None:
-        return check_index(given)
+    if name is not None:
+        return check_index(name)
     return only_one(index_names(engine), "index", "--index", engine.settings.url)
 
 
@@ -245,21 +243,17 @@ def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
 def index_names(engine: Engine) -> list[str]:
     """The indices of a cluster, sorted, but for stores and system indices."""
     from owpc_ltr.engine.client.responses import AnswerPart
-
-    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
-    listed = AnswerPart(answer, "its list of indices")
-    names = [row["index"].text for row in listed]
-    return _as_known(engine, [name for name in names if not name.startswith((".", _OURS))])
-
-
-def _as_known(engine: Engine, indices: list[str]) -> list[str]:
-    """By what names these are known: what was made anew by its alias; what is staged by none."""
     from owpc_ltr.engine.staging_index import indices_behind
     from owpc_ltr.names import base_index
 
-    known = set()
-    for name in indices:
+    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
+    listed = AnswerPart(answer, "its list of indices")
+    names = set()
+    for name in (row["index"].text for row in listed):
         base = base_index(name)
+        if name.startswith((".", _OURS)):
+            continue
+        # What was made anew has its alias's name; what is staged has none.
         if base == name or base in indices_behind(engine, name).get(name, {}):
-            known.add(base)
-    return sorted(known)
+            names.add(base)
+    return sorted(names)

@@ -131,42 +131,20 @@ def explain_search(
     """
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.search.request import search_request
-    from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
-    from owpc_ltr.models.reordering import load_reordering
-    from owpc_ltr.names import check_index
+    from owpc_ltr.engine.search.search import named_ranker
+    from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
 
     if above is not None and document is None:
         raise UsageError(f"{option_name('above')} is for one document: give its id too")
-    if model is not None and reranker is not None:
-        raise UsageError(
-            f"give one of {option_name('model')} and {option_name('reranker')}: a search is ranked "
-            "by one"
-        )
-    if index is not None:
-        check_index(index)
-    if isinstance(reranker, Path | str):
-        reranker = load_reordering(reranker, plugins)
-    name, store = "", cluster.store
-    if reranker is None:
-        store, name = cluster.uploaded(model)
-        where = cluster.index_of(name, index)
-    else:
-        where = cluster.the_index(index)
+    store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,
         window=window, query_id=query_id,
     )  # fmt: skip
-    tables = tables_of(extra_features or None)
-    asked = ExplainRequest(
-        keywords, request.size, document, above, title=title_field, tables=tables
-    )
-    if reranker is None:
-        stored = store.get_model(name)
-        found = explain_stored(cluster.engine, store, request, stored, asked)
-    else:
-        found = explain_reordered(
-            cluster.engine, cluster.store, request, reranker,
-            name=f"the reranker {reranker.reranker}", asked=asked,
-        )  # fmt: skip
-    write_report(found, report, plugins)
-    return found
+    explained = ExplainRequest(
+        keywords, request.size, document, above,
+        title=title_field, tables=tables_of(extra_features or None),
+    )  # fmt: skip
+    explanation = explain_ranked(cluster.engine, store, request, ranker, explained)
+    write_report(explanation, report, plugins)
+    return explanation

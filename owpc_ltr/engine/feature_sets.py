@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import quote
@@ -146,27 +147,38 @@ def suggest(
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)
-    fields = {one: kind for one, kind in types.items() if not _is_hidden(one, types)}
+    fields = {field: kind for field, kind in types.items() if not _is_hidden(field, types)}
     statistics = _statistics(cluster.engine, where, fields)
     unused: dict[str, str] = {}
     features: list[SuggestedFeature] = []
     texts = _text_fields(fields, statistics)
     if legs is not None:
-        features += _of_legs(cluster.engine, legs, where)
-    known = {feature.name for feature in features}
+        from owpc_ltr.engine.legs import read_legs
+
+        # `push` tries these, with a vector.
+        for leg in read_legs(legs, cluster.engine, where).legs:
+            what = "similarity, of every document" if leg.is_nearest else "score"
+            params = tuple(param for param in leg.feature.params if param != "keywords")
+            description, template = f"the leg's {what}", leg.feature.template
+            features.append(SuggestedFeature(leg.name, description, template, params=params))
+    of_legs = {feature.name for feature in features}
+    path = f"/{quote(where, safe='')}/_search"
     for feature in [*_of_texts(texts), *_of_values(fields, statistics, unused)]:
-        if feature.name in known:
+        if feature.name in of_legs:
             continue
-        refusal = _refusal(cluster.engine, where, feature)
-        if refusal is None:
-            features.append(feature)
+        query = json.loads(json.dumps(feature.template).replace("{{keywords}}", "test"))
+        try:
+            cluster.engine.request("POST", path, body={"query": query, "size": 0})
+        except Refused as refusal:
+            unused[feature.name] = str(refusal)
         else:
-            unused[feature.name] = refusal
+            features.append(feature)
     for field, kind in fields.items():
         if kind in _TEXT and field not in texts:
-            more = f"more than {MOST_TEXT_FIELDS} text fields"
-            why = "its name is that of an id" if _is_id(field) else more
-            unused[field] = statistics[field]["reason"] or why
+            reason = f"more than {MOST_TEXT_FIELDS} text fields"
+            if _is_id(field):
+                reason = "its name is that of an id"
+            unused[field] = statistics[field]["reason"] or reason
         elif kind in _VECTOR:
             unused[field] = f"{kind}: a query vector is needed; add a feature by hand"
     if not features:
@@ -176,19 +188,6 @@ def suggest(
         text = json.dumps(suggested.to_body(), indent=1, ensure_ascii=False) + "\n"
         write_output(out, text.encode())
     return suggested
-
-
-def _of_legs(
-    engine: Engine, source: FeatureSet | Mapping[str, Any] | Path | str, index: str
-) -> Iterator[SuggestedFeature]:
-    """The legs of a hybrid search as features; `push` tries them, with a vector."""
-    from owpc_ltr.engine.legs import read_legs
-    from owpc_ltr.engine.options import DEFAULT_WINDOW
-
-    for leg in read_legs(source, engine, index, DEFAULT_WINDOW).legs:
-        what = "similarity, of every document" if leg.is_nearest else "score"
-        others = tuple(name for name in leg.feature.params if name != "keywords")
-        yield SuggestedFeature(leg.name, f"the leg's {what}", leg.feature.template, params=others)
 
 
 def _is_hidden(field: str, types: Mapping[str, str]) -> bool:
@@ -254,27 +253,21 @@ def _of_values(
 ) -> Iterator[SuggestedFeature]:
     """Features of keywords, numbers, dates and flags; what is not used is put into `unused`."""
     for field, kind in fields.items():
-        called, found = field.replace(".", "_"), statistics.get(field, {})
+        called, facts = field.replace(".", "_"), statistics.get(field, {})
         if kind == "boolean":
             yield SuggestedFeature(
                 called, f"1 if {field} is true", _yes({"term": {field: {"value": True}}})
             )
-        elif kind in _KEYWORD | _NUMBER | _DATE and found.get("reason"):
-            unused[field] = found["reason"]
+        elif kind in _KEYWORD | _NUMBER | _DATE and facts.get("reason"):
+            unused[field] = facts["reason"]
         elif kind in _KEYWORD:
+            words = {
+                "query": "{{keywords}}", "fields": [field], "flags": "WHITESPACE", "lenient": True,
+            }  # fmt: skip
             yield SuggestedFeature(
                 f"{called}_in_query",
                 f"1 if a word of the query is a value of {field}",
-                _yes(
-                    {
-                        "simple_query_string": {
-                            "query": "{{keywords}}",
-                            "fields": [field],
-                            "flags": "WHITESPACE",
-                            "lenient": True,
-                        }
-                    }
-                ),
+                _yes({"simple_query_string": words}),
             )
         elif kind in _NUMBER:
             factor = {"field": field, "modifier": "ln1p", "missing": 0}
@@ -284,10 +277,10 @@ def _of_values(
                 _value({"match_all": {}}, field_value_factor=factor),
             )
         elif kind in _DATE:
-            decay = {"origin": found["newest"], "scale": f"{found['days']}d"}
+            decay = {"origin": facts["newest"], "scale": f"{facts['days']}d"}
             yield SuggestedFeature(
                 f"{called}_recency",
-                f"how recent {field} is: 1 at {found['newest'][:10]}, 0.5 {found['days']} days "
+                f"how recent {field} is: 1 at {facts['newest'][:10]}, 0.5 {facts['days']} days "
                 "before",
                 _value({"exists": {"field": field}}, functions=[{"exp": {field: decay}}]),
             )
@@ -323,27 +316,16 @@ def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[s
     answer = engine.request("POST", f"/{quote(index, safe='')}/_search", body=body)
     # The least and the most value are known before all documents are seen: engines then end early.
     check_complete(answer, {**body, "terminate_after": 0}, f"statistics of '{index}'")
-    found = answer["aggregations"]
 
     def value(field: str, what: str, key: str = "value") -> Any:
-        return found.get(f"{field}:{what}", {}).get(key)
+        return answer["aggregations"].get(f"{field}:{what}", {}).get(key)
 
-    return {
-        field: _told_of(
-            kind,
-            values=value(field, "values"),
-            count=value(field, "filled", "doc_count") or value(field, "count"),
-            least=value(field, "least"),
-            most=value(field, "most"),
-            newest=value(field, "most", "value_as_string"),
-        )
-        for field, kind in fields.items()
-    }
+    return {field: _statistics_of(kind, partial(value, field)) for field, kind in fields.items()}
 
 
-def _told_of(
-    kind: str, *, values: int | None, count: int | None, least: Any, most: Any, newest: Any
-) -> dict[str, Any]:
+def _statistics_of(kind: str, value: Callable[..., Any]) -> dict[str, Any]:
+    """What is used of a field by the `value` of its aggregations, or the reason not to use it."""
+    values, count = value("values"), value("filled", "doc_count") or value("count")
     reason = None
     if not count:
         reason = "no document has a value"
@@ -351,22 +333,12 @@ def _told_of(
         reason = "every document has the same value"
     elif kind in _WHOLE | _KEYWORD and count > _FEW and values and values > _UNIQUE * count:
         reason = f"{values} values in {count} documents: an id"
-    elif kind in _NUMBER and least < 0:
-        reason = f"values below 0 (from {least:g}): scores must not be negative"
+    elif kind in _NUMBER and value("least") < 0:
+        reason = f"values below 0 (from {value('least'):g}): scores must not be negative"
     if reason is None and kind in _DATE:
-        return {"newest": newest, "days": max(1, round((most - least) / _DAY / 4))}
+        days = max(1, round((value("most") - value("least")) / _DAY / 4))
+        return {"newest": value("most", "value_as_string"), "days": days}
     return {"reason": reason}
-
-
-def _refusal(engine: Engine, index: str, feature: SuggestedFeature) -> str | None:
-    """Why the engine does not take a feature, or None."""
-    query = json.loads(json.dumps(feature.template).replace("{{keywords}}", "test"))
-    path = f"/{quote(index, safe='')}/_search"
-    try:
-        engine.request("POST", path, body={"query": query, "size": 0})
-    except Refused as error:
-        return str(error)
-    return None
 
 
 _NAME = Help("The name of a feature set.")
@@ -382,20 +354,8 @@ def _pushed(featureset: FeatureSet) -> CommandSummary:
         f"stored feature set '{featureset.name}': {len(names)} features, all tried on "
         f"'{tried_on}'; params: {', '.join(params)}"
     )
-    known = {"featureset": featureset.name, "features": names, "params": params}
-    return CommandSummary(text, {**known, "hash": featureset.hash})
-
-
-def _table(featureset: FeatureSet) -> CommandSummary:
-    """The features of a set, one per row; as JSON what `push` accepts."""
-    from owpc_ltr.plain_text import text_table
-
-    rows = [
-        (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
-        for place, feature in enumerate(featureset.features, 1)
-    ]
-    text = text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
-    return CommandSummary(text, featureset.to_body())
+    content = {"featureset": featureset.name, "features": names, "params": params}
+    return CommandSummary(text, {**content, "hash": featureset.hash})
 
 
 def _deleted(name: str) -> CommandSummary:
@@ -492,10 +452,18 @@ def show(
 
     With --json the features are printed as `push` accepts them.
     """
-    if name is not None:
-        return _table(get(cluster, name))
-    listed = names(cluster)
-    return CommandSummary("\n".join(listed), {"featuresets": listed})
+    from owpc_ltr.plain_text import text_table
+
+    if name is None:
+        listed = names(cluster)
+        return CommandSummary("\n".join(listed), {"featuresets": listed})
+    featureset = get(cluster, name)
+    rows = [
+        (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
+        for place, feature in enumerate(featureset.features, 1)
+    ]
+    text = text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
+    return CommandSummary(text, featureset.to_body())
 
 
 @job(shows=_deleted, changes_cluster=True)
@@ -526,15 +494,9 @@ def delete(
 class FeatureSets:
     """The feature sets of a cluster's store."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        store: Callable[[], Store],
-        holding: Callable[[str], Store] | None = None,
-    ) -> None:
-        """Use the cluster behind `engine`, and `store`; `holding` gives the store of a set."""
-        self.engine, self._store = engine, store
-        self._holding = holding or (lambda _: store())
+    def __init__(self, cluster: Cluster) -> None:
+        """Use the store of this cluster."""
+        self.engine, self._cluster = cluster.engine, cluster
 
     def __repr__(self) -> str:
         return f"FeatureSets({self.engine.settings.url!r})"
@@ -542,11 +504,11 @@ class FeatureSets:
     @property
     def store(self) -> Store:
         """Where the feature sets are stored."""
-        return self._store()
+        return self._cluster.store
 
     def holding_set(self, featureset: str) -> FeatureSets:
         """The feature sets of the store that has this one."""
-        return FeatureSets(self.engine, lambda: self._holding(featureset))
+        return FeatureSets(self._cluster.holding_set(featureset))
 
     suggest = suggest
     push = push

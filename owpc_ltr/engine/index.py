@@ -8,31 +8,29 @@ step, when the new one is complete.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.documents import Document, DocumentFile, is_table
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
-    SearchAnswer,
     bulk_items,
     check_refreshed,
     one_line,
 )
 from owpc_ltr.engine.client.retry import Retrying, TransientError
 from owpc_ltr.engine.staging_index import (
-    Aliases,
     check_may_swap,
+    existing_index,
     index_swap,
     indices_behind,
     mark_of,
     merge_segments,
     refresh,
-    refuse_existing,
     replaceable,
     staging_index,
 )
@@ -72,10 +70,10 @@ class IndexReport:
 
     def __str__(self) -> str:
         new = self.sent - self.replaced
-        told = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
+        counts = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
         ids = f"; ids are line numbers ({option_name('id_field')} names a field for them)"
         return (
-            f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
+            f"indexed {self.sent} documents{counts}; '{self.index}' holds {self.documents}"
             f"{ids if self.ids_are_lines else ''}"
         )
 
@@ -161,15 +159,23 @@ def load_index(
     name, body = check_index(index), _checked(settings)
     # What is wrong with the first document is told before the engine is asked for anything.
     next(iter(documents), None)
-    there = indices_behind(engine, name)
-    _refuse_own(name, there)
-    whole = [found for found, aliases in there.items() if mark_of(aliases) is None]
+    indices = indices_behind(engine, name)
+    reserved = [named for named in (name, *indices) if named.startswith(_OWN)]
+    if reserved:
+        raise UsageError(
+            f"'{reserved[0]}' is a name for what owpc-ltr itself keeps in the cluster: index "
+            "documents under another one"
+        )
+    whole = any(mark_of(aliases) is None for aliases in indices.values())
     if existing == "append" and whole:
         documents.check(progress)
-        return _append(engine, name, documents, progress)
-    refuse_existing(name, there=existing == "refuse" and bool(whole))
-    if there:
-        check_may_swap(engine, replaceable(name, there))
+        # Looked for before, since a bulk that is sent again meets its own documents.
+        replaced = _already_there(engine, name, documents)
+        return replace(index_documents(engine, name, documents, progress), replaced=replaced)
+    if existing == "refuse" and whole:
+        raise existing_index(name)
+    if indices:
+        check_may_swap(engine, replaceable(name, indices))
     documents.check(progress)
     return load_new_index(engine, name, documents, body, progress, merge=existing != "append")
 
@@ -210,8 +216,8 @@ def index_documents(
     Raises Refused naming the first document that the engine will not take.
     """
     name = check_index(index)
-    sent = 0
-    for chunk in _chunks(documents):
+    sent, iterator = 0, iter(documents)
+    while chunk := list(itertools.islice(iterator, BULK_DOCUMENTS)):
         _send(engine, name, mark, chunk)
         sent += len(chunk)
         progress(f"indexed {sent} documents", None)
@@ -234,7 +240,7 @@ def _checked(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     return body
 
 
-def _index_body(given: dict[str, Any]) -> dict[str, Any]:
+def _index_body(settings: dict[str, Any]) -> dict[str, Any]:
     """What creates an index, of a mapping alone, or of what the engine says of an index.
 
     >>> _index_body({"properties": {}})
@@ -242,33 +248,18 @@ def _index_body(given: dict[str, Any]) -> dict[str, Any]:
     >>> _index_body({"movies": {"aliases": {"m": {}}, "mappings": {}, "settings": {}}})
     {'mappings': {}, 'settings': {}}
     """
-    if "properties" in given:
-        return {"mappings": given}
-    only = next(iter(given.values())) if len(given) == 1 else None
-    if not isinstance(only, dict) or "mappings" not in only or "mappings" in given:
-        return given
+    if "properties" in settings:
+        return {"mappings": settings}
+    only = next(iter(settings.values())) if len(settings) == 1 else None
+    if not isinstance(only, dict) or "mappings" not in only or "mappings" in settings:
+        return settings
     # Aliases are the other index's. The engine sets these of each index by itself.
     body = {key: only[key] for key in ("mappings", "settings") if key in only}
-    own = body.get("settings", {}).get("index") if isinstance(body.get("settings"), dict) else None
-    if isinstance(own, dict):
-        kept = {key: value for key, value in own.items() if key not in _SET_BY_ENGINE}
-        body["settings"] = {**body["settings"], "index": kept}
+    of_index = body["settings"].get("index") if isinstance(body.get("settings"), dict) else None
+    if isinstance(of_index, dict):
+        free = {key: value for key, value in of_index.items() if key not in _SET_BY_ENGINE}
+        body["settings"] = {**body["settings"], "index": free}
     return body
-
-
-def _refuse_own(name: str, there: dict[str, Aliases]) -> None:
-    own = [each for each in (name, *there) if each.startswith(_OWN)]
-    if own:
-        raise UsageError(
-            f"'{own[0]}' is a name for what owpc-ltr itself keeps in the cluster: index documents "
-            "under another one"
-        )
-
-
-def _append(engine: Engine, name: str, documents: DocumentFile, progress: Progress) -> IndexReport:
-    # Looked for before, since a bulk that is sent again meets its own documents.
-    there = _already_there(engine, name, documents)
-    return replace(index_documents(engine, name, documents, progress), replaced=there)
 
 
 def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
@@ -279,13 +270,11 @@ def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
     """
     refresh(engine, name)
     by_line = documents.id_field is None
-    rows = iter(documents)
-    there = 0
+    rows, present = iter(documents), 0
     while part := dict(itertools.islice(rows, _IDS)):
         body = {"query": {"ids": {"values": [*part]}}, "size": len(part), "_source": by_line}
-        answer = engine.request("POST", f"/{name}/_search", body=body)
-        hits = SearchAnswer.read(answer, body, f"documents of '{name}'").hits
-        there += len(hits)
+        hits = search_index(engine, name, body, f"documents of '{name}'").hits
+        present += len(hits)
         for hit in hits if by_line else ():
             if hit.get("_source") != part.get(hit["_id"]):
                 raise Refused(
@@ -293,21 +282,20 @@ def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
                     f"number in {documents.path} would overwrite: say with --id-field where the "
                     "ids stand"
                 )
-    return there
-
-
-def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    iterator = iter(documents)
-    while chunk := list(itertools.islice(iterator, BULK_DOCUMENTS)):
-        yield chunk
+    return present
 
 
 def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -> None:
     left = chunk
+    # Else an index that was taken away would be made again by what is written to it.
+    params = {} if mark is None else {"require_alias": "true"}
 
     def attempt(_seconds: float) -> None:
         nonlocal left
-        left = _rejected(left, _bulk(engine, index, mark, left), mark)
+        lines = [line for id_, document in left for line in ({"index": {"_id": id_}}, document)]
+        answer = engine.request("POST", f"/{mark or index}/_bulk", params=params, ndjson=lines)
+        items = bulk_items(answer, "documents sent", [id_ for id_, _ in left])
+        left = _rejected(left, items, mark)
         if left:
             raise TransientError("the engine is too busy", not_executed=True)
 
@@ -323,20 +311,6 @@ def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -
         half = len(left) // 2
         for part in (left[:half], left[half:]):
             _send(engine, index, mark, part)
-
-
-def _bulk(
-    engine: Engine, index: str, mark: str | None, chunk: list[Document]
-) -> list[dict[str, Any]]:
-    lines = [
-        line
-        for identifier, document in chunk
-        for line in ({"index": {"_id": identifier}}, document)
-    ]
-    # Else an index that was taken away would be made again by what is written to it.
-    params = {} if mark is None else {"require_alias": "true"}
-    answer = engine.request("POST", f"/{mark or index}/_bulk", params=params, ndjson=lines)
-    return bulk_items(answer, "documents sent", [identifier for identifier, _ in chunk])
 
 
 def _rejected(

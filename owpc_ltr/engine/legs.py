@@ -16,35 +16,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.responses import EngineRefusal, Hit, SearchAnswer
+from owpc_ltr.engine.client.engine import Engine, search_index
+from owpc_ltr.engine.client.responses import EngineRefusal, Hit
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.engine.stores.feature_queries import keys_in, render
 from owpc_ltr.engine.stores.feature_set_trial import field_mapping
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import (
-    DOC_IDS,
-    MUSTACHE,
-    Feature,
-    FeatureSet,
-    load_featureset,
-)
+from owpc_ltr.features.feature_set import DOC_IDS, MUSTACHE, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import TO_JSON
 from owpc_ltr.names import parse_version
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Progress
-
-if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
 
 FEWEST_LEGS, MOST_LEGS = 2, 5
 LEAD = 1e6
@@ -52,6 +44,8 @@ LEAD = 1e6
 MOST_NEAREST = 10_000
 """The largest k that OpenSearch takes, and the most candidates that Elasticsearch does."""
 _NEAREST = frozenset(("knn", "neural"))
+_SHARD = "shard"
+"""Under which key a hit has the number of its shard."""
 _IDS = "{{#toJson}}" + DOC_IDS + "{{/toJson}}"
 _WHOLE_VECTORS = (8, 18)
 """From which version on Elasticsearch's knn has `rescore_vector`."""
@@ -139,11 +133,11 @@ class Legs(ShortRepr):
                 continue
             name, length = leg.vector
             for query in queries:
-                given = query.params.get(name, ())
-                if len(given) != length:
+                vector = query.params.get(name, ())
+                if len(vector) != length:
                     raise BadInput(
                         f"leg '{leg.name}': its field has vectors of {length} numbers, and query "
-                        f"'{query.query_id}' gives {len(given) or 'none'} as '{name}': make both "
+                        f"'{query.query_id}' gives {len(vector) or 'none'} as '{name}': make both "
                         "with one model"
                     )
 
@@ -152,7 +146,7 @@ def read_legs(
     source: FeatureSet | Mapping[str, Any] | Path | str,
     engine: Engine,
     index: str,
-    window: int,
+    window: int = DEFAULT_WINDOW,
     name: str | None = None,
 ) -> Legs:
     """The legs of a file, or of a feature set, for an index that has their fields.
@@ -161,15 +155,15 @@ def read_legs(
     """
     if isinstance(source, Mapping):
         source = json.dumps(source)
-    given = source if isinstance(source, FeatureSet) else load_featureset(source, name)
-    if not FEWEST_LEGS <= len(given.features) <= MOST_LEGS:
+    queries = source if isinstance(source, FeatureSet) else load_featureset(source, name)
+    if not FEWEST_LEGS <= len(queries.features) <= MOST_LEGS:
         raise BadInput(
-            f"'{given.name}' has {len(given.features)} legs: give {FEWEST_LEGS} to {MOST_LEGS} "
+            f"'{queries.name}' has {len(queries.features)} legs: give {FEWEST_LEGS} to {MOST_LEGS} "
             "queries, one a feature"
         )
     elastic = engine.about().distribution == "elasticsearch"
-    legs = tuple(_leg(part, engine, index, window, elastic=elastic) for part in given.features)
-    read = Legs(name or given.name, legs, window)
+    legs = tuple(_leg(part, engine, index, window, elastic=elastic) for part in queries.features)
+    read = Legs(name or queries.name, legs, window)
     by_client = read.featureset.why_by_client
     return replace(read, shards=shards_of(engine, index)) if by_client else read
 
@@ -179,7 +173,9 @@ def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: 
     if feature.template_language != MUSTACHE:
         raise BadInput(f"{where} is a {feature.template_language}: a leg is a query")
     query = _as_object(feature.template, where)
-    kind = next(iter(query), "")
+    kind = next(iter(query))
+    if kind == "knn":
+        return _knn(feature, query["knn"], engine, index, window, elastic=elastic)
     if kind not in _NEAREST:
         if not _NEAREST.isdisjoint(keys_in(query)):
             raise BadInput(
@@ -187,29 +183,16 @@ def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: 
                 'documents that it finds: make it a leg of its own, as {"knn": {…}}'
             )
         return Leg(feature.name, query, feature)
-    if kind == "neural":
-        return _neural(feature, query, window, where)
-    return _knn(feature, query, engine, index, window, elastic=elastic)
-
-
-def _neural(feature: Feature, query: dict[str, Any], window: int, where: str) -> Leg:
-    """The engine makes the vector: no script knows it, so that the largest k has to do."""
+    # The engine makes the vector: no script knows it, so that the largest k has to do.
     field, clause = _only(query["neural"], where)
     search, scored = ({"neural": {field: {**clause, "k": k}}} for k in (window, MOST_NEAREST))
     return Leg(feature.name, search, _with_template(feature, scored), is_nearest=True)
 
 
 def _knn(
-    feature: Feature,
-    query: dict[str, Any],
-    engine: Engine,
-    index: str,
-    window: int,
-    *,
-    elastic: bool,
+    feature: Feature, inner: Any, engine: Engine, index: str, window: int, *, elastic: bool
 ) -> Leg:
     where = f"leg '{feature.name}'"
-    inner = query["knn"]
     field, clause = (inner.get("field"), inner) if elastic else _only(inner, where)
     vector = clause.get("query_vector" if elastic else "vector")
     tag = TO_JSON.fullmatch(vector.strip()) if isinstance(vector, str) else None
@@ -251,10 +234,9 @@ def _nearest(field: str, clause: dict[str, Any], k: int, *, elastic: bool) -> di
     if not elastic:
         return {"knn": {field: {**clause, "k": k}}}
     # Elasticsearch has a k of its own from 8.15 on.
-    own = {"k": k} if "k" in clause else {}
-    return {
-        "knn": {**clause, **own, "num_candidates": max(k, int(clause.get("num_candidates", 0)))}
-    }
+    its_k = {"k": k} if "k" in clause else {}
+    candidates = max(k, int(clause.get("num_candidates", 0)))
+    return {"knn": {**clause, **its_k, "num_candidates": candidates}}
 
 
 def _vector_mapping(
@@ -281,10 +263,10 @@ def _script(engine: Engine, index: str, mapping: Mapping[str, Any], *, elastic: 
     else:
         method = mapping.get("method", {})
         script = _OPENSEARCH.get(mapping.get("space_type") or method.get("space_type", "l2"))
-    one = {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}}
+    trial = {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}}
     try:
         path = f"/{quote(index, safe='')}/_search"
-        engine.request("POST", path, body={"query": one, "size": 0})
+        engine.request("POST", path, body={"query": trial, "size": 0})
     except EngineRefusal as refusal:
         if refusal.status != 400:
             raise
@@ -334,10 +316,9 @@ def _with_template(feature: Feature, query: dict[str, Any]) -> Feature:
 
 def shards_of(engine: Engine, index: str) -> int:
     """How many shards an index has; of those behind an alias, the most that one has."""
-    answer = engine.request(
-        "GET", f"/{quote(index, safe='')}/_settings", params={"flat_settings": "true"}
-    )
-    counts = [one["settings"]["index.number_of_shards"] for one in answer.values()]
+    path = f"/{quote(index, safe='')}/_settings"
+    answer = engine.request("GET", path, params={"flat_settings": "true"})
+    counts = (part["settings"]["index.number_of_shards"] for part in answer.values())
     return max(map(int, counts), default=1)
 
 
@@ -376,21 +357,22 @@ def find_candidates(
     searches = [(f"leg '{leg.name}'", leg.search, legs.window) for leg in legs.legs]
     searches.append(("the query of all legs", legs.query, legs.request_window))
 
+    def hits_of(what: str, template: dict[str, Any], size: int, query: JudgedQuery) -> list[Hit]:
+        hits: list[Hit] = []
+        try:
+            body = {"query": render(template, query.params), "size": size, "_source": False}
+            for shard in range(shards):
+                params = {"preference": f"_shards:{shard}"} if shards > 1 else {}
+                answer = search_index(engine, index, body, what, params=params, scored=True)
+                hits += [{**hit, _SHARD: shard} for hit in answer.hits]
+        except (EngineRefusal, BadInput) as refusal:
+            kind = BadInput if isinstance(refusal, BadInput) else Refused
+            raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
+        return hits
+
     def find(query: JudgedQuery) -> FoundDocuments:
-        found = [
-            [
-                _hits(engine, index, *search, query=query, shard=shard, shards=shards)
-                for shard in range(shards)
-            ]
-            for search in searches
-        ]
-        at = {
-            hit["_id"]: shard
-            for of_shards in found
-            for shard, hits in enumerate(of_shards)
-            for hit in hits
-        }
-        *of_legs, of_request = ([*chain.from_iterable(of_shards)] for of_shards in found)
+        *of_legs, of_request = by_search = [hits_of(*search, query) for search in searches]
+        at = {hit["_id"]: hit[_SHARD] for hits in by_search for hit in hits}
         if legs.shards > 1:
             # As the engine merges them: of equal scores those of the first shard come first.
             of_request = sorted(of_request, key=lambda hit: -hit["_score"])[: legs.request_window]
@@ -403,36 +385,12 @@ def find_candidates(
     with RequestThreads(min(in_flight, max(1, len(queries)))) as threads:
         candidates = threads.map(find, queries, show)
     for number, name in enumerate(legs.names):
-        if not any(one.by_leg[number] for one in candidates):
+        if not any(of_query.by_leg[number] for of_query in candidates):
             raise BadInput(
                 f"leg '{name}' returns nothing for any of the {len(queries)} queries: check its "
                 "fields and parameters"
             )
     return candidates
-
-
-def _hits(
-    engine: Engine,
-    index: str,
-    what: str,
-    template: dict[str, Any],
-    size: int,
-    query: JudgedQuery,
-    shard: int,
-    shards: int,
-) -> tuple[Hit, ...]:
-    params = {"allow_partial_search_results": "false"}
-    if shards > 1:
-        params["preference"] = f"_shards:{shard}"
-    try:
-        body = {"query": render(template, query.params), "size": size, "_source": False}
-        answer = engine.request(
-            "POST", f"/{quote(index, safe='')}/_search", params=params, body=body
-        )
-    except (EngineRefusal, BadInput) as refusal:
-        kind = BadInput if isinstance(refusal, BadInput) else Refused
-        raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
-    return SearchAnswer.read(answer, body, what, scored=True).hits
 
 
 def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
@@ -442,18 +400,18 @@ def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) 
     """
 
     def as_judged(query: JudgedQuery, documents: list[str]) -> JudgedQuery:
-        known = dict(zip(query.doc_ids, query.grades, strict=True))
-        sure = None
-        if query.weights is not None:
-            weights = dict(zip(query.doc_ids, query.weights, strict=True))
-            sure = np.array([weights.get(name, 1.0) for name in documents], np.float32)
-        grades = np.array([known.get(name, 0.0) for name in documents], np.float32)
-        return replace(query, doc_ids=documents, grades=grades, weights=sure, judged_by=None)
+        def of_documents(values: NDArray[np.float32], default: float) -> NDArray[np.float32]:
+            values_by_id = dict(zip(query.doc_ids, values, strict=True))
+            return np.array([values_by_id.get(name, default) for name in documents], np.float32)
+
+        grades = of_documents(query.grades, 0.0)
+        weights = None if query.weights is None else of_documents(query.weights, 1.0)
+        return replace(query, doc_ids=documents, grades=grades, weights=weights, judged_by=None)
 
     return Judgments([
-        as_judged(query, one.documents)
-        for query, one in zip(judged.queries, found, strict=True)
-        if one.documents
+        as_judged(query, brought.documents)
+        for query, brought in zip(judged.queries, found, strict=True)
+        if brought.documents
     ])  # fmt: skip
 
 
@@ -466,9 +424,9 @@ def brought_by_legs(
     progress: Progress,
 ) -> Judgments:
     """The candidates of each judged query, those without a judgment having the grade 0."""
-    legs = read_legs(source, engine, index, DEFAULT_WINDOW if window is None else window)
+    legs = read_legs(source, engine, index, window or DEFAULT_WINDOW)
     shards = shards_of(engine, index)
-    found = find_candidates(
+    candidates = find_candidates(
         engine, index, legs, judged.queries, shards=shards, in_flight=IN_FLIGHT, progress=progress
     )
-    return candidates_as_judgments(judged, found)
+    return candidates_as_judgments(judged, candidates)

@@ -6,16 +6,17 @@ Live results are of the whole index, where a dataset has the judged documents al
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, ExtraFeatures, Params, Window
 from owpc_ltr.errors import UsageError
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Argument, Help, Reads, public
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     Judged = Judgments | RankingDataset | PartitionedDataset | Path | str
 
-Progress = Callable[[str, float | None], None]
 _SAMPLED = 50
 """Queries of a check of judgments."""
 
@@ -110,20 +110,12 @@ class LiveQueries:
         """The searches of an index. Raises UsageError where a query lacks a parameter."""
         from owpc_ltr.engine.search.live_evaluation import LiveSearches
 
-        judged = self.judged
-        if featureset is not None:
-            judged = typed_queries(judged, featureset)
+        judged = self.judged if featureset is None else typed_queries(self.judged, featureset)
         return LiveSearches(
-            index,
-            query,
-            queries=judged,
-            metrics=metrics,
-            window=self.window,
-            in_flight=self.in_flight,
-            seed=seed,
-            unweighted=self.unweighted,
+            index, query, judged, metrics, self.window,
+            in_flight=self.in_flight, seed=seed, unweighted=self.unweighted,
             query_template=self.query_template,
-        )
+        )  # fmt: skip
 
 
 def judged_queries(
@@ -152,11 +144,10 @@ def judged_queries(
             "the data does not know its documents and what users typed, so that no engine can be "
             "asked: give data that log-features wrote"
         )
-    cuts = data.offsets.tolist()
-    documents = data.doc_ids.to_pylist()
-    known = data.query_weights
-    asked = [None] * data.n_queries if known is None else known.tolist()
-    sure = data.document_weights
+    documents, weights = data.doc_ids.to_pylist(), data.document_weights
+    importance = [None] * data.n_queries
+    if data.query_weights is not None:
+        importance = data.query_weights.tolist()
     # A manifest tells how many judgments each judge gave, and not which. Where machines gave most,
     # all are one's; else the shares are right, in any part of the queries too.
     counts, machines = counts_by_judge(data.manifest), machines_among(data)
@@ -170,17 +161,16 @@ def judged_queries(
             json.loads(params),
             documents[a:b],
             data.labels[a:b],
-            weights=None if sure is None else sure[a:b],
-            importance=importance,
+            weights=None if weights is None else weights[a:b],
+            importance=worth,
             judged_by=None if judges is None else judges[a:b],
         )
-        for query_id, params, importance, a, b in zip(
+        for query_id, params, worth, (a, b) in zip(
             data.query_ids.to_pylist(),
             data.query_params.to_pylist(),
-            asked,
-            cuts,
-            cuts[1:],
-            strict=False,
+            importance,
+            pairwise(data.offsets.tolist()),
+            strict=True,
         )
     ]
 
@@ -191,10 +181,10 @@ def with_params(
     """The queries, those without a parameter of their own having the one that is given."""
     from owpc_ltr.features.feature_set import plain_params
 
-    given = plain_params(params)
-    if not given:
+    shared = plain_params(params)
+    if not shared:
         return list(queries)
-    return [replace(query, params={**given, **query.params}) for query in queries]
+    return [replace(query, params={**shared, **query.params}) for query in queries]
 
 
 @public
@@ -222,11 +212,11 @@ def check_judgments(
     sample = [judged[number] for number in np.sort(order).tolist()]
     question = LiveSearches(where, query, sample, (), window)
     lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
-    doubts = [
+    warnings = [
         *recall_doubts(mean_known(lists.recall), window, len(sample)),
         *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
-    return [doubt.line for doubt in doubts]
+    return [warning.line for warning in warnings]
 
 
 def live_metric(metric: Metric, window: int) -> Metric:

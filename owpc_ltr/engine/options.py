@@ -45,10 +45,7 @@ StoreKind = Annotated[
 ]
 StoreName = Annotated[
     str | None,
-    Help(
-        "The store, where there are several; default: the unnamed one.",
-        panel=TO_CONNECT,
-    ),
+    Help("The store, where there are several; default: the unnamed one.", panel=TO_CONNECT),
     Argument.NAME,
 ]
 Authority = Annotated[

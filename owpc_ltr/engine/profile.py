@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +18,10 @@ from owpc_ltr.engine.search.latency import (
     FeatureCost,
     Samples,
     Subject,
+    ask_with,
     derived_from,
     feature_costs,
-    window_latencies,
+    timed,
 )
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import UsageError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.protocols import Model
 
+WINDOWS = (10, 50, 100, 200, 500, 1000)
 REPEAT = 30
 """How many queries are timed."""
 _COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
@@ -62,9 +64,12 @@ class Profile(ShortRepr):
     capacity: Capacity
 
     def __str__(self) -> str:
+        costs = [
+            text_table(_COSTS, _cost_rows(self.costs)),
+            *_cost_lines(self.costs, self.searches),
+        ]
         windows = text_table(_WINDOWS, self._window_rows())
-        costs = costs_text(self.costs, self.searches)
-        return "\n".join([costs, "", windows, *self.capacity.sentences()])
+        return "\n".join([*costs, "", windows, *self.capacity.sentences()])
 
     def _repr_html_(self) -> str:
         windows = [[_two_places(cell) for cell in row] for row in self._window_rows()]
@@ -87,18 +92,13 @@ class Profile(ShortRepr):
             "window": self.window,
             "features": [cost.as_dict() for cost in self.costs],
             "searches": {name: samples.as_dict() for name, samples in self.searches.items()},
-            "windows": [{"window": w, **found.as_dict()} for w, found in self.windows.items()],
+            "windows": [{"window": w, **times.as_dict()} for w, times in self.windows.items()],
             "derived": self.derived,
             "capacity": self.capacity.as_dict(),
         }
 
     def _window_rows(self) -> list[tuple[object, ...]]:
-        return [(window, *found.as_dict().values()) for window, found in self.windows.items()]
-
-
-def costs_text(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> str:
-    """The costs as a table, and how long whole searches take."""
-    return "\n".join([text_table(_COSTS, _cost_rows(costs)), *_cost_lines(costs, searches)])
+        return [(window, *times.as_dict().values()) for window, times in self.windows.items()]
 
 
 def _cost_rows(costs: Sequence[FeatureCost]) -> list[tuple[object, ...]]:
@@ -173,13 +173,12 @@ def profile(
     """
     from owpc_ltr.host.judgment_lists import read_judgments
 
-    given = plain_params(params)
-    typed = [{"keywords": text, "query": text, **given} for text in keywords]
+    shared = plain_params(params)
+    typed = [{"keywords": text, "query": text, **shared} for text in keywords]
     if queries is not None:
-        judged = (
-            read_judgments(queries, columns=columns) if isinstance(queries, Path | str) else queries
-        )
-        typed += [{**given, **query.params} for query in judged.queries]
+        if isinstance(queries, Path | str):
+            queries = read_judgments(queries, columns=columns)
+        typed += [{**shared, **query.params} for query in queries.queries]
     if not typed:
         raise UsageError(
             f"there is no query to profile with: give {option_name('keywords')} or "
@@ -188,49 +187,48 @@ def profile(
     if model is None and featureset is None:
         raise UsageError(
             f"say what to profile: {option_name('featureset')}, or {option_name('model')}, which "
-            "has its "
-            "own set"
+            "has its own set"
         )
-    with _profiled(cluster, model, featureset, index) as (store, where, known, stored):
+    with _profiled(cluster, model, featureset, index) as (store, where, features, stored):
+        query = cluster.template(where, query_template)[0]
         return measure_profile(
-            cluster.engine, store, Subject(where, cluster.template(where, query_template)[0],
-            known, stored), typed, repeat=repeat, window=window, seed=seed, progress=progress,
+            cluster.engine, store, Subject(where, query, features, stored), typed,
+            repeat=repeat, window=window, seed=seed, progress=progress,
         )  # fmt: skip
 
 
 def measure_profile(
     engine: Engine,
     store: Store,
-    given: Subject,
+    subject: Subject,
     params: Sequence[dict[str, Any]],
     *,
     repeat: int = REPEAT,
     window: int = DEFAULT_WINDOW,
     seed: int = 0,
-    progress: Callable[[str, float | None], None] = silent,
+    progress: Progress = silent,
 ) -> Profile:
     """Time the query without and with all features, with groups of them, and by window."""
     # Without the plugin the client may score: the engine gives the features. Of a model that runs
     # by scripts, which read several features at once, those features are what can be told apart.
-    model = given.model
-    runs = model is not None and not is_client_scored(model)
-    subject = given if runs else replace(given, model=None)
-    whole_model = runs and model is not None and plugin_free_model(model) is not None
-    parts = replace(subject, model=None) if whole_model else subject
-    asked = list(params)
-    costs, whole = feature_costs(
-        engine, store, parts, asked, repeat=repeat, window=window, seed=seed,
+    parts = features = replace(subject, model=None)
+    if subject.model is None or is_client_scored(subject.model):
+        subject = features
+    elif plugin_free_model(subject.model) is None:
+        parts = subject
+    costs, searches = feature_costs(
+        engine, store, parts, params, repeat=repeat, window=window, seed=seed,
         progress=lambda done: progress("features", done),
     )  # fmt: skip
-    latencies = window_latencies(
-        engine, store, subject, asked, repeat=repeat, seed=seed,
-        progress=lambda done: progress("windows", done),
+    windows = timed(
+        engine, subject.index, {size: ask_with(store, subject, size) for size in WINDOWS}, params,
+        repeat, seed=seed, progress=lambda done: progress("windows", done),
     )  # fmt: skip
-    room = capacity(engine, store, subject.featureset, subject.model, params[0])
     return Profile(
         subject.index, store.kind, queries=len(params), repeat=repeat, window=window,
-        costs=tuple(costs), searches=whole, windows=latencies,
-        derived=derived_from(subject.featureset), capacity=room,
+        costs=tuple(costs), searches=searches, windows=windows,
+        derived=derived_from(subject.featureset),
+        capacity=capacity(engine, store, subject.featureset, subject.model, params[0]),
     )  # fmt: skip
 
 
@@ -248,13 +246,11 @@ def _profiled(
         return
     if not isinstance(model, str) or Path(model).is_file():
         ranker = load_scoring_model(Path(model)) if isinstance(model, Path | str) else model
-        wanted = ranker.record.get("featureset_hash")
-        own = cluster.the_featureset(featureset, wanted)
+        features = cluster.the_featureset(featureset, ranker.record.get("featureset_hash"))
         where = cluster.the_index(index)
-        with searchable(
-            cluster.store, exported(cluster.engine, cluster.store, ranker, own)
-        ) as kept:
-            yield cluster.store, where, own, kept
+        trial = exported(cluster.engine, cluster.store, ranker, features)
+        with searchable(cluster.store, trial) as stored:
+            yield cluster.store, where, features, stored
         return
     store, name = cluster.uploaded(model)
     stored = store.get_model(name)

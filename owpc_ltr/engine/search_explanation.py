@@ -13,31 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from owpc_ltr.arrays import Fields
-from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.proof import logged
-from owpc_ltr.engine.search.client_rerank import (
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.search import search_ranked, served_hits, titles_of
+from owpc_ltr.engine.search.serving import (
+    as_reordering,
+    external_columns,
     fields_of_hits,
     find_featureset,
     live_search,
     prepare,
 )
-from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search_stored, served_hits, titles_of
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list
-from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR
-from owpc_ltr.formats.model_conversion import (
-    client_model,
-    import_linear,
-    is_client_scored,
-    joined_in,
-    joined_sources,
-)
+from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
@@ -64,124 +58,69 @@ class ExplainRequest:
     tables: Sequence[ExternalTable] = field(default=(), repr=False)
 
 
-def explain_stored(
-    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: ExplainRequest
+def explain_ranked(
+    engine: Engine,
+    store: Store,
+    request: SearchRequest,
+    ranker: StoredModel | ReorderingModel,
+    explained: ExplainRequest,
 ) -> Explanation:
-    """Why the hits of a search with a stored model are where they are.
+    """Why the hits of a search with a stored model, or with a reranker, are where they are.
 
     Raises BadInput for a model that only the engine knows, Refused where the window changed in
     the meantime.
     """
-    whose = f"the model '{stored.name}'"
-    _refuse_replaced_set(store, stored)
-    refuse_unused(joined_in(stored), asked.tables, whose)
-    joined = columns_for(joined_in(stored), asked.tables, whose)
-    model = _local(engine, store, stored)
-    search = _Search(engine, store, request, asked, featureset=stored.featureset, joined=joined)
-    if is_client_scored(stored):
-        window = search.by_client(ReorderingModel(client_model(stored), "", None))
+    model: Model | ReorderingModel
+    if isinstance(ranker, StoredModel):
+        _refuse_replaced_set(store, ranker)
+        joined = external_columns(ranker, explained.tables)
+        model, name, featureset = _local(engine, store, ranker), ranker.name, ranker.featureset
+        client = as_reordering(ranker) if is_client_scored(ranker) else None
     else:
-        window = search.by_engine(stored)
-    return search.explained(model, stored.name, window)
-
-
-def explain_reordered(
-    engine: Engine,
-    store: Store,
-    request: SearchRequest,
-    ranker: ReorderingModel,
-    name: str,
-    asked: ExplainRequest,
-) -> Explanation:
-    """Why the hits of a search that the client reorders are where they are; `name` is shown."""
-    sources = joined_sources(ranker)
-    refuse_unused(sources, asked.tables, "the reranker")
-    joined = columns_for(sources, asked.tables, "the reranker")
-    featureset = find_featureset(store, ranker)
-    search = _Search(engine, store, request, asked, featureset=featureset, joined=joined)
-    prepare(ranker)
-    return search.explained(ranker, name, search.by_client(ranker))
-
-
-@dataclass(frozen=True)
-class _Window:
-    """The hits of a window, best first, as they were served."""
-
-    doc_ids: Sequence[str]
-    titles: Sequence[str]
-    scores: Sequence[float]
-    ranks_before: Sequence[int | None]
-    fields: Fields = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search that is explained, with the feature set of its ranker and the joined features."""
-
-    engine: Engine
-    store: Store
-    request: SearchRequest
-    asked: ExplainRequest
-    featureset: FeatureSet
-    joined: ExternalColumns | None
-
-    def by_engine(self, stored: StoredModel) -> _Window:
-        """The window as the engine ranks it with a stored model."""
-        whole, title = self.request.showing_window(), self.asked.title
-        found = search_stored(self.engine, self.store, whole, stored, title_field=title).after
-        return _Window(
-            [hit.document_id for hit in found],
-            [hit.title for hit in found],
-            [hit.score for hit in found],
-            [hit.other_rank for hit in found],
-        )
-
-    def by_client(self, ranker: ReorderingModel) -> _Window:
-        """The window as the client reorders it."""
-        found = live_search(
-            self.engine, self.store, self.request.showing_window(), ranker,
-            featureset=self.featureset, joined=self.joined, deadline=_PATIENCE,
+        joined = external_columns(ranker, explained.tables)
+        model = client = ranker
+        name, featureset = f"the reranker {ranker.reranker}", find_featureset(store, ranker)
+        prepare(ranker)
+    ids: list[str]
+    scores: list[float]
+    ranks: list[int | None]
+    fields: Fields = {}
+    if client is not None:
+        result = live_search(
+            engine, store, request.showing_window(), client,
+            featureset=featureset, joined=joined, deadline=_PATIENCE,
         )  # fmt: skip
-        if not found.reordered and found.hits:
-            raise Refused(f"the client could not reorder what it got: {found.reason}")
-        ids, sources = [hit.document_id for hit in found.hits], [hit.source for hit in found.hits]
-        hits = served_hits(found)
-        return _Window(
-            ids,
-            list(map(titles_of(hits, self.asked.title), hits)),
-            [hit.score for hit in found.hits],
-            [hit.engine_rank for hit in found.hits],
-            fields_of_hits(ranker, ids, sources),
+        if not result.reordered and result.hits:
+            raise Refused(f"the client could not reorder what it got: {result.reason}")
+        hits = served_hits(result)
+        ids, titles = [hit["_id"] for hit in hits], [*map(titles_of(hits, explained.title), hits)]
+        scores = [hit.score for hit in result.hits]
+        ranks = [hit.engine_rank for hit in result.hits]
+        fields = fields_of_hits(client, ids, [hit.source for hit in result.hits])
+    else:
+        both = search_ranked(
+            engine, store, request.showing_window(), ranker, title_field=explained.title
         )
-
-    def explained(self, ranker: Model | ReorderingModel, name: str, window: _Window) -> Explanation:
-        """Why the documents of the window are where they are."""
-        asked, request, ids = self.asked, self.request, list(window.doc_ids)
-        features = np.zeros((0, len(self.featureset.features)), np.float32)
-        if ids:
-            sample = {"params": request.params, "document_ids": ids}
-            found, features = logged(
-                self.engine, self.store, self.featureset, request.index, sample
-            )
-            if found != ids:
-                gone = next(one for one in ids if one not in found)
-                raise Refused(f"document '{gone}' went away while it was explained: ask again")
-        if self.joined is not None:
-            values = self.joined.of_query(request.query_id, request.params)
-            features = np.hstack([features, values(ids)])
-        listed = ServedList(
-            asked.query,
-            name,
-            doc_ids=ids,
-            titles=window.titles,
-            features=features.astype(np.float32),
-            scores=np.array(window.scores, dtype=np.float64),
-            ranks_before=window.ranks_before,
-            fields=window.fields,
-        )
-        return explain_list(
-            ranker, listed, size=asked.size, document=asked.document, above=asked.above
-        )
+        ids, titles = [hit.document_id for hit in both.after], [hit.title for hit in both.after]
+        scores = [hit.score for hit in both.after]
+        ranks = [hit.other_rank for hit in both.after]
+    features = np.zeros((0, len(featureset.features)), np.float32)
+    if ids:
+        sample = {"params": request.params, "document_ids": ids}
+        present, features = logged(engine, store, featureset, request.index, sample)
+        if present != ids:
+            gone = next(document for document in ids if document not in present)
+            raise Refused(f"document '{gone}' went away while it was explained: ask again")
+    if joined is not None:
+        values = joined.of_query(request.query_id, request.params)
+        features = np.hstack([features, values(ids)])
+    served = ServedList(
+        explained.query, name, doc_ids=ids, titles=titles, features=features.astype(np.float32),
+        scores=np.array(scores, dtype=np.float64), ranks_before=ranks, fields=fields,
+    )  # fmt: skip
+    return explain_list(
+        model, served, size=explained.size, document=explained.document, above=explained.above
+    )
 
 
 def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:
@@ -189,10 +128,10 @@ def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:
 
     It logs by the name of a set; without the plugin the model's own copy is logged.
     """
-    own = stored.featureset
-    if store.kind == "ltr-plugin" and store.get_featureset(own.name).hash != own.hash:
+    copy = stored.featureset
+    if store.kind == "ltr-plugin" and store.get_featureset(copy.name).hash != copy.hash:
         raise Refused(
-            f"the feature set '{own.name}' was replaced since '{stored.name}' was uploaded, and "
+            f"the feature set '{copy.name}' was replaced since '{stored.name}' was uploaded, and "
             "what it logs now is not what the model scores: push the former set again, or train "
             "and upload by the one that is there"
         )

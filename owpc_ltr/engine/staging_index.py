@@ -11,7 +11,7 @@ new one, and removes the mark. The name always means an index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,8 +24,8 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
+from owpc_ltr.signatures import Progress
 
-Progress = Callable[[str, float | None], None]
 Aliases = dict[str, Any]
 """The aliases of an index by name, each with its filter, routing and other properties."""
 MERGE_SECONDS = 600.0
@@ -35,7 +35,13 @@ MERGE_SECONDS = 600.0
 def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) -> None:
     """Make an index with these settings and mappings. Raises Refused where there is one."""
     name = check_index(index)
-    refuse_existing(name, there=index_exists(engine, name))
+    try:
+        engine.request("GET", f"/{name}", params={"filter_path": "*.aliases"})
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+    else:
+        raise existing_index(name)
     answer = engine.request("PUT", f"/{name}", body=settings or {}, idempotent=False)
     check_acknowledged(answer, f"the new index '{name}'")
 
@@ -51,23 +57,11 @@ def drop_index(engine: Engine, index: str) -> None:
     check_acknowledged(answer, f"the removal of '{index}'")
 
 
-def refuse_existing(index: str, *, there: bool) -> None:
-    """Raise Refused for an index that is there, with what can be done."""
-    if there:
-        raise Refused(
-            f"the index '{index}' exists: add to it with --append, or start it anew with --recreate"
-        )
-
-
-def index_exists(engine: Engine, index: str) -> bool:
-    """Whether there is an index, or an alias, of this name."""
-    try:
-        engine.request("GET", f"/{check_index(index)}", params={"filter_path": "*.aliases"})
-    except EngineRefusal as refusal:
-        if refusal.status == 404:
-            return False
-        raise
-    return True
+def existing_index(index: str) -> Refused:
+    """The refusal of an index that is there, with what can be done."""
+    return Refused(
+        f"the index '{index}' exists: add to it with --append, or start it anew with --recreate"
+    )
 
 
 def refresh(engine: Engine, index: str) -> None:
@@ -119,7 +113,10 @@ class StagingIndex:
             if self.claim():
                 raise
             if not self._is_whole():
-                raise self.taken() from fault
+                raise Refused(
+                    f"another run has begun to load the same index since, and taken "
+                    f"'{self.index}' from this one: wait for it"
+                ) from fault
 
     def claim(self) -> bool:
         """Put another mark in the place of this one; whether this one was there."""
@@ -128,10 +125,10 @@ class StagingIndex:
         try:
             _change_aliases(self._engine, f"the mark of '{self.index}'", self._unmark(), new)
         except (EngineRefusal, EngineUnavailable):
-            there = self._aliases()
-            if self.mark in there:
+            aliases = self._aliases()
+            if self.mark in aliases:
                 raise
-            if mark not in there:
+            if mark not in aliases:
                 return False
         self.mark = mark
         return True
@@ -145,19 +142,10 @@ class StagingIndex:
                 answer = self._engine.request("DELETE", path, idempotent=False)
                 check_acknowledged(answer, f"the removal of '{self.index}'")
         except (EngineUnavailable, Refused) as error:
-            give_warnings(
-                [
-                    f"the index '{self.index}' is not used, and stays behind until documents are "
-                    f"indexed under its name again: {error}"
-                ]
-            )
-
-    def taken(self) -> Refused:
-        """The refusal where the mark is gone, so that no more documents go in."""
-        return Refused(
-            f"another run has begun to load the same index since, and taken '{self.index}' from "
-            "this one: wait for it"
-        )
+            give_warnings([
+                f"the index '{self.index}' is not used, and stays behind until documents are "
+                f"indexed under its name again: {error}"
+            ])  # fmt: skip
 
     def _unmark(self) -> dict[str, Any]:
         return {"remove": {"index": self.index, "alias": self.mark, "must_exist": True}}
@@ -166,8 +154,8 @@ class StagingIndex:
         return indices_behind(self._engine, self.index).get(self.index, {})
 
     def _is_whole(self) -> bool:
-        there = indices_behind(self._engine, self.index)
-        return self.index in there and mark_of(there[self.index]) is None
+        indices = indices_behind(self._engine, self.index)
+        return self.index in indices and mark_of(indices[self.index]) is None
 
 
 @contextmanager
@@ -191,12 +179,11 @@ def index_swap(
     old = replaceable(name, indices_behind(engine, name))
     _remove_left_over(engine, name, progress)
     # An alias on both would show every document twice meanwhile.
-    given = settings.get("aliases", {})
     with staging_index(engine, index_beside(name), {**settings, "aliases": {}}) as new:
         yield new
         progress(f"putting it in the place of '{name}'", None)
-        there = indices_behind(engine, old).get(old, {})
-        aliases = {name: {}, **there, **given}
+        old_aliases = indices_behind(engine, old).get(old, {})
+        aliases = {name: {}, **old_aliases, **settings.get("aliases", {})}
         added = [
             {"add": {"index": new.index, "alias": alias, **properties}}
             for alias, properties in aliases.items()
@@ -205,17 +192,17 @@ def index_swap(
         new.actions = [{"remove_index": {"index": old}}, *added]
 
 
-def replaceable(name: str, there: dict[str, Aliases]) -> str:
+def replaceable(name: str, indices: dict[str, Aliases]) -> str:
     """The index that a name means, if it is one, and the name is its own or was given to it here.
 
     Raises Refused for an alias of somebody else's index, or of several.
     """
-    if [*there] != [name] and [base_index(index) for index in there] != [name]:
+    if [*indices] != [name] and [base_index(index) for index in indices] != [name]:
         raise Refused(
-            f"'{name}' is an alias of {', '.join(there)}, which cannot be recreated: name the "
+            f"'{name}' is an alias of {', '.join(indices)}, which cannot be recreated: name the "
             "index itself"
         )
-    return next(iter(there))
+    return next(iter(indices))
 
 
 def _remove_left_over(engine: Engine, name: str, progress: Progress) -> None:
@@ -223,8 +210,7 @@ def _remove_left_over(engine: Engine, name: str, progress: Progress) -> None:
 
     A run that still goes on notices by its missing mark, and stops.
     """
-    found = indices_behind(engine, f"{name}-owpc-ltr-%2A")
-    for index, aliases in found.items():
+    for index, aliases in indices_behind(engine, f"{name}-owpc-ltr-%2A").items():
         mark = mark_of(aliases)
         if base_index(index) == name and index != name and mark is not None:
             progress(f"removing the unfinished index '{index}'", None)

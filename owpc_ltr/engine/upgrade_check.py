@@ -73,15 +73,15 @@ def upgrade_check(
     if before is None:
         runs, before = _running(url, ca, insecure, distribution)
     old, new = (serving_profile(runs or "opensearch", version) for version in (before, after))
-    called = f"{model} itself"
+    data_name = f"{model} itself"
     if isinstance(data, Path | str):
-        data, called = read_dataset(Path(data)), str(data)
+        data, data_name = read_dataset(Path(data)), str(data)
     elif data is not None:
-        called = "the data"
+        data_name = "the data"
     if isinstance(featureset, Path | str):
         featureset = load_featureset(Path(featureset))
     report = report_upgrade(Path(model), old, new, data, featureset)
-    return replace(report, model=str(model), data=called)
+    return replace(report, model=str(model), data=data_name)
 
 
 def _running(

@@ -14,12 +14,7 @@ from owpc_ltr.data.options import (
     Topics,
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
-from owpc_ltr.host.judgment_lists import (
-    check_policy,
-    judgments_of,
-    read_judgments,
-    write_judgments,
-)
+from owpc_ltr.host.judgment_lists import check_policy, judgments_of, read_judgments, write_judgments
 from owpc_ltr.signatures import (
     NO_STORE,
     Argument,
@@ -62,11 +57,11 @@ def judgments(
     Raises Refused if the cluster has no workbench.
     """
     check_policy(duplicates)
-    found = judgments_of(fetch_list(cluster.engine, name), duplicates, skip_unjudged)
-    give_warnings(found.notes)
+    judged = judgments_of(fetch_list(cluster.engine, name), duplicates, skip_unjudged)
+    give_warnings(judged.notes)
     if out is not None:
-        write_judgments(found, out, format=to)
-    return found
+        write_judgments(judged, out, format=to)
+    return judged
 
 
 @job

@@ -106,9 +106,11 @@ class EngineFusion(ShortRepr):
         values = np.asarray(leg_scores, np.float32)
         legs = values.shape[1]
         for name in ("weights", "lower_bounds", "upper_bounds"):
-            given = getattr(self, name)
-            if given is not None and len(given) != legs:
-                raise UsageError(f"{name} has {len(given)} values for {legs} legs: give one a leg")
+            values_by_leg = getattr(self, name)
+            if values_by_leg is not None and len(values_by_leg) != legs:
+                raise UsageError(
+                    f"{name} has {len(values_by_leg)} values for {legs} legs: give one a leg"
+                )
         if self.engine == "opensearch":
             # The collector of `hybrid` takes a score of 0 for a document that was not found.
             values = np.where(values == 0, np.float32(np.nan), values)
@@ -118,9 +120,9 @@ class EngineFusion(ShortRepr):
             return _summed(self._reciprocal_ranks(rows), weights)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             normalized = np.where(rows.found, self._normalized(rows), np.float32(0))
-        if self.engine == "elasticsearch":
-            return _summed(normalized, weights)
-        return _MEANS[self.mean](normalized, weights)
+            if self.engine == "elasticsearch":
+                return _summed(normalized, weights)
+            return _MEANS[self.mean](normalized, weights)
 
     def pipeline(self, version: tuple[int, ...] = (3, 1)) -> dict[str, Any]:
         """The search pipeline of an OpenSearch version that fuses so, as JSON.
@@ -128,12 +130,12 @@ class EngineFusion(ShortRepr):
         Up to 3.0 the rank constant stands among the parameters, and anywhere else is ignored.
         Raises UsageError for a version that cannot fuse so.
         """
-        said = ".".join(map(str, version))
+        release = f"OpenSearch {'.'.join(map(str, version))}"
         if self.normalization == "z_score" and version < Z_SCORE_SINCE:
-            raise UsageError(f"OpenSearch {said} has no z_score: take min_max, or 3.0 or later")
+            raise UsageError(f"{release} has no z_score: take min_max, or 3.0 or later")
         if self.normalization == "rrf" and self.weights and version < (3, 1):
             raise UsageError(
-                f"OpenSearch {said} has no weights of rrf: leave them out, or take 3.1 or later"
+                f"{release} has no weights of rrf: leave them out, or take 3.1 or later"
             )
         weighted: dict[str, Any] = {"weights": list(self.weights)} if self.weights else {}
         if self.normalization == "rrf":
@@ -148,12 +150,12 @@ class EngineFusion(ShortRepr):
             return {"phase_results_processors": [processor]}
         normalization: dict[str, Any] = {"technique": self.normalization}
         bounds = {
-            f"{side}_bounds": [{"mode": mode, f"{end}_score": score} for mode, score in given]
-            for side, end, given in (
+            f"{side}_bounds": [{"mode": mode, f"{end}_score": score} for mode, score in of_legs]
+            for side, end, of_legs in (
                 ("lower", "min", self.lower_bounds),
                 ("upper", "max", self.upper_bounds),
             )
-            if given
+            if of_legs
         }
         normalization |= {"parameters": bounds} if bounds else {}
         combination = {"technique": f"{self.mean}_mean"}
@@ -178,7 +180,7 @@ class EngineFusion(ShortRepr):
             "bounds go with OpenSearch's min_max only": (
                 bool(bounds) and (is_elastic or kind != "min_max")
             ),
-            f"weights {weights} are not all 0 or more": any(not each >= 0 for each in weights),
+            f"weights {weights} are not all 0 or more": any(not weight >= 0 for weight in weights),
             f"weights {weights} do not sum to 1": (
                 bool(weights) and not is_elastic and abs(sum(weights) - 1) > WEIGHT_SLACK
             ),
@@ -200,9 +202,8 @@ class EngineFusion(ShortRepr):
 
     def _reciprocal_ranks(self, rows: _Rows) -> Matrix:
         if self.engine == "elasticsearch":
-            ranked = np.float32(1) / (rows.ranks(by_shard=False) + self.rank_constant).astype(
-                np.float32
-            )
+            places = rows.ranks(by_shard=False) + self.rank_constant
+            ranked = np.float32(1) / places.astype(np.float32)
         else:
             # Java divides 1 by k + rank to ten decimals, and rounds halves up.
             divisors = rows.ranks(by_shard=True) + self.rank_constant
@@ -220,16 +221,13 @@ def engine_fusions(legs: int, version: tuple[int, ...] = Z_SCORE_SINCE) -> tuple
     if not 2 <= legs <= MAX_LEGS:
         raise UsageError(f"{legs} legs cannot be fused: OpenSearch takes 2 to {MAX_LEGS}")
     steps = 10 if legs == 2 else 4
-    shares = (
-        each for each in itertools.product(range(steps + 1), repeat=legs) if sum(each) == steps
-    )
-    weights = [tuple(share / steps for share in each) for each in shares]
-    kinds: list[tuple[Any, Any]] = list(
-        itertools.product(("min_max", "l2"), ("arithmetic", "geometric", "harmonic"))
-    )
+    shares = itertools.product(range(steps + 1), repeat=legs)
+    weights = [tuple(share / steps for share in part) for part in shares if sum(part) == steps]
+    kinds: list[tuple[Any, Any]]
+    kinds = [*itertools.product(("min_max", "l2"), ("arithmetic", "geometric", "harmonic"))]
     if version >= Z_SCORE_SINCE:
         kinds.append(("z_score", "arithmetic"))
-    by_score = [EngineFusion(norm, mean, each) for norm, mean in kinds for each in weights]
+    by_score = [EngineFusion(kind, mean, part) for kind, mean in kinds for part in weights]
     by_rank = [EngineFusion("rrf", rank_constant=k) for k in WORKBENCH_RANK_CONSTANTS]
     return (*by_score, *by_rank)
 
@@ -293,12 +291,8 @@ class _Rows:
     def _ranked(self, leg: int, *, by_shard: bool) -> Ints:
         """The rows that a leg has found, by query, by shard, and best first."""
         rows = np.flatnonzero(self.found[:, leg])
-        keys = [
-            -self.values[rows, leg],
-            *([self.shards[rows]] if by_shard else []),
-            self.query[rows],
-        ]
-        return rows[np.lexsort(keys)]
+        shards = [self.shards[rows]] if by_shard else []
+        return rows[np.lexsort([-self.values[rows, leg], *shards, self.query[rows]])]
 
     def _spread(self, by_query: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(by_query[self.query])
@@ -370,44 +364,34 @@ def _z_score(rows: _Rows) -> Matrix:
     return np.where(mean == rows.values, rows.highest(), scaled)
 
 
+def _added(terms: NDArray[Any]) -> Matrix:
+    """The sum over the legs in float32, leg after leg as the engines add."""
+    return np.asarray(np.cumsum(terms, axis=1, dtype=np.float32)[:, -1])
+
+
 def _summed(values: Matrix, weights: Matrix) -> Vector:
-    total = np.zeros(len(values), np.float32)
-    for leg, weight in enumerate(weights):
-        total += values[:, leg] * weight
-    return total.astype(np.float64)
+    return _added(values * weights).astype(np.float64)
 
 
 def _arithmetic(values: Matrix, weights: Matrix) -> Vector:
-    total = np.zeros(len(values), np.float32)
-    shares = np.zeros(len(values), np.float32)
-    for leg, weight in enumerate(weights):
-        counted = values[:, leg] >= 0
-        total += np.where(counted, values[:, leg] * weight, np.float32(0))
-        shares += np.where(counted, weight, np.float32(0))
-    return _ratio(total, shares)
+    counted = np.where(values >= 0, weights, np.float32(0))
+    return _ratio(_added(np.where(values >= 0, values * weights, np.float32(0))), _added(counted))
 
 
 def _geometric(values: Matrix, weights: Matrix) -> Vector:
     total = np.zeros(len(values), np.float32)
-    shares = np.zeros(len(values), np.float32)
     for leg, weight in enumerate(weights):
-        counted = values[:, leg] > 0
-        logs = np.log(np.where(counted, values[:, leg], 1).astype(np.float64))
+        logs = np.log(np.where(values[:, leg] > 0, values[:, leg], 1).astype(np.float64))
         # Java adds in double and keeps float32.
         total = (total + np.float64(weight) * logs).astype(np.float32)
-        shares += np.where(counted, weight, np.float32(0))
+    shares = _added(np.where(values > 0, weights, np.float32(0)))
     means = np.exp(_ratio(total, shares)).astype(np.float32)
     return np.where(shares == 0, 0.0, means.astype(np.float64))
 
 
 def _harmonic(values: Matrix, weights: Matrix) -> Vector:
-    shares = np.zeros(len(values), np.float32)
-    inverses = np.zeros(len(values), np.float32)
-    for leg, weight in enumerate(weights):
-        counted = values[:, leg] > 0
-        shares += np.where(counted, weight, np.float32(0))
-        inverses += np.where(counted, weight / np.where(counted, values[:, leg], 1), np.float32(0))
-    return _ratio(shares, inverses)
+    counted = np.where(values > 0, weights, np.float32(0))
+    return _ratio(_added(counted), _added(counted / np.where(values > 0, values, np.float32(1))))
 
 
 def _ratio(above: Matrix, below: Matrix) -> Vector:

@@ -6,10 +6,11 @@ alone and the engines' own fusions rank the documents that each leg found within
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +19,18 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.engine.legs import Legs
+from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
-from owpc_ltr.evaluation.results import (
-    ComparedQueries,
-    ComparisonPlan,
-    PerQueryResults,
-    RankerResults,
-    Resampling,
-)
+from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling
+from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
 from owpc_ltr.training.candidates import train_plan
@@ -67,8 +65,7 @@ class LoggedLegs(ShortRepr):
     @cached_property
     def found_by_any(self) -> NDArray[np.bool_]:
         """Which documents are in the union of the legs."""
-        union: NDArray[np.bool_] = np.asarray(self.found.any(axis=1))
-        return union
+        return np.asarray(self.found.any(axis=1), np.bool_)
 
     @cached_property
     def names(self) -> list[str]:
@@ -80,23 +77,18 @@ class LoggedLegs(ShortRepr):
     def _missed(self) -> list[list[float]]:
         """By query, the grades of relevant documents that are in no row."""
         return [
-            [grade for name, grade in known.items() if grade > 0 and name not in rows]
-            for known, rows in zip(self.grades, map(set, self._names_by_query), strict=True)
+            [grade for name, grade in grades.items() if grade > 0 and name not in rows]
+            for grades, rows in zip(self.grades, map(set, self._names_by_query), strict=True)
         ]
 
     @cached_property
     def _judged(self) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-        """Where rows stand once the relevant documents without a row follow; labels, offsets."""
-        extra = np.array([len(one) for one in self._missed])
-        offsets = self.data.offsets + np.append(0, np.cumsum(extra))
-        query = np.repeat(np.arange(len(extra)), np.diff(self.data.offsets))
-        places = np.arange(len(query)) + np.append(0, np.cumsum(extra))[query]
-        labels = np.zeros(int(offsets[-1]), np.float32)
-        lacking = np.ones(len(labels), np.bool_)
-        lacking[places] = False
-        labels[places] = self.data.labels
-        labels[lacking] = [grade for one in self._missed for grade in one]
-        return places, labels, offsets
+        """Relevant documents without a row follow those of their query: where; labels, offsets."""
+        counts = [len(grades) for grades in self._missed]
+        places = np.repeat(self.data.offsets[1:], counts)
+        grades = [grade for of_query in self._missed for grade in of_query]
+        labels = np.insert(self.data.labels, places, grades)
+        return places, labels, self.data.offsets + np.cumsum([0, *counts])
 
     def values(self, scores: Vector, shown: NDArray[np.bool_], metric: Metric) -> Vector:
         """The metric of each query, where the rows `shown` are ranked by these scores.
@@ -104,8 +96,8 @@ class LoggedLegs(ShortRepr):
         Unjudged documents count as irrelevant, relevant ones that are not shown as not retrieved.
         """
         places, labels, offsets = self._judged
-        ranked, retrieved = np.zeros(len(labels)), np.zeros(len(labels), np.bool_)
-        ranked[places], retrieved[places] = np.where(shown, scores, 0.0), shown
+        ranked = np.insert(np.where(shown, scores, 0.0), places, 0.0)
+        retrieved = np.insert(shown, places, False)
         return metric.of(RankedQueries(ranked, labels, offsets, retrieved))
 
     def lists(self, scores: Vector, shown: NDArray[np.bool_], *, complete: bool) -> RankedLists:
@@ -119,8 +111,8 @@ class LoggedLegs(ShortRepr):
         grades = self.grades
         if complete:
             grades = [
-                {**dict.fromkeys(documents, 0.0), **known}
-                for documents, known in zip(ranked, grades, strict=True)
+                {**dict.fromkeys(documents, 0.0), **of_query}
+                for documents, of_query in zip(ranked, grades, strict=True)
             ]
         return ranked_lists(ranked, grades, max(map(len, ranked), default=1))
 
@@ -130,14 +122,13 @@ class LoggedLegs(ShortRepr):
 
     def fused(self, fusion: EngineFusion) -> Vector:
         """The scores of an engine's fusion, which knows what each leg found."""
-        own = np.where(self.found, self.data.features, np.nan)
-        return fusion.scores(own, self.data.offsets, self.shards)
+        by_leg = np.where(self.found, self.data.features, np.nan)
+        return fusion.scores(by_leg, self.data.offsets, self.shards)
 
     def recall(self, shown: NDArray[np.bool_]) -> float:
         """The mean share of the relevant documents of a query that are among the rows `shown`."""
         places, labels, offsets = self._judged
-        hit = np.zeros(len(labels))
-        hit[places] = shown & (self.data.labels > 0)
+        hit = np.insert((shown & (self.data.labels > 0)).astype(float), places, 0.0)
         relevant = np.add.reduceat((labels > 0).astype(float), offsets[:-1])
         counted = relevant > 0
         return float((np.add.reduceat(hit, offsets[:-1])[counted] / relevant[counted]).mean())
@@ -151,16 +142,14 @@ class LoggedLegs(ShortRepr):
     @property
     def judged_share(self) -> float:
         """The share of the candidates that have a judgment."""
-        known = [
-            sum(name in grades for name in names)
-            for names, grades in zip(self._names_by_query, self.grades, strict=True)
-        ]
-        return sum(known) / len(self.names)
+        by_query = zip(self._names_by_query, self.grades, strict=True)
+        judged = sum(name in grades for names, grades in by_query for name in names)
+        return judged / len(self.names)
 
     @property
     def n_relevant(self) -> int:
         """How many documents are judged relevant, over all queries."""
-        return sum(grade > 0 for known in self.grades for grade in known.values())
+        return sum(grade > 0 for grades in self.grades for grade in grades.values())
 
     @property
     def _names_by_query(self) -> list[list[str]]:
@@ -176,7 +165,7 @@ class LearnedFusion(ShortRepr):
 
 
 def learn(
-    legs: LoggedLegs, plan: Plan, *, folds: int = FOLDS, seed: int = 0, progress: Progress = silent
+    legs: LoggedLegs, plan: Plan, *, seed: int = 0, progress: Progress = silent
 ) -> LearnedFusion:
     """Weights by cross-validation: fold k is scored by a model of the others.
 
@@ -184,14 +173,14 @@ def learn(
     folds; of equal ones the most regularised.
     """
     data, run = legs.data, Run(seed=seed)
-    fold = fold_of_queries(data, folds, _SALT)
+    fold = fold_of_queries(data, FOLDS, _SALT)
     scores = np.zeros(data.n_documents)
     candidates, chosen = plan.candidates(), []
-    for number in range(folds):
-        other = (number + 1) % folds
-        progress(f"fold {number + 1} of {folds}", number / folds)
-        training = data.select(np.flatnonzero((fold != number) & (fold != other)))
-        validation = data.select(np.flatnonzero(fold == other))
+    for number in range(FOLDS):
+        chooser = (number + 1) % FOLDS
+        progress(f"fold {number + 1} of {FOLDS}", number / FOLDS)
+        training = data.select(np.flatnonzero((fold != number) & (fold != chooser)))
+        validation = data.select(np.flatnonzero(fold == chooser))
         result = train_plan(training, plan, run, validation)
         # A fold may try more values of C after these.
         chosen.append([row["validation"] for row in result.table[: len(candidates)]])
@@ -259,7 +248,6 @@ def measure_fusion(
     metric: Metric,
     *,
     judged: Sequence[JudgedQuery],
-    folds: int = FOLDS,
     complete: bool = False,
     version: tuple[int, ...] = Z_SCORE_SINCE,
     drawing: Resampling,
@@ -281,30 +269,33 @@ def measure_fusion(
         drawing.progress(f"engine setting {number + 1} of {len(fusions)}", number / len(fusions))
         of_fusions.append(legs.values(legs.fused(fusion), union, metric))
     tried = np.array(of_fusions)
-    fold = fold_of_queries(data, folds, _SALT)
-    picked = [int(tried[:, fold != number].mean(axis=1).argmax()) for number in range(folds)]
+    fold = fold_of_queries(data, FOLDS, _SALT)
+    picked = [int(tried[:, fold != number].mean(axis=1).argmax()) for number in range(FOLDS)]
     equal = EngineFusion("min_max", weights=(1 / len(columns),) * len(columns))
     best_engine = f"best of {len(fusions)} engine settings"
     values[RRF] = legs.values(legs.fused(EngineFusion("rrf")), union, metric)
     values[EQUAL] = legs.values(legs.fused(equal), union, metric)
     values[best_engine] = tried[np.array(picked)[fold], np.arange(data.n_queries)]
     values[LEARNED] = legs.values(learned, legs.served, metric)
-    of = _queries_of(legs, judged, weights)
+    # The queries that have candidates, each scored by a model of others.
+    by_id = {query.query_id: query for query in judged}
+    queries = [by_id[query_id] for query_id in data.query_ids.to_pylist()]
+    of = compared_queries(queries, ChosenQueries(np.arange(len(queries)), "test"))
+    of = replace(of, weights=weights)
     plan = ComparisonPlan((metric,), "zero", best_leg, drawing)
-    scores = {LEARNED: learned, best_leg: columns[best_leg]}
-    seen = {LEARNED: legs.served, best_leg: shown[best_leg]}
+    ranked = {LEARNED: (learned, legs.served), best_leg: (columns[best_leg], shown[best_leg])}
     both = {
         name: RankerResults(
-            [values[name], *(legs.values(own, seen[name], guard) for guard in plan.guards)],
-            lists=legs.lists(own, seen[name], complete=complete),
+            [values[name], *(legs.values(scores, seen, guard) for guard in plan.guards)],
+            lists=legs.lists(scores, seen, complete=complete),
         )
-        for name, own in scores.items()
+        for name, (scores, seen) in ranked.items()
     }
     decision = compare_results(PerQueryResults(both, plan, of))
-    ranked = {name: RankerResults([one]) for name, one in values.items()}
+    rankers = {name: RankerResults([of_queries]) for name, of_queries in values.items()}
     most = max(set(picked), key=picked.count)
     return FusionFigures(
-        compare_results(PerQueryResults(ranked, plan, of)),
+        compare_results(PerQueryResults(rankers, plan, of)),
         decision.pairs[0],
         values,
         best_leg,
@@ -314,11 +305,191 @@ def measure_fusion(
     )
 
 
-def _queries_of(
-    legs: LoggedLegs, judged: Sequence[JudgedQuery], weights: Vector | None
-) -> ComparedQueries:
-    """The queries that have candidates, each scored by a model of others."""
-    known = {query.query_id: query for query in judged}
-    queries = [known[name] for name in legs.data.query_ids.to_pylist()]
-    numbers = np.arange(len(queries))
-    return replace(compared_queries(queries, ChosenQueries(numbers, "test")), weights=weights)
+_HEADERS = ("RANKER", "MEAN", "LOW", "HIGH", "DIFF", "LOW", "HIGH", "P")
+
+
+@dataclass(frozen=True, repr=False)
+class CandidateRecall(ShortRepr):
+    """The mean share of a query's relevant documents that is found.
+
+    `legs` has each leg within its window, `union` all legs together, `request` the one request that
+    the model rescores. `unreachable` of the `relevant` documents are in none: no fusion brings
+    them.
+    """
+
+    legs: Mapping[str, float]
+    union: float
+    request: float
+    relevant: int
+    unreachable: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shares and counts as JSON."""
+        return {**vars(self), "legs": dict(self.legs)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fusion(ShortRepr):
+    """One learned weight a leg, what it is worth on other queries, and the verdict.
+
+    `decision` compares the learned weights, each query scored by a model of others, with the best
+    leg: the one comparison that decides. `comparison` has every ranker against that leg, corrected
+    over all of them. `model` is learned from all queries, and ranks what `legs.query_template`
+    brings.
+    """
+
+    model: LinearModel
+    legs: Legs
+    logged: LoggedLegs = field(repr=False)
+    comparison: RankerComparison
+    decision: Comparison
+    verdict: Verdict
+    best_leg: str
+    best_engine: str
+    """What the best engine setting is called in the comparison."""
+    engine_setting: str
+    """Which one that is in most folds."""
+    recall: CandidateRecall
+    optimism: Optimism
+    notes: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> RankingDataset:
+        """The candidates, with a column for each leg."""
+        return self.logged.data
+
+    @property
+    def on_all_queries(self) -> Vector:
+        """The metric of each query with `model`, which has learned from them.
+
+        A live evaluation of the uploaded model on the same queries has these values.
+        """
+        scores = self.model.score(self.data.features)
+        return self.logged.values(scores, self.logged.served, self.comparison.metrics[0])
+
+    @property
+    def metric(self) -> str:
+        """By what is measured."""
+        return str(self.comparison.metrics[0])
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the learned weights are better than the best leg."""
+        return self.verdict.outcome == Outcome.BETTER
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each leg's score."""
+        return dict(zip(self.model.feature_names, self.model.weights.tolist(), strict=True))
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of each leg in the spread of the model's scores."""
+        spread = np.nanstd(np.nan_to_num(self.data.features), axis=0) * np.abs(self.model.weights)
+        shares = spread / max(float(spread.sum()), 1e-300)
+        return dict(zip(self.model.feature_names, shares.tolist(), strict=True))
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a line: better, or why not to fuse."""
+        by = self.decision
+        figures = f"{by.mean_difference:+.4f} [{by.low:+.4f}, {by.high:+.4f}]"
+        over = f"{self.best_leg} alone by {self.metric}"
+        if self.verdict.outcome == Outcome.BETTER:
+            return f"better: learned weights against {over}, {figures}"
+        if self.verdict.outcome == Outcome.WORSE:
+            return f"do not fuse: learned weights are worse than {over}, {figures}"
+        if self.verdict.outcome == Outcome.CANNOT_TELL:
+            reasons = "; ".join(warning.line for warning in self.verdict.doubts)
+            return f"do not fuse: cannot tell whether it is better than {over}: {reasons}"
+        why = disagreement(by, by.p_permutation)
+        return (
+            f"do not fuse: no significant gain over {over}, {figures}; {by.n_queries} queries "
+            f"show a gain of {by.detectable:.4f} in 80 % of cases, and no smaller one"
+            f"{why and f'; interval and test disagree: {why}'}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure but those of single queries, as JSON."""
+        return {
+            "verdict": self.verdict.as_dict(),
+            "headline": self.headline,
+            "metric": self.metric,
+            "baseline": self.best_leg,
+            "decision": self.decision.as_dict(),
+            "weights": self.weights,
+            "recall": self.recall.as_dict(),
+            "engine_setting": self.engine_setting,
+            "optimism": vars(self.optimism),
+            "comparison": self.comparison.as_dict(),
+            "query_template": self.legs.query_template,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        """The verdict first, then every ranker, the candidates, and what a selection would add."""
+        table = text_table(_HEADERS, list(_rows(self)))
+        return "\n".join([
+            wrapped_text(self.headline), wrapped_text(_title(self)), table,
+            *map(wrapped_text, _facts(self)),
+        ])  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        """The verdict, the table of rankers, and what limits them."""
+        from owpc_ltr.data.html import block, line, table
+
+        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row]
+                for row in _rows(self)]  # fmt: skip
+        return block(self.headline, line(_title(self)), table(_HEADERS, rows),
+                     *map(line, _facts(self)))  # fmt: skip
+
+
+def _title(fusion: Fusion) -> str:
+    return (
+        f"{fusion.comparison.n_queries:,} queries, {fusion.legs.window} documents a leg; learned "
+        f"and chosen on other queries; differences from {fusion.best_leg}"
+    )
+
+
+def _rows(fusion: Fusion) -> Iterator[tuple[Any, ...]]:
+    pairs = {pair.a: pair for pair in fusion.comparison.pairs}
+    for ranker in fusion.comparison.rankers:
+        mean = ranker.means[fusion.metric]
+        pair = pairs.get(ranker.name)
+        if pair is None:
+            yield ranker.name, mean.mean, mean.low, mean.high, "", "", "", ""
+            continue
+        by = pair.comparison
+        p = by.p_permutation if ranker.name == LEARNED else pair.p_holm
+        differences = (f"{value:+.4f}" for value in (by.mean_difference, by.low, by.high))
+        yield (ranker.name, mean.mean, mean.low, mean.high, *differences, p)
+
+
+def _facts(fusion: Fusion) -> Iterator[str]:
+    yield (
+        "low and high are 95 % intervals; p of the learned weights is that of one comparison, "
+        "which decides; the others are corrected for all in the table (Holm)"
+    )
+    yield "weights: " + ", ".join(
+        f"{name} {weight:.6g} ({fusion.shares[name]:.0%} of the spread)"
+        for name, weight in fusion.weights.items()
+    )
+    recall = fusion.recall
+    legs = ", ".join(f"{name} {share:.2f}" for name, share in recall.legs.items())
+    yield (
+        f"recall of the candidates: {legs}; all legs {recall.union:.2f}, the one request "
+        f"{recall.request:.2f}; {recall.unreachable:,} of {recall.relevant:,} relevant documents "
+        "are in none, and no fusion brings them"
+    )
+    optimism = fusion.optimism
+    yield (
+        f"engine settings: the best of {optimism.settings} gains {optimism.gain:+.4f} over "
+        f"{fusion.best_leg} on these queries, of which {optimism.expected:+.4f} is to be expected "
+        f"on others: choosing among so many adds {optimism.lost:.4f} by itself; most folds choose "
+        f"{fusion.engine_setting}"
+    )
+    yield (
+        f"the model has learned from all queries, and has {fusion.on_all_queries.mean():.4f} on "
+        "them, as compare-live --split all with the query template must show"
+    )
+    yield from fusion.notes

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.legs import FoundDocuments, Legs
     from owpc_ltr.evaluation.results import Resampling
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.fusion.evaluation import LoggedLegs
-    from owpc_ltr.fusion.result import Fusion
+    from owpc_ltr.fusion.evaluation import Fusion, LoggedLegs
 
 
 @job(changes_cluster=True)
@@ -119,40 +119,33 @@ def fuse(
     from owpc_ltr.host.judgment_lists import read_judgments
     from owpc_ltr.models.model_file import save_model
 
-    judged = judgments
-    if isinstance(judged, Path | str):
-        judged = read_judgments(judged, topics=topics, columns=columns)
-        give_warnings(judged.notes)
-    if len(judged.queries) < FEWEST_QUERIES:
+    if isinstance(judgments, Path | str):
+        judgments = read_judgments(judgments, topics=topics, columns=columns)
+        give_warnings(judgments.notes)
+    if len(judgments.queries) < FEWEST_QUERIES:
         raise BadInput(
-            f"{len(judged.queries)} judged queries are too few to learn from some and measure on "
-            f"others: give {FEWEST_QUERIES} or more"
+            f"{len(judgments.queries)} judged queries are too few to learn from some and measure "
+            f"on others: give {FEWEST_QUERIES} or more"
         )
     where = cluster.the_index(index)
-    read = read_legs(legs, cluster.engine, where, window, featureset)
+    searches = read_legs(legs, cluster.engine, where, window, featureset)
     shards = shards_of(cluster.engine, where)
-    found = find_candidates(
-        cluster.engine,
-        where,
-        read,
-        judged.queries,
-        shards=shards,
-        in_flight=in_flight,
-        progress=progress,
-    )
-    store_legs(cluster, read, where, judged.queries[0].params)
+    candidates = find_candidates(
+        cluster.engine, where, searches, judgments.queries,
+        shards=shards, in_flight=in_flight, progress=progress,
+    )  # fmt: skip
+    store_legs(cluster, searches, where, judgments.queries[0].params)
     logged = _logged(
-        cluster, read, judged, found, index=where, data_out=data_out, progress=progress
+        cluster, searches, judgments, candidates, index=where, data_out=data_out, progress=progress
     )
     result = _measured(
-        read, logged, judged, metric, identity=cluster.engine.identity(), complete=complete,
+        searches, logged, judgments, metric, identity=cluster.engine.identity(), complete=complete,
         plugins=plugins, drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
-    result = replace(
-        result, notes=(*result.notes, *_notes(read, logged, len(judged.queries), shards, complete))
-    )
+    notes = _notes(searches, logged, len(judgments.queries), shards, complete)
+    result = replace(result, notes=tuple(notes))
     if query_template_out is not None:
-        text = json.dumps(read.query_template, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(searches.query_template, indent=1, ensure_ascii=False) + "\n"
         write_output(query_template_out, text.encode())
     write_report(result, report, plugins)
     if out is not None:
@@ -200,33 +193,31 @@ def _logged(
     from owpc_ltr.engine.legs import candidates_as_judgments
     from owpc_ltr.fusion.evaluation import LoggedLegs
 
-    with ExitStack() as kept:
+    with ExitStack() as temporary:
         if data_out is None:
-            folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="owpc-ltr-fuse-"))
-            path = Path(folder) / "legs.parquet"
-        else:
-            path = Path(data_out)
+            folder = temporary.enter_context(tempfile.TemporaryDirectory(prefix="owpc-ltr-fuse-"))
+            data_out = Path(folder) / "legs.parquet"
         log_features(
-            cluster, judgments=candidates_as_judgments(judged, found), out=path, index=index,
+            cluster, judgments=candidates_as_judgments(judged, found), out=data_out, index=index,
             featureset=legs.name, progress=progress,
         )  # fmt: skip
-        data = read_dataset(path)
-    of_query = {q.query_id: (q, one) for q, one in zip(judged.queries, found, strict=True)}
-    rows, served, at, grades = [], [], [], []
+        data = read_dataset(Path(data_out))
+    by_query = {q.query_id: (q, brought) for q, brought in zip(judged.queries, found, strict=True)}
+    rows, served, shards, grades = [], [], [], []
     names = data.doc_ids.to_pylist() if data.doc_ids is not None else []
-    starts = data.offsets.tolist()
-    for number, query_id in enumerate(data.query_ids.to_pylist()):
-        query, one = of_query[query_id]
-        own = names[starts[number] : starts[number + 1]]
-        by_leg = [frozenset(leg) for leg in one.by_leg]
-        request = frozenset(one.by_request)
-        rows += [[name in leg for leg in by_leg] for name in own]
-        served += [name in request for name in own]
-        at += [one.shards[name] for name in own]
+    for query_id, (start, end) in zip(
+        data.query_ids.to_pylist(), pairwise(data.offsets.tolist()), strict=True
+    ):
+        query, brought = by_query[query_id]
+        documents = names[start:end]
+        by_leg = [frozenset(leg) for leg in brought.by_leg]
+        request = frozenset(brought.by_request)
+        rows += [[document in leg for leg in by_leg] for document in documents]
+        served += [document in request for document in documents]
+        shards += [brought.shards[document] for document in documents]
         grades.append(dict(zip(query.doc_ids, map(float, query.grades), strict=True)))
-    return LoggedLegs(
-        data, np.array(rows, np.bool_), np.array(served, np.bool_), np.array(at, np.int64), grades
-    )
+    found_by, in_request = np.array(rows, np.bool_), np.array(served, np.bool_)
+    return LoggedLegs(data, found_by, in_request, np.array(shards, np.int64), grades)
 
 
 def _measured(
@@ -242,8 +233,7 @@ def _measured(
 ) -> Fusion:
     from owpc_ltr.evaluation.ranked_lists import within_window
     from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
-    from owpc_ltr.fusion.evaluation import learn, measure_fusion
-    from owpc_ltr.fusion.result import CandidateRecall, Fusion
+    from owpc_ltr.fusion.evaluation import CandidateRecall, Fusion, learn, measure_fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.names import parse_version
@@ -254,12 +244,13 @@ def _measured(
     parsed = within_window(parsed, legs.request_window)
     plan = model_plan(registry, select=parsed)
     learned = learn(logged, plan, seed=drawing.seed, progress=drawing.progress)
-    own = identity.distribution == "opensearch"
+    version: tuple[int, ...] = Z_SCORE_SINCE
+    if identity.distribution == "opensearch":
+        version = parse_version(identity.version)
     figures = measure_fusion(
-        logged, learned.scores, parsed, judged=judged.queries, complete=complete,
-        version=parse_version(identity.version) if own else Z_SCORE_SINCE, drawing=drawing,
+        logged, learned.scores, parsed,
+        judged=judged.queries, complete=complete, version=version, drawing=drawing,
     )  # fmt: skip
-    found = logged.found
     return Fusion(
         model=learned.model,  # type: ignore[arg-type]
         legs=legs,
@@ -271,7 +262,7 @@ def _measured(
         best_engine=figures.best_engine,
         engine_setting=figures.chosen,
         recall=CandidateRecall(
-            {name: logged.recall(found[:, leg]) for leg, name in enumerate(legs.names)},
+            {name: logged.recall(logged.found[:, leg]) for leg, name in enumerate(legs.names)},
             logged.recall(logged.found_by_any),
             logged.recall(logged.served),
             logged.n_relevant,
@@ -281,22 +272,24 @@ def _measured(
     )
 
 
-def _notes(legs: Legs, logged: LoggedLegs, asked: int, shards: int, complete: bool) -> list[str]:
+def _notes(
+    legs: Legs, logged: LoggedLegs, n_queries: int, shards: int, complete: bool
+) -> list[str]:
     """What a reader of the figures has to know of the candidates."""
     import numpy as np
 
     notes = []
     data = logged.data
-    if asked > data.n_queries:
+    if n_queries > data.n_queries:
         notes.append(
-            f"{asked - data.n_queries:,} of {asked:,} queries have no candidate and are left out: "
-            "no ranker gains on them"
+            f"{n_queries - data.n_queries:,} of {n_queries:,} queries have no candidate and are "
+            "left out: no ranker gains on them"
         )
-    for leg, one in enumerate(legs.legs):
-        lacking = int(np.isnan(data.features[:, leg]).sum())
-        if one.is_nearest and lacking:
+    for number, leg in enumerate(legs.legs):
+        lacking = int(np.isnan(data.features[:, number]).sum())
+        if leg.is_nearest and lacking:
             notes.append(
-                f"leg '{one.name}' has no score for {lacking:,} of {data.n_documents:,} "
+                f"leg '{leg.name}' has no score for {lacking:,} of {data.n_documents:,} "
                 "candidates, which count 0 there: they have no vector, or are beyond its k"
             )
     if shards > 1:

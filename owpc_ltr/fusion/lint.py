@@ -1,4 +1,7 @@
-"""`lint`: what in a search request, or in its search pipeline, spoils hybrid search."""
+"""`lint`: what in a search request, or in its search pipeline, spoils hybrid search.
+
+`request_checks` reads the request alone; `request_trials` asks an index.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.html import block, line, table
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.fusion.request_checks import RequestFinding
+from owpc_ltr.fusion.request_checks import RequestFinding, SearchBody, request_findings
 from owpc_ltr.inspection.result import WARNING
 from owpc_ltr.plain_text import ShortRepr, printable_lines, wrapped_text
 from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.fusion.search_body import SearchBody
 
 
 @job
@@ -35,7 +37,7 @@ def lint(
         str | None,
         Help(
             "Also ask this index: shards, vectors, plugins, licence, and what each trap does to "
-            "the request's own hits.",
+            "the request's own hits."
         ),
         Argument.INDEX,
     ] = None,
@@ -69,10 +71,7 @@ def lint(
     ['no-pipeline']
     """
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.fusion.request_checks import request_findings
-    from owpc_ltr.fusion.search_body import SearchBody
 
-    own = None if pipeline is None else _read(pipeline)
     body = _read(request)
     if "featureset" in body:
         # Its own faults first, such as templates that are refused.
@@ -80,32 +79,30 @@ def lint(
         raise BadInput(
             f"'{name}' is a feature set, not a search request: featureset push checks it"
         )
-    search = SearchBody(body, own)
+    search = SearchBody(body, None if pipeline is None else _read(pipeline))
     if cluster is None or index is None:
-        found = RequestLint(tuple(request_findings(search)))
+        result = RequestLint(tuple(request_findings(search)))
     else:
-        found = _looked_up(cluster, index, search)
-    if strict and found.warnings:
-        raise Refused(f"{found.warnings[0].line}").with_result(found)
-    return found
+        result = _with_index(cluster, index, search)
+    if strict and result.warnings:
+        raise Refused(f"{result.warnings[0].line}").with_result(result)
+    return result
 
 
-def _looked_up(cluster: Cluster, index: str, search: SearchBody) -> RequestLint:
-    """What is found of the request, and of the index that it is for."""
-    from owpc_ltr.fusion.request_checks import request_findings
-    from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
-    from owpc_ltr.fusion.search_body import SearchBody
+def _with_index(cluster: Cluster, index: str, search: SearchBody) -> RequestLint:
+    """The findings about the request, and about the index that it is for."""
+    from owpc_ltr.fusion.request_trials import IndexFacts, index_findings, with_examples
 
-    looked = LookedAt.at(cluster.engine, index)
+    facts = IndexFacts.of(cluster.engine, index)
     name = search.pipeline_name
     if search.pipeline is None and name is None:
-        name = looked.default_pipeline
-    stored = looked.stored_pipeline(name) if name and name != "_none" else None
-    known = search if stored is None else SearchBody(search.body, stored)
-    told = [*index_findings(looked, known), *request_findings(known)]
+        name = facts.default_pipeline
+    stored = facts.stored_pipeline(name) if name and name != "_none" else None
+    search = search if stored is None else SearchBody(search.body, stored)
+    findings = [*index_findings(facts, search), *request_findings(search)]
     # Of the licence the cluster knows more than the request.
-    found = [each for each in told if each.check != "licence"]
-    return RequestLint(tuple(with_examples(looked, known, found)), str(looked))
+    findings = [finding for finding in findings if finding.check != "licence"]
+    return RequestLint(tuple(with_examples(facts, search, findings)), str(facts))
 
 
 def _read(source: Mapping[str, Any] | Path | str) -> dict[str, Any]:
@@ -124,29 +121,29 @@ class RequestLint(ShortRepr):
     @property
     def warnings(self) -> tuple[RequestFinding, ...]:
         """The findings that are more than notes."""
-        return tuple(each for each in self.findings if each.severity == WARNING)
+        return tuple(finding for finding in self.findings if finding.severity == WARNING)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON."""
-        findings = [{**each.as_dict(), "line": each.line} for each in self.findings]
+        findings = [{**finding.as_dict(), "line": finding.line} for finding in self.findings]
         return {"findings": findings, "index": self.index}
 
     def __str__(self) -> str:
         lines = [f"index {self.index}"] if self.index else []
-        for each in self.findings:
-            lines.append(wrapped_text(f"{each.severity}: {each.message}"))
+        for finding in self.findings:
+            lines.append(wrapped_text(f"{finding.severity}: {finding.message}"))
             # A path is not broken: it is to be copied.
-            lines.append(f"  at {each.place}")
-            lines.append(wrapped_text(f"  {each.advice} [{each.source}]"))
-            if each.example:
-                lines.append(wrapped_text(f"  here: {each.example}", others="    "))
+            lines.append(f"  at {finding.place}")
+            lines.append(wrapped_text(f"  {finding.advice} [{finding.source}]"))
+            if finding.example:
+                lines.append(wrapped_text(f"  here: {finding.example}", others="    "))
         return printable_lines("\n".join(lines if self.findings else [*lines, "nothing was found"]))
 
     def _repr_html_(self) -> str:
         rows = [
-            (each.severity, each.message, each.place, each.advice, each.source, each.example)
-            for each in self.findings
+            (part.severity, part.message, part.place, part.advice, part.source, part.example)
+            for part in self.findings
         ]
         headers = ("", "what", "where", "what to do", "source", "here")
-        told = table(headers, rows) if rows else line("nothing was found")
-        return block(f"request{' for ' if self.index else ''}{self.index}", told)
+        content = table(headers, rows) if rows else line("nothing was found")
+        return block(f"request{' for ' if self.index else ''}{self.index}", content)

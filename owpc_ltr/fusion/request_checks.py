@@ -1,22 +1,207 @@
-"""What in a search request spoils fusion: one function a trap, on the request alone."""
+"""The parts of a search request that concern fusion, and what in them spoils it.
+
+Each part has its JSON path. There is one function a trap, on the request alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
-from owpc_ltr.fusion.search_body import (
-    DEFAULT_SIZE,
-    FUSING_RETRIEVERS,
-    VECTOR_QUERIES,
-    SearchBody,
-    VectorQuery,
-    whole,
-)
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
 from owpc_ltr.plain_text import ShortRepr
+
+DEFAULT_SIZE = 10
+"""How many hits an engine returns where the request does not say."""
+
+PROCESSORS = ("normalization-processor", "score-ranker-processor")
+FUSING_RETRIEVERS = ("rrf", "linear")
+RERANKING_RETRIEVERS = ("text_similarity_reranker", "rescorer", "rule", "diversify", "pinned")
+VECTOR_QUERIES = ("knn", "neural", "neural_sparse")
+
+_NEURAL_K = 10
+"""The k of OpenSearch's `neural` where the request does not say."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value of the request, and its JSON path."""
+
+    place: str
+    value: Any
+
+    @property
+    def kind(self) -> str:
+        """The key that it stands under."""
+        return self.place.rpartition(".")[2]
+
+    def get(self, key: str) -> Located | None:
+        """What an object has under a key; None where it has not, or is no object."""
+        if not isinstance(self.value, Mapping) or key not in self.value:
+            return None
+        return Located(f"{self.place}.{key}", self.value[key])
+
+    def at(self, *keys: str) -> Located | None:
+        """The same, several keys deep."""
+        part: Located | None = self
+        for key in keys:
+            part = part and part.get(key)
+        return part
+
+    @property
+    def items(self) -> list[Located]:
+        """The elements of a list; an object is a list of itself, as engines have it."""
+        if isinstance(self.value, Mapping):
+            return [self]
+        if not isinstance(self.value, list):
+            return []
+        return [Located(f"{self.place}[{number}]", part) for number, part in enumerate(self.value)]
+
+    def all_of(self, *keys: str) -> Iterator[Located]:
+        """What stands under these keys, at any depth."""
+        if isinstance(self.value, Mapping):
+            for key in self.value:
+                inner = Located(f"{self.place}.{key}", self.value[key])
+                if key in keys:
+                    yield inner
+                yield from inner.all_of(*keys)
+        elif isinstance(self.value, list):
+            for inner in self.items:
+                yield from inner.all_of(*keys)
+
+
+@dataclass(frozen=True)
+class VectorQuery:
+    """A `knn` or `neural` query: its field, its k, and the length of the query's vector."""
+
+    place: str
+    field: str
+    k: int | None
+    length: int | None
+    k_place: str
+
+    @classmethod
+    def of(cls, query: Located) -> VectorQuery | None:
+        """None where it is not written as either engine has it."""
+        value = query.value
+        if not isinstance(value, Mapping):
+            return None
+        is_elastic = isinstance(value.get("field"), str)
+        field = value["field"] if is_elastic else next(iter(value), "")
+        inner = query if is_elastic else query.get(field)
+        if inner is None or not isinstance(inner.value, Mapping):
+            return None
+        vector = inner.value.get("query_vector" if is_elastic else "vector")
+        by_distance = {"min_score", "max_distance"} & inner.value.keys()
+        default = _NEURAL_K if query.kind == "neural" and not by_distance else None
+        k = whole(inner.value.get("k", default))
+        length = len(vector) if isinstance(vector, list) else None
+        return cls(query.place, str(field), k, length, f"{inner.place}.k")
+
+
+class SearchBody:
+    """A search request (the body of `_search`), and the search pipeline that it runs with.
+
+    `pipeline` is that of a file, or the one that an index has by default; without it, that of the
+    request's `search_pipeline` where it stands there whole.
+    """
+
+    def __init__(self, body: Mapping[str, Any], pipeline: Mapping[str, Any] | None = None) -> None:
+        if pipeline is None and "phase_results_processors" in body:
+            body, pipeline = {}, body
+        self.root = Located("$", body)
+        self._pipeline = pipeline
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The request."""
+        return dict(self.root.value)
+
+    @cached_property
+    def pipeline(self) -> Located | None:
+        """The search pipeline, where it is known."""
+        if self._pipeline is not None:
+            return Located("pipeline $", self._pipeline)
+        inline = self.root.get("search_pipeline")
+        return inline if inline and isinstance(inline.value, Mapping) else None
+
+    @property
+    def pipeline_name(self) -> str | None:
+        """The name of a stored pipeline that the request asks for; `_none` asks for none."""
+        name = self.root.value.get("search_pipeline")
+        return name if isinstance(name, str) and self._pipeline is None else None
+
+    @cached_property
+    def processors(self) -> list[Located]:
+        """The processors of the pipeline that fuse."""
+        phase = self.pipeline and self.pipeline.get("phase_results_processors")
+        parts = [part.get(kind) for part in (phase.items if phase else []) for kind in PROCESSORS]
+        return [processor for processor in parts if processor]
+
+    @cached_property
+    def hybrids(self) -> list[Located]:
+        """OpenSearch's `hybrid` queries."""
+        query = self.root.get("query")
+        hybrids = query.all_of("hybrid") if query else ()
+        # A field may have that name too.
+        return [hybrid for hybrid in hybrids if hybrid.get("queries")]
+
+    @property
+    def legs(self) -> list[Located]:
+        """The queries that `hybrid` fuses."""
+        queries = self.hybrids[0].get("queries") if self.hybrids else None
+        return queries.items if queries else []
+
+    @cached_property
+    def rescorers(self) -> list[Located]:
+        """The elements of `rescore`."""
+        rescore = self.root.get("rescore")
+        return rescore.items if rescore else []
+
+    @cached_property
+    def retrievers(self) -> list[Located]:
+        """Elasticsearch's retrievers that fuse or rerank, and the older `rank`."""
+        names = FUSING_RETRIEVERS + RERANKING_RETRIEVERS
+        parts = [self.root.get("retriever"), self.root.get("rank")]
+        retrievers = (retriever for part in parts if part for retriever in part.all_of(*names))
+        return [retriever for retriever in retrievers if isinstance(retriever.value, Mapping)]
+
+    @property
+    def first(self) -> int:
+        """How many hits are skipped: `from`."""
+        return whole(self.root.value.get("from")) or 0
+
+    @property
+    def size(self) -> int:
+        """How many hits are shown."""
+        size = whole(self.root.value.get("size"))
+        return DEFAULT_SIZE if size is None else size
+
+    @property
+    def depth(self) -> int | None:
+        """The `pagination_depth` of `hybrid`."""
+        depth = self.hybrids[0].get("pagination_depth") if self.hybrids else None
+        return whole(depth.value) if depth else None
+
+    @property
+    def window(self) -> int:
+        """How many documents of each query, and shard, `hybrid` fuses."""
+        return self.depth or self.first + self.size
+
+    @property
+    def vector_queries(self) -> list[VectorQuery]:
+        """All vector queries of the request."""
+        queries = map(VectorQuery.of, self.root.all_of(*VECTOR_QUERIES))
+        return [query for query in queries if query is not None]
+
+
+def whole(value: Any) -> int | None:
+    """A whole number of a request, or None for anything else: a place to fill in, say."""
+    return value if type(value) is int else None
+
 
 USUAL_WINDOW = 100
 
@@ -53,8 +238,8 @@ Check = Callable[[SearchBody], Findings]
 
 def request_findings(search: SearchBody) -> list[RequestFinding]:
     """What all checks find in the request, warnings first."""
-    found = [finding for check in CHECKS for finding in check(search)]
-    return sorted(found, key=lambda finding: finding.severity != WARNING)
+    findings = [finding for check in CHECKS for finding in check(search)]
+    return sorted(findings, key=lambda finding: finding.severity != WARNING)
 
 
 def _rescore_in_hybrid(search: SearchBody) -> Findings:
@@ -143,10 +328,10 @@ def _weights(search: SearchBody) -> Findings:
         weights = processor.at("combination", "parameters", "weights")
         if weights is None or not isinstance(weights.value, list):
             continue
-        values = [each for each in weights.value if isinstance(each, int | float)]
+        values = [weight for weight in weights.value if isinstance(weight, int | float)]
         if len(values) < len(weights.value):
             continue  # places to fill in
-        if any(not 0 <= each <= 1 for each in values) or abs(sum(values) - 1) > WEIGHT_SLACK:
+        if any(not 0 <= weight <= 1 for weight in values) or abs(sum(values) - 1) > WEIGHT_SLACK:
             yield RequestFinding(
                 "weights-sum", WARNING, weights.place,
                 f"weights from 0 to 1 that sum to 1 are wanted (400), these sum to {sum(values):g}",
@@ -190,24 +375,20 @@ def _window_of(search: SearchBody, query: VectorQuery) -> tuple[int, str]:
         return 0, ""
     if any(query.place.startswith(f"{hybrid.place}.") for hybrid in search.hybrids):
         return search.window, "the window that 'hybrid' fuses"
-    around = [each for each in search.retrievers if query.place.startswith(f"{each.place}.")]
+    around = [part for part in search.retrievers if query.place.startswith(f"{part.place}.")]
     if around:
-        given = around[-1].get("rank_window_size")
-        window = whole(given.value) if given else DEFAULT_SIZE
-        return window or 0, f"the window of '{_kind(around[-1].place)}'"
+        rank_window = around[-1].get("rank_window_size")
+        window = whole(rank_window.value) if rank_window else DEFAULT_SIZE
+        return window or 0, f"the window of '{around[-1].kind}'"
     return search.first + search.size, "the end of the page"
-
-
-def _kind(place: str) -> str:
-    return place.rpartition(".")[2]
 
 
 def _knn_rescorer(search: SearchBody) -> Findings:
     for rescorer in search.rescorers:
-        for found in rescorer.all_of(*VECTOR_QUERIES):
+        for query in rescorer.all_of(*VECTOR_QUERIES):
             yield RequestFinding(
-                "knn-rescorer", WARNING, found.place,
-                f"'{_kind(found.place)}' as a rescorer scores its k nearest documents of the "
+                "knn-rescorer", WARNING, query.place,
+                f"'{query.kind}' as a rescorer scores its k nearest documents of the "
                 "shard, and 0 all others of the window",
                 advice="use script_score with the similarity, which scores every document",
                 source="k-NN, approximate search; measured: the same first 10 in 11 % of queries",
@@ -217,19 +398,19 @@ def _knn_rescorer(search: SearchBody) -> Findings:
 def _rank_window(search: SearchBody) -> Findings:
     source = "Elasticsearch, RankBuilder.DEFAULT_RANK_WINDOW_SIZE"
     for retriever in search.retrievers:
-        given = retriever.get("rank_window_size") or retriever.get("window_size")
-        window = whole(given.value) if given else None
+        rank_window = retriever.get("rank_window_size") or retriever.get("window_size")
+        window = whole(rank_window.value) if rank_window else None
         advice = f"set rank_window_size to {USUAL_WINDOW}"
-        if given is None and _kind(retriever.place) not in {"rule", "pinned"}:
+        if rank_window is None and retriever.kind not in {"rule", "pinned"}:
             yield RequestFinding(
                 "rank-window-10", WARNING, retriever.place,
-                f"without 'rank_window_size' '{_kind(retriever.place)}' takes {DEFAULT_SIZE} "
+                f"without 'rank_window_size' '{retriever.kind}' takes {DEFAULT_SIZE} "
                 "documents of each retriever",
                 advice=advice, source=source,
             )  # fmt: skip
-        elif given is not None and window is not None and window < search.size:
+        elif rank_window is not None and window is not None and window < search.size:
             yield RequestFinding(
-                "rank-window-below-page", WARNING, given.place,
+                "rank-window-below-page", WARNING, rank_window.place,
                 f"a window of {window} is refused for a page of {search.size} (400)",
                 advice=advice, source=source,
             )  # fmt: skip
@@ -237,10 +418,10 @@ def _rank_window(search: SearchBody) -> Findings:
 
 def _licence(search: SearchBody) -> Findings:
     for retriever in search.retrievers:
-        if _kind(retriever.place) in FUSING_RETRIEVERS:
+        if retriever.kind in FUSING_RETRIEVERS:
             yield RequestFinding(
                 "licence", NOTE, retriever.place,
-                f"'{_kind(retriever.place)}' needs Elastic's Enterprise licence; others answer 403",
+                f"'{retriever.kind}' needs Elastic's Enterprise licence; others answer 403",
                 advice="without one, search with bool.should of the queries and one rescorer",
                 source="Elasticsearch, RRFRankPlugin",
             )  # fmt: skip
@@ -248,7 +429,7 @@ def _licence(search: SearchBody) -> Findings:
 
 def _explain(search: SearchBody) -> Findings:
     responses = search.pipeline.get("response_processors") if search.pipeline else None
-    has = responses and any(each.get("hybrid_score_explanation") for each in responses.items)
+    has = responses and any(part.get("hybrid_score_explanation") for part in responses.items)
     if search.hybrids and search.processors and search.root.value.get("explain") and not has:
         yield RequestFinding(
             "explain-unfused", NOTE, "$.explain",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.search.serving import searched
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
@@ -109,7 +108,7 @@ def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: li
         "query": {"bool": {"filter": {"ids": {"values": doc_ids}}, "must": query}},
         "_source": False,
     }
-    hits = searched(engine, index, body, "scores", scored=True).hits
+    hits = search_index(engine, index, body, "scores", scored=True).hits
     scores = {hit["_id"]: hit["_score"] for hit in hits}
     return np.array([scores.get(document, 0.0) for document in doc_ids])
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from owpc_ltr_clicks.judgments import write_columns
 
+from owpc_ltr.engine.client.engine import search_index
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, searched, serve_all
+from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores import rescorer
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.training.options import DEFAULT_C
@@ -145,7 +146,7 @@ def _serving(engine: Engine, weighting: MultiMatch | None) -> Serve:
         if weighting is not None:
             query = render(weighting.query(), request.params)
             body["rescore"] = rescorer(query, request.window, own_weight=0.0, weight=1.0)
-        hits = searched(engine, request.index, body, "the results for users").hits
+        hits = search_index(engine, request.index, body, "the results for users").hits
         return Served(tuple(hit["_id"] for hit in hits), 0)
 
     return serve

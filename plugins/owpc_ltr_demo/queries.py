@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.options import IN_FLIGHT
-from owpc_ltr.engine.search.serving import searched
 from owpc_ltr_demo.corpus import Document
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def candidates_of(engine: Engine, index: str, query: DemoQuery) -> CandidatePool
     Raises Incomplete where the engine answers for a part of the index.
     """
     body = {"query": pool_query(query.text), "size": POOL_SIZE, "_source": False}
-    hits = searched(engine, index, body).hits
+    hits = search_index(engine, index, body).hits
     return CandidatePool(query, tuple(sorted(hit["_id"] for hit in hits)))
 
 

@@ -184,7 +184,7 @@ class Workflow:
         sample = [judged[number] for number in np.sort(order).tolist()]
         with ExitStack() as stack:
             ranker = LiveRankers(
-                cluster=self._cluster, query_template=template, judged=sample, kept=stack
+                cluster=self._cluster, query_template=template, judged=sample, trials=stack
             ).model(model, self.plan.index)
             query = self._cluster.template(ranker.index, template)[0]
             live = LiveQueries(Judgments(sample), template, self._cluster.window(template, None))

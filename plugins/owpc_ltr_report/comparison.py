@@ -25,8 +25,7 @@ from owpc_ltr.evaluation.comparison_table import (
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
-from owpc_ltr.fusion.evaluation import LEARNED
-from owpc_ltr.fusion.result import Fusion
+from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr_report.figures import (
     amount,
     capital,

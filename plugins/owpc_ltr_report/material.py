@@ -27,8 +27,7 @@ from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.evaluation_table import Evaluation
 from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.explanations.explanation import Explanation
-from owpc_ltr.fusion.evaluation import LEARNED
-from owpc_ltr.fusion.result import Fusion
+from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.linear import LinearModel

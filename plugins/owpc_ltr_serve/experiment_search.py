@@ -18,8 +18,8 @@ import numpy as np
 from owpc_ltr_experiment.interleaving import Interleaved, interleave
 from owpc_ltr_experiment.record import QUERY, Experiment, Experiments
 
-from owpc_ltr.engine.search.client_rerank import document_fields, within
 from owpc_ltr.engine.search.request import FILTERS
+from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr_serve.model_search import (

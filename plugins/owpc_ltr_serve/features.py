@@ -23,7 +23,7 @@ import orjson
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.engine.search.client_rerank import (
+from owpc_ltr.engine.search.serving import (
     check_featureset,
     document_fields,
     features_of_hits,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.search.client_rerank import (
+from owpc_ltr.engine.search.serving import (
     HitWindow,
     document_fields,
     score_hits,

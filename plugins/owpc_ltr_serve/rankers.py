@@ -25,7 +25,7 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.cluster import the_index
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.search.client_rerank import find_featureset, prepare
+from owpc_ltr.engine.search.serving import find_featureset, prepare
 from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet

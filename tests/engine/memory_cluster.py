@@ -67,7 +67,11 @@ class MemoryCluster:
 
     def _answer(self, method: str, path: str, params: dict[str, str], body: Any) -> Any:
         of_the_cluster: dict[tuple[str, str], Callable[[], Any]] = {
-            ("GET", "/"): lambda: {"version": {"number": "3.8.0", "distribution": "opensearch"}},
+            ("GET", "/"): lambda: {
+                "cluster_name": "memory",
+                "cluster_uuid": "0",
+                "version": {"number": "3.8.0", "distribution": "opensearch"},
+            },
             ("POST", "/_aliases"): lambda: self._change_aliases(body["actions"]),
         }
         if (method, path) in of_the_cluster:

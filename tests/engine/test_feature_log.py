@@ -259,13 +259,13 @@ def test_an_account_that_does_not_add_up_cannot_be(
 @pytest.mark.parametrize("liar", ["loses a row", "forgets a document", "gives no reason"])
 def test_a_chunk_that_loses_a_document_is_caught(liar: str) -> None:
     values = Values.unknown(3, 2)
-    values.fates[:] = DocumentStatus.LOGGED
+    values.status[:] = DocumentStatus.LOGGED
     if liar == "loses a row":
-        values = Values(values.fates[:2], values.features[:2], {})
+        values = Values(values.status[:2], values.features[:2], {})
     elif liar == "forgets a document":
-        values.fates[1] = DocumentStatus.UNKNOWN
+        values.status[1] = DocumentStatus.UNKNOWN
     else:
-        values.fates[1] = DocumentStatus.REJECTED
+        values.status[1] = DocumentStatus.REJECTED
     with pytest.raises(Refused):
         values.counts(3)
 

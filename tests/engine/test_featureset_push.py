@@ -16,9 +16,9 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.feature_sets import FeatureSets
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet, named_params, plain_params
 from tests.commands import Run
@@ -59,9 +59,7 @@ def place(node_url: str) -> Iterator[Place]:
     engine.request("PUT", f"/push-{own}", body={"mappings": MAPPINGS})
     document = {"title": "alien", "votes": 3, "tags": ["a"], "cast": [{"actor": "weaver"}]}
     engine.request("PUT", f"/push-{own}/_doc/1", params={"refresh": "true"}, body=document)
-    yield Place(
-        engine, f"push-{own}", own, FeatureSets(engine, lambda: PluginFreeStore(engine, own))
-    )
+    yield Place(engine, f"push-{own}", own, Cluster(engine, "plugin-free", own).featuresets)
     for path in (f"/push-{own}", f"/owpc-ltr-store-{own}"):
         with contextlib.suppress(EngineRefusal):
             engine.request("DELETE", path)
@@ -147,9 +145,10 @@ def test_an_index_that_is_not_there_is_still_what_is_said(place: Place) -> None:
 def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field(fake: FakeEngine) -> None:
     fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
     engine = Engine(ConnectionSettings(fake.url))
-    sets = FeatureSets(engine, lambda: LtrPluginStore(engine))
+    cluster = Cluster(engine)
+    vars(cluster)["store"] = LtrPluginStore(engine)
     with pytest.raises(BadInput, match="did you mean 'title'"):
-        sets.push(TYPO, index="movies")
+        cluster.featuresets.push(TYPO, index="movies")
     assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
 
 
@@ -207,8 +206,10 @@ def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> No
     fake.on("PUT", "/_ltr", {"acknowledged": True})
     fake.on("PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400))
     engine = Engine(ConnectionSettings(fake.url))
+    cluster = Cluster(engine)
+    vars(cluster)["store"] = LtrPluginStore(engine)
     with pytest.raises(Refused, match="--param least=VALUE"):
-        FeatureSets(engine, lambda: LtrPluginStore(engine)).push(YEAR, index="movies")
+        cluster.featuresets.push(YEAR, index="movies")
 
 
 def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:

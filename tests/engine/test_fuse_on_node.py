@@ -29,7 +29,7 @@ from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.fusion.result import Fusion
+from owpc_ltr.fusion.evaluation import Fusion
 from tests.session_node import running_node
 
 pytestmark = pytest.mark.node

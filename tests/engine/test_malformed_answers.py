@@ -27,7 +27,7 @@ from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
-from owpc_ltr.engine.search.search import search_stored
+from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput
@@ -96,7 +96,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
         engine, store, linear(), FEATURESET, index="small", name="m"
     ),
     "verify": lambda engine, store: verify_model(engine, store, "m", "small"),
-    "search": lambda engine, store: search_stored(
+    "search": lambda engine, store: search_ranked(
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
     ),
     "fields": lambda engine, _: default_query(engine, "small"),
@@ -181,7 +181,7 @@ def acts(world: World) -> dict[str, Callable[[Engine], object]]:
     def searched(engine: Engine) -> object:
         store = PluginFreeStore(engine)
         request = SearchRequest("small", {"match": {"title": "{{keywords}}"}}, {"keywords": "a"})
-        return search_stored(engine, store, request, store.get_model(model))
+        return search_ranked(engine, store, request, store.get_model(model))
 
     return {
         **commands(world),

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import measure_profile
 from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
-from owpc_ltr.engine.search.search import search_stored
+from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
@@ -203,7 +203,7 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
 def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
     model = trees(small)
     stored = small.store.get_model(put(small, model).model)
-    both = search_stored(
+    both = search_ranked(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
     assert both.scored_by == "engine"
@@ -313,7 +313,7 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
 def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
     model = trees_client(small)
     stored = small.store.get_model(put(small, model, budget=CLIENT).model)
-    both = search_stored(
+    both = search_ranked(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
     assert both.scored_by == "client"

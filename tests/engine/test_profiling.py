@@ -20,19 +20,19 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.engine.client.engine import About
-from owpc_ltr.engine.profile import costs_text
+from owpc_ltr.engine.profile import _cost_lines, _cost_rows
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import (
     Samples,
     Subject,
     _cost,
+    ask_with,
     derived_from,
     feature_costs,
     timed,
     weighed,
     weighing,
-    window_latencies,
 )
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
@@ -170,7 +170,8 @@ def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator
     assert sum(one.milliseconds == 0 for one in found) > 5
     assert all(one.low <= one.milliseconds <= one.high for one in found)
     told = Samples(np.ones(4), np.ones(4))
-    out = costs_text(found, {"all": told, "none": told})
+    lines = _cost_lines(found, {"all": told, "none": told})
+    out = "\n".join(map(str, [*_cost_rows(found), *lines]))
     assert re.search(r"-[0-9]", out) is None
     assert f"{sum(one.in_noise for one in found)} of 26 within the noise" in out
 
@@ -178,7 +179,8 @@ def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator
 def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
     engine: Any = clocked
     store = PluginFreeStore(engine)
-    found = window_latencies(engine, store, subject(), PARAMS, windows=(10, 500), repeat=4)
+    ways = {window: ask_with(store, subject(), window) for window in (10, 500)}
+    found = timed(engine, "docs", ways, PARAMS, 4)
     assert list(found) == [10, 500]
     assert found[500].as_dict()["wall_median_ms"] == pytest.approx(17.5)
     assert found[10].as_dict()["wall_p95_ms"] == pytest.approx(12.6)
@@ -186,7 +188,7 @@ def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
     assert sorted(asked) == [10] * 4 + [500] * 4
     again = Clocked()
     other: Any = again
-    window_latencies(other, PluginFreeStore(other), subject(), PARAMS, windows=(10, 500), repeat=4)
+    timed(other, "docs", ways, PARAMS, 4)
     assert [body["size"] for body in again.asked[-8:]] == asked
 
 

@@ -22,7 +22,7 @@ from owpc_ltr.engine.search.request import (
     request_body,
     window_safe,
 )
-from owpc_ltr.engine.search.search import search_stored, titles_of
+from owpc_ltr.engine.search.search import search_ranked, titles_of
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
@@ -66,7 +66,7 @@ def test_a_query_that_cannot_be_rescored_is_refused_by_name(part: str, small: Sm
 
 
 def test_both_rankings_name_each_others_ranks(small: Small) -> None:
-    both = search_stored(
+    both = search_ranked(
         small.engine,
         small.store,
         SearchRequest(small.index, QUERY, PARAMS, 60),
@@ -85,7 +85,7 @@ def test_both_rankings_name_each_others_ranks(small: Small) -> None:
 
 def test_a_field_that_is_not_there_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no field 'nosuch'"):
-        search_stored(
+        search_ranked(
             small.engine,
             small.store,
             SearchRequest(small.index, QUERY, PARAMS),

@@ -21,13 +21,12 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime
 from owpc_ltr.engine.legs import Legs, find_candidates
-from owpc_ltr.engine.live_results.judge_pool import PoolPlan, pool
+from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.live_results.rankers import LiveRanker
-from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search_stored
-from owpc_ltr.engine.search.serving import Served, query_alone
+from owpc_ltr.engine.search.search import search_ranked
+from owpc_ltr.engine.search.serving import Served, live_search, query_alone
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -134,7 +133,7 @@ def _logs(engine: Engine, folder: Path) -> object:
 WINDOW = ScanWindow(None, None, "2026-01-01T00:00:00Z").slices(1, elastic=True)[0]
 OPTIONS = LogOptions(pause=0)
 PATHS: dict[str, Callable[[Engine, Path], object]] = {
-    "search": lambda e, _: search_stored(e, PluginFreeStore(e), REQUEST, None),
+    "search": lambda e, _: search_ranked(e, PluginFreeStore(e), REQUEST, None),
     "live results": lambda e, _: query_alone(e, PluginFreeStore(e))(REQUEST),
     "client rerank": lambda e, _: live_search(
         e, PluginFreeStore(e), REQUEST, RANKER, featureset=FEATURESET, deadline=60
@@ -158,9 +157,10 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     ),
     "pool": lambda e, _: pool(
         e,
-        PoolPlan("small", [LiveRanker(lambda _: Served(("d0",), 1), None, "small")]),
+        "small",
+        [LiveRanker(lambda _: Served(("d0",), 1), None, "small")],
         small_judgments(1).queries,
-        {},
+        judged={},
     ),
     "demo candidates": lambda e, _: candidates_of(e, "small", DemoQuery("q", "x", OBJECT, {})),
     "demo scores": lambda e, _: engine_scores(e, "small", QUERY, ["d0"]),

@@ -14,7 +14,7 @@ from owpc_ltr import Cluster
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request
-from owpc_ltr.engine.search_explanation import ExplainRequest, explain_stored
+from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import with_record
@@ -144,10 +144,10 @@ def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     uploaded = put(small, linear())
     stored = small.store.get_model(uploaded.model)
     request = search_request(cluster(small), WORDS, index=small.index, query_template=QUERY)
-    honest = explain_stored(small.engine, small.store, request, stored, ExplainRequest(WORDS, 10))
+    honest = explain_ranked(small.engine, small.store, request, stored, ExplainRequest(WORDS, 10))
     assert honest.warnings == ()
     lying = liar(small)
-    (told,) = explain_stored(
+    (told,) = explain_ranked(
         small.engine, lying.store, request, stored, ExplainRequest(WORDS, 10)
     ).warnings
     assert "what was served is not what is explained" in told

@@ -23,8 +23,8 @@ from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.legs import Leg, Legs
 from owpc_ltr.evaluation.results import Resampling
 from owpc_ltr.features.feature_set import Feature
+from owpc_ltr.fusion.evaluation import Fusion
 from owpc_ltr.fusion.fuse import _measured
-from owpc_ltr.fusion.result import Fusion
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
 from tests.test_fusion import judged, world
 

@@ -59,12 +59,12 @@ class ConcurrencyLimiter:
         begun = time.monotonic()
         longest = None if self.patience is None else self.patience * seconds
         with self._changed:
-            found = self._changed.wait_for(
+            free = self._changed.wait_for(
                 lambda: self._ended or self.in_flight < self.limit, longest
             )
             if self._ended:
                 raise EngineUnavailable("the work that this request was part of has ended")
-            if not found:
+            if not free:
                 raise EngineUnavailable(
                     f"{self.in_flight} requests are under way, as many as the engine takes, and "
                     f"none ended within {longest:g} s: try again later"
@@ -200,16 +200,16 @@ class RequestThreads:
         return results
 
     def _serve(self) -> None:
-        own: SimpleQueue[_Task] = SimpleQueue()
-        while (task := self._next(own)) is not None:
+        tasks: SimpleQueue[_Task] = SimpleQueue()
+        while (task := self._next(tasks)) is not None:
             task()
 
-    def _next(self, own: SimpleQueue[_Task]) -> _Task:
+    def _next(self, tasks: SimpleQueue[_Task]) -> _Task:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
-            self._idle.append(own)
-        return own.get()
+            self._idle.append(tasks)
+        return tasks.get()
 
     def __enter__(self) -> Self:
         return self

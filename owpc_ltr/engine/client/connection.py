@@ -15,15 +15,12 @@ import platform
 import socket
 import ssl
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
-from opensearchpy import (
-    ConnectionError as ConnectionFault,
-)
+from opensearchpy import ConnectionError as ConnectionFault
 from opensearchpy import (
     JSONSerializer,
     OpenSearch,
@@ -104,7 +101,7 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
         if self.http_auth is not None:
             sent |= self.http_auth(method, self.host + path, body, sent)
         try:
-            status, found, content = self._exchange(method, path, body, sent, timeout)
+            status, received, content = self._exchange(method, path, body, sent, timeout)
         except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
             raise ConnectionFault("N/A", str(error), error) from error
         try:
@@ -112,8 +109,8 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
         except UnicodeDecodeError as error:
             raise SerializationError("the answer is not UTF-8") from error
         if not 200 <= status < 300 and status not in ignore:
-            raise _error_answer(status, found, text)
-        return status, found, text
+            raise _error_answer(status, received, text)
+        return status, received, text
 
     def _exchange(
         self,
@@ -135,22 +132,19 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
             timeout=urllib3.Timeout(connect=min(seconds, CONNECT_SECONDS), total=seconds),
         )
         try:
-            found = {name.lower(): value for name, value in response.headers.items()}
-            return response.status, found, self._read(response)
+            received = {name.lower(): value for name, value in response.headers.items()}
+            content = bytearray()
+            for part in response.stream(_BLOCK, decode_content=True):
+                content += part
+                if len(content) > self._largest_answer:
+                    raise Refused(
+                        f"{self.host} answers with more than {self._largest_answer} bytes, which "
+                        "is not read: ask for less at once"
+                    )
+            return response.status, received, bytes(content)
         finally:
             # Gives the connection back where the answer was read, and drops it elsewhere.
             response.close() if not response.closed else response.release_conn()
-
-    def _read(self, response: Any) -> bytes:
-        content = bytearray()
-        for part in response.stream(_BLOCK, decode_content=True):
-            content += part
-            if len(content) > self._largest_answer:
-                raise Refused(
-                    f"{self.host} answers with more than {self._largest_answer} bytes, which is "
-                    "not read: ask for less at once"
-                )
-        return bytes(content)
 
 
 def _error_answer(status: int, headers: dict[str, str], text: str) -> Any:
@@ -217,41 +211,29 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-@contextmanager
-def _timed(connection: Any) -> Iterator[None]:
-    """Answers of a connection are timed from now, and closed where they are refused half-read."""
-    end = time.monotonic() + float(connection.timeout or 0)
-    made: list[_TimedResponse] = []
-
-    def make(*args: Any, **kwargs: Any) -> _TimedResponse:
-        made.append(_TimedResponse(*args, end=end, **kwargs))
-        return made[-1]
-
-    connection.response_class = make
-    try:
-        yield
-    except BaseException:
-        for response in made:
-            response.close()
-        raise
-
-
 class _TimedHttp(connections.HTTPConnection):
     """Takes the timeout for the whole answer, not for each read of it."""
 
     def getresponse(self) -> Any:
-        """The answer, whose time runs from now."""
-        with _timed(self):
+        """The answer, whose time runs from now, and which is closed where it is not read whole."""
+        end = time.monotonic() + float(self.timeout or 0)
+        made: list[_TimedResponse] = []
+
+        def make(*args: Any, **kwargs: Any) -> _TimedResponse:
+            made.append(_TimedResponse(*args, end=end, **kwargs))
+            return made[-1]
+
+        self.response_class = make  # type: ignore[assignment]
+        try:
             return super().getresponse()
+        except BaseException:
+            for response in made:
+                response.close()
+            raise
 
 
-class _TimedHttps(connections.HTTPSConnection):
+class _TimedHttps(_TimedHttp, connections.HTTPSConnection):
     """The same over TLS."""
-
-    def getresponse(self) -> Any:
-        """The answer, whose time runs from now."""
-        with _timed(self):
-            return super().getresponse()
 
 
 # TLS
@@ -297,17 +279,17 @@ class AwsSigner:
 
         self._faults: tuple[type[Exception], ...] = (BotoCoreError, ValueError, OSError)
         try:
-            found = Session().get_credentials()
+            keys = Session().get_credentials()
         except self._faults as error:
             raise self._unusable(error) from None
-        if found is None:
+        if keys is None:
             raise UsageError(
                 f"{credentials.source} asks for AWS signatures, and there are no AWS credentials: "
                 "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         # At DEBUG it would log the session's token with every request.
         logging.getLogger("botocore.auth").addFilter(_warnings_only)
-        self._signer = AWSV4Signer(found, str(credentials.aws_region), credentials.aws_service)
+        self._signer = AWSV4Signer(keys, str(credentials.aws_region), credentials.aws_service)
 
     def __call__(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str]

@@ -13,17 +13,20 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import quote
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
+    MalformedAnswer,
     NoSuchIndex,
     NotAllowed,
+    SearchAnswer,
     cause,
     one_line,
 )
@@ -191,7 +194,9 @@ class Engine:
             )
 
         seconds = min(deadline or self.settings.deadline, self.settings.longest)
-        with self._slot(path, seconds) as slot:
+        # What is held in the engine is given back without a slot.
+        limiter = self._limiter if path.endswith("/_search") else None
+        with nullcontext() if limiter is None else limiter.slot(seconds) as slot:
             started = time.monotonic()
             waited = 0.0 if slot is None else slot.waited
             try:
@@ -207,7 +212,13 @@ class Engine:
 
     def identity(self) -> Identity:
         """What the cluster says of itself, with the plugins of its nodes."""
-        return identify(self, self.settings.url)
+        facts = vars(self.about())
+        plugins = self.request("GET", "/_cat/plugins", params={"format": "json"})
+        try:
+            names = sorted({str(plugin["component"]) for plugin in plugins})
+        except (KeyError, TypeError) as error:
+            raise _no_engine(self.settings.url) from error
+        return Identity(**facts, plugins=tuple(names))
 
     def close(self) -> None:
         """End the idle connections, unless they are those of a ready client."""
@@ -225,13 +236,7 @@ class Engine:
                     shared.transport = transport_of(open_client(self.settings))
         return shared.transport
 
-    def _slot(self, path: str, seconds: float) -> AbstractContextManager[Slot | None]:
-        # What is held in the engine is given back without a slot.
-        if self._limiter is None or not path.endswith("/_search"):
-            return nullcontext()
-        return self._limiter.slot(seconds)
-
-    def _meaning(self, asked: str, path: str, answer: ErrorAnswer) -> Exception:
+    def _meaning(self, request: str, path: str, answer: ErrorAnswer) -> Exception:
         """What an error answer means: a TransientError where another attempt may help."""
         status = answer.status
         if 300 <= status < 400:
@@ -243,9 +248,8 @@ class Engine:
             return TransientError("it answered with what is not whole JSON")
         kind, reason = cause(answer.content)
         if status in BUSY and not _is_about_snapshots(path, kind, reason):
-            return TransientError(
-                _busy(status, reason), not_executed=status == 429, wait=answer.wait
-            )
+            why = f"it is busy or not there ({status}{': ' if reason else ''}{reason})"
+            return TransientError(why, not_executed=status == 429, wait=answer.wait)
         # The LTR plugin's own breaker refuses writes with a plain 500, before it stores anything.
         if status == 500 and "memory circuit is broken" in reason:
             return TransientError("the LTR plugin is short of memory", not_executed=True)
@@ -253,7 +257,7 @@ class Engine:
             unauthorised = NotAllowed if status == 403 else EngineUnavailable
             return unauthorised(self._unauthorised(status, reason))
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
-        return refusal(asked, status, kind, reason or one_line(answer.text[:200]))
+        return refusal(request, status, kind, reason or one_line(answer.text[:200]))
 
     def _unauthorised(self, status: int, reason: str) -> str:
         url, credentials = self.settings.url, self.settings.credentials
@@ -273,19 +277,17 @@ class Engine:
         )
 
     def _hint(self, fault: TransientError) -> str:
-        scheme, _, rest = self.settings.url.partition("://")
+        scheme, _, address = self.settings.url.partition("://")
         if not (self._shared.met or fault.unreachable or fault.late):
             other, speaks = ("https", "TLS") if scheme == "http" else ("http", "plain http")
-            return f"; if it speaks {speaks}, use {other}://{rest}"
+            return f"; if it speaks {speaks}, use {other}://{address}"
         if "refused" not in str(fault) or self.client_given:
             return ""
         if not self.settings.url.startswith("http://127.0.0.1:"):
             return "; check the address"
-        other = (
-            "check the address"
-            if self.settings.given
-            else f"name your cluster by OWPC_LTR_URL or {option_name('url')}"
-        )
+        other = f"name your cluster by OWPC_LTR_URL or {option_name('url')}"
+        if self.settings.given:
+            other = "check the address"
         return f"; start a local node: owpc-ltr engine start, or {other}"
 
 
@@ -343,7 +345,18 @@ def about(engine: EngineLike, place: str) -> About:
     try:
         answer = engine.request("GET", "/")
     except EngineRefusal as refusal:
-        return about_of_nodes(engine, place, refusal)
+        if refusal.status not in _NO_HANDLER:
+            raise
+        nodes = engine.request("GET", "/_nodes/_local/http")
+        state = engine.request("GET", "/_cluster/state/version")
+        try:
+            (node,) = nodes["nodes"].values()
+            # Only Elasticsearch's builds have flavours.
+            kind = "elasticsearch" if "build_flavor" in node else "opensearch"
+            name, uuid = str(nodes["cluster_name"]), str(state["cluster_uuid"])
+            return About(kind, str(node["version"]), name, uuid)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise _no_engine(place) from error
     try:
         version = answer["version"]
         return About(
@@ -357,35 +370,29 @@ def about(engine: EngineLike, place: str) -> About:
         raise _no_engine(place) from error
 
 
-def about_of_nodes(engine: EngineLike, place: str, refusal: EngineRefusal) -> About:
-    """The same from what its nodes and its state say, where `GET /` has no handler."""
-    if refusal.status not in _NO_HANDLER:
-        raise refusal
-    nodes = engine.request("GET", "/_nodes/_local/http")
-    state = engine.request("GET", "/_cluster/state/version")
-    try:
-        (node,) = nodes["nodes"].values()
-        # Only Elasticsearch's builds have flavours.
-        kind = "elasticsearch" if "build_flavor" in node else "opensearch"
-        name, uuid = str(nodes["cluster_name"]), str(state["cluster_uuid"])
-        return About(kind, str(node["version"]), name, uuid)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise _no_engine(place) from error
+def search_index(
+    engine: EngineLike,
+    index: str,
+    body: Mapping[str, Any],
+    what: str = "the search",
+    *,
+    params: Mapping[str, str] | None = None,
+    deadline: float | None = None,
+    scored: bool = False,
+) -> SearchAnswer:
+    """The answer of all shards of an index; see `SearchAnswer.read`."""
+    answer = engine.request(
+        "POST",
+        f"/{quote(index, safe='')}/_search",
+        params={"allow_partial_search_results": "false", **(params or {})},
+        body=body,
+        deadline=deadline,
+    )
+    return SearchAnswer.read(answer, body, what, scored=scored)
 
 
-def identify(engine: EngineLike, place: str) -> Identity:
-    """Which cluster this is, with the plugins of its nodes."""
-    found = about(engine, place)
-    plugins = engine.request("GET", "/_cat/plugins", params={"format": "json"})
-    try:
-        names = tuple(sorted({str(plugin["component"]) for plugin in plugins}))
-    except (KeyError, TypeError) as error:
-        raise _no_engine(place) from error
-    return Identity(found.distribution, found.version, found.cluster, found.uuid, names)
-
-
-def _no_engine(place: str) -> EngineUnavailable:
-    return EngineUnavailable(
+def _no_engine(place: str) -> MalformedAnswer:
+    return MalformedAnswer(
         f"{place} answers, but not as OpenSearch or Elasticsearch does: check the address"
     )
 
@@ -419,7 +426,3 @@ def _dumped(value: Any) -> str:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _busy(status: int, reason: str) -> str:
-    return f"it is busy or not there ({status}{': ' if reason else ''}{reason})"

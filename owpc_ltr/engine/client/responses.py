@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
@@ -53,7 +53,7 @@ answer, which would have 'sort': check the address, and what stands between it a
         """The parts of a list."""
         if not isinstance(self.value, list):
             raise self._strange()
-        return (AnswerPart(each, self.what, f"{self.place}[]") for each in self.value)
+        return (AnswerPart(part, self.what, f"{self.place}[]") for part in self.value)
 
     @property
     def object(self) -> dict[str, Any]:
@@ -128,15 +128,15 @@ def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[
     items = list(AnswerPart(answer, what)["items"])
     if len(items) != len(identifiers):
         raise Refused(f"the engine answered for {len(items)} of {len(identifiers)} documents")
-    found = []
+    results = []
     for item, identifier in zip(items, identifiers, strict=True):
         done = item["index"]
         if done["_id"].text != identifier or not 200 <= done["status"].count < 600:
             raise strange(what, f"items[].index of '{identifier}'")
         if done["status"].count < 300 and done["result"].text not in {"created", "updated"}:
             raise strange(what, "items[].index.result: created or updated")
-        found.append(done.object)
-    return found
+        results.append(done.object)
+    return results
 
 
 class MalformedAnswer(EngineUnavailable):
@@ -233,11 +233,14 @@ class NotAllowed(EngineUnavailable):
 
 def cause(body: Any) -> tuple[str, str]:
     """The engine's own type and reason for an error, without the layers that only repeat it."""
-    error = body.get("error") if isinstance(body, dict) else None
+    answer = body if isinstance(body, dict) else {}
+    error = answer.get("error")
     if isinstance(error, str):
         return "", one_line(error)
     if not isinstance(error, dict):
-        return ("not_found", "it is not there") if _says_absent(body) else ("", "")
+        absent = answer.get("found") is False or answer.get("exists") is False
+        absent = absent or answer.get("result") == "not_found"
+        return ("not_found", "it is not there") if absent else ("", "")
     layers = [layer for layer in _layers(error) if layer[1]] or [("", "")]
     reasons = [reason for _, reason in layers]
     telling = (
@@ -275,14 +278,6 @@ def _layers(error: dict[str, Any]) -> list[tuple[str, str]]:
     return layers
 
 
-def _says_absent(body: Any) -> bool:
-    return isinstance(body, dict) and (
-        body.get("found") is False
-        or body.get("exists") is False
-        or body.get("result") == "not_found"
-    )
-
-
 def _advice(words: str) -> str:
     lowered = words.lower()
     return next((f"; {advice}" for sign, advice in _ADVICE if sign in lowered), "")
@@ -306,22 +301,18 @@ class SearchAnswer:
     """A complete answer: its hits, its milliseconds by the engine's clock, and its exact total.
 
     `total` is None where the engine does not count every match. `pit` is the id of the point in
-    time, which an engine may change from search to search.
+    time, which an engine may change from search to search. `content` is the whole answer.
     """
 
     hits: tuple[Hit, ...]
     took: int
     total: int | None = None
     pit: str | None = None
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(
-        cls,
-        answer: Any,
-        body: Mapping[str, Any],
-        what: str = "the search",
-        *,
-        scored: bool = False,
+        cls, answer: Any, body: Mapping[str, Any], what: str = "the search", *, scored: bool = False
     ) -> Self:
         """The answer to a search with this body; `scored`: every hit has a finite score.
 
@@ -331,14 +322,22 @@ class SearchAnswer:
         """
         check_complete(answer, body, what)
         whole = AnswerPart(answer, what)
-        found, pit = whole["hits"].object, answer.get("pit_id")
-        total, exact = _total(found.get("total"))
+        count: Any = whole["hits"].object.get("total")
+        total, exact = count, True
+        if isinstance(count, dict):
+            total, exact = count.get("value"), count.get("relation") == "eq"
+        total = total if type(total) is int else None
         # A `filter_path` leaves out the empty list.
-        listed = whole["hits"]["hits"] if "hits" in found or total != 0 else ()
-        hits = tuple(_hit(each, what, scored=scored) for each in listed)
+        listed = whole["hits"]["hits"] if "hits" in whole["hits"].object or total != 0 else ()
+        hits = tuple(_hit(part, what, scored=scored) for part in listed)
         _check_number(hits, body, total, what)
+        pit = answer.get("pit_id")
         return cls(
-            hits, whole["took"].count, total if exact else None, pit if type(pit) is str else None
+            hits,
+            whole["took"].count,
+            total if exact else None,
+            pit if type(pit) is str else None,
+            content=answer,
         )
 
     def exact_total(self) -> int:
@@ -367,14 +366,6 @@ def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
         raise Incomplete(
             f"the engine gave {what} for a part of the index only ({fault}): try again"
         )
-
-
-def _total(total: Any) -> tuple[int | None, bool]:
-    """The total of an answer, None where it has none, and whether it is exact."""
-    exact = True
-    if isinstance(total, dict):
-        total, exact = total.get("value"), total.get("relation") == "eq"
-    return (total, exact) if type(total) is int else (None, False)
 
 
 def _hit(part: AnswerPart, what: str, *, scored: bool) -> Hit:
@@ -406,16 +397,16 @@ def _check_number(
     promised = 0
     if total is not None and not _SHORTENING & body.keys():
         promised = min(size, max(0, total - first))
-    found = ""
+    fault = ""
     if len(places) < len(hits):
         twice = next(place for place, number in places.items() if number > 1)
-        found = f"document {shown(twice[1])} twice"
+        fault = f"document {shown(twice[1])} twice"
     elif len(hits) > size:
-        found = f"{len(hits)} hits, where {size} were asked for"
+        fault = f"{len(hits)} hits, where {size} were asked for"
     elif len(hits) < promised:
-        found = f"{len(hits)} hits, where its total of {total} has {promised}"
-    if found:
+        fault = f"{len(hits)} hits, where its total of {total} has {promised}"
+    if fault:
         raise Incomplete(
-            f"the engine gave {what} {found}: no engine's answer is so; look at what stands "
+            f"the engine gave {what} {fault}: no engine's answer is so; look at what stands "
             "between it and you, and try again"
         )

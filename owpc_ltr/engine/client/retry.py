@@ -14,9 +14,7 @@ import random
 import re
 import ssl
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -117,10 +115,10 @@ class Retrying:
             longest = min(2 * longest, LONGEST_PAUSE)
 
 
-def seconds_asked(retry_after: str | None) -> float:
+def seconds_requested(retry_after: str | None) -> float:
     """Retry-After in seconds, given as a number or a date; 0 where there is none to be read.
 
-    >>> seconds_asked("5"), seconds_asked("soon"), seconds_asked(None)
+    >>> seconds_requested("5"), seconds_requested("soon"), seconds_requested(None)
     (5.0, 0.0, 0.0)
     """
     text = (retry_after or "").strip()
@@ -163,11 +161,16 @@ class Request:
     content_type: str
 
 
-class Transport(ABC):
-    """Sends one request and reads its answer."""
+@dataclass(frozen=True)
+class Transport:
+    """Sends one request through a client of a library, and reads its answer."""
 
     url: str
     """The address of the cluster, as messages show it."""
+    perform: Callable[[Request, dict[str, str], float], Any]
+    """What the client gives for the answer to a request with these headers, in so many seconds."""
+    close: Callable[[], None]
+    """Ends the idle connections."""
 
     def send(self, request: Request, seconds: float) -> Any:
         """The decoded JSON of the answer, which is to come within so many seconds.
@@ -178,21 +181,23 @@ class Transport(ABC):
         headers = {"accept": "application/json"}
         if request.body is not None:
             headers["content-type"] = request.content_type
-        with _faults(self.url):
-            content = self._content(request, headers, seconds)
+        try:
+            content = self.perform(request, headers, seconds)
+        except (OwpcLtrError, TransientError):
+            raise
+        except RecursionError as error:
+            raise TransientError("it answered with what is not whole JSON") from error
+        except Exception as error:
+            # The libraries' exceptions have no base in common, and only one of them is installed.
+            modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+            if _LIBRARIES.isdisjoint(modules):
+                raise
+            raise _meaning(error, self.url) from error
         if content == "":
             raise TransientError("it answered with nothing")
         if isinstance(content, str):
             raise _no_json(self.url, "text")
         return content
-
-    @abstractmethod
-    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
-        """What the client of a library gives for the answer."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the idle connections."""
 
 
 def transport_of(client: Any) -> Transport:
@@ -206,23 +211,20 @@ def transport_of(client: Any) -> Transport:
     sends = getattr(client, "perform_request", None) or client.transport.perform_request
     if inspect.iscoroutinefunction(sends) or kind.startswith("Async"):
         raise UsageError(f"{kind} is asynchronous: give the synchronous client of the same library")
-    return _Elasticsearch(client) if hasattr(client, "options") else _OpenSearch(client)
+    return _elasticsearch(client) if hasattr(client, "options") else _opensearch(client)
 
 
-class _OpenSearch(Transport):
+def _opensearch(client: Any) -> Transport:
     """Requests through an `opensearchpy.OpenSearch`, or an `elasticsearch.Elasticsearch` 7.
 
-    The transport is a copy that shares the client's connections, and leaves retries to `retry`.
+    The transport is a copy that shares the client's connections, and leaves retries to `Retrying`.
     """
+    transport = copy.copy(client.transport)
+    transport.max_retries = 0
+    first = transport.connection_pool.connections[0]
 
-    def __init__(self, client: Any) -> None:
-        self._transport = copy.copy(client.transport)
-        self._transport.max_retries = 0
-        first = self._transport.connection_pool.connections[0]
-        self.url = f"{first.host}{first.url_prefix}"
-
-    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
-        return self._transport.perform_request(
+    def perform(request: Request, headers: dict[str, str], seconds: float) -> Any:
+        return transport.perform_request(
             request.method,
             request.path,
             params={**request.params, "request_timeout": seconds},
@@ -230,22 +232,15 @@ class _OpenSearch(Transport):
             headers=headers,
         )
 
-    def close(self) -> None:
-        self._transport.close()
+    return Transport(f"{first.host}{first.url_prefix}", perform, transport.close)
 
 
-class _Elasticsearch(Transport):
+def _elasticsearch(client: Any) -> Transport:
     """Requests through an `elasticsearch.Elasticsearch` 8 or later."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.url = str(next(iter(client.transport.node_pool.all())).base_url)
-
-    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
-        client = self._client.options(
-            request_timeout=seconds, max_retries=0, retry_on_timeout=False
-        )
-        answer = client.perform_request(
+    def perform(request: Request, headers: dict[str, str], seconds: float) -> Any:
+        once = client.options(request_timeout=seconds, max_retries=0, retry_on_timeout=False)
+        answer = once.perform_request(
             request.method,
             request.path,
             params=dict(request.params),
@@ -254,8 +249,8 @@ class _Elasticsearch(Transport):
         )
         return getattr(answer, "body", answer)
 
-    def close(self) -> None:
-        self._client.close()
+    address = next(iter(client.transport.node_pool.all())).base_url
+    return Transport(str(address), perform, client.close)
 
 
 def _no_json(url: str, content_type: str) -> EngineUnavailable:
@@ -265,24 +260,8 @@ def _no_json(url: str, content_type: str) -> EngineUnavailable:
     )
 
 
-@contextmanager
-def _faults(url: str) -> Iterator[None]:
-    """Translate the exceptions of the libraries."""
-    try:
-        yield
-    except (OwpcLtrError, TransientError):
-        raise
-    except RecursionError as error:
-        raise TransientError("it answered with what is not whole JSON") from error
-    except Exception as error:
-        # The libraries' exceptions have no base in common, and only one of them is installed.
-        kinds = type(error).__mro__
-        if _LIBRARIES.isdisjoint(kind.__module__.partition(".")[0] for kind in kinds):
-            raise
-        raise _meaning(error, url) from error
-
-
 def _meaning(error: Exception, url: str) -> Exception:
+    """What an exception of a library means."""
     status = getattr(getattr(error, "meta", error), "status", getattr(error, "status_code", None))
     if isinstance(status, int):
         return _error_answer(error, status, url)
@@ -302,7 +281,7 @@ def _error_answer(error: Any, status: int, url: str) -> Exception:
     if isinstance(content, str):
         text, content = content, None
     headers = error.meta.headers if hasattr(error, "meta") else getattr(error, "headers", {})
-    return ErrorAnswer(status, content, text, seconds_asked(headers.get("retry-after")))
+    return ErrorAnswer(status, content, text, seconds_requested(headers.get("retry-after")))
 
 
 def _fault(chain: list[BaseException], url: str) -> Exception:
@@ -321,8 +300,8 @@ def _fault(chain: list[BaseException], url: str) -> Exception:
         )
     if "LocationValueError" in names:
         return UsageError(f"{url} is no address of an engine: write it as https://HOST")
-    system = (e.strerror for e in chain if isinstance(e, OSError) and e.strerror)
-    reason = next(system, "").lower()
+    reasons = (e.strerror for e in chain if isinstance(e, OSError) and e.strerror)
+    reason = next(reasons, "").lower()
     for name, why in _UNREACHABLE.items():
         if name in names:
             return TransientError(reason or why, unreachable=True)
@@ -334,12 +313,12 @@ def _fault(chain: list[BaseException], url: str) -> Exception:
 
 def _tls_fault(chain: list[BaseException]) -> str | None:
     """Why no secure connection could be made; None where it broke, and for every other fault."""
-    found = next((error for error in chain if isinstance(error, ssl.SSLError)), None)
-    if found is None or isinstance(found, ssl.SSLEOFError | ssl.SSLZeroReturnError | TimeoutError):
+    fault = next((error for error in chain if isinstance(error, ssl.SSLError)), None)
+    if fault is None or isinstance(fault, ssl.SSLEOFError | ssl.SSLZeroReturnError | TimeoutError):
         return "wrong host name" if "CertificateError" in _names(chain) else None
-    if isinstance(found, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({found.verify_message})"
-    return f"{(found.reason or 'TLS failed').replace('_', ' ').lower()}"
+    if isinstance(fault, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({fault.verify_message})"
+    return (fault.reason or "TLS failed").replace("_", " ").lower()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -347,13 +326,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: list[BaseException] = []
     waiting = [error]
     while waiting and len(seen) < 50:
-        found = waiting.pop(0)
-        if any(found is each for each in seen):
+        fault = waiting.pop(0)
+        if any(fault is earlier for earlier in seen):
             continue
-        seen.append(found)
-        yield found
-        inner = (*found.args, *getattr(found, "errors", ()), getattr(found, "reason", None))
-        waiting += [each for each in (*inner, found.__cause__) if isinstance(each, BaseException)]
+        seen.append(fault)
+        yield fault
+        inner = (*fault.args, *getattr(fault, "errors", ()), getattr(fault, "reason", None))
+        waiting += [part for part in (*inner, fault.__cause__) if isinstance(part, BaseException)]
 
 
 def _names(chain: list[BaseException]) -> set[str]:

@@ -48,6 +48,7 @@ _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _PORTS = {"http": 9200, "https": 443}
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
 _WHERE = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>.*))?", re.DOTALL)
+_PORT = re.compile(r"[0-9]{1,5}")
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)*")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -106,11 +107,11 @@ class ConnectionSettings:
         parts = split_url(self.url)
         if self.ca is not None and not self.ca.is_file():
             raise UsageError(f"the file of CA certificates {self.ca} does not exist")
-        exposed = self.credentials is not None and parts.scheme == "http" and not is_local(parts)
-        if exposed and not self.insecure:
+        exposed = parts.scheme == "http" and not is_local(parts) and not self.insecure
+        if exposed and self.credentials is not None:
             raise UsageError(
-                f"{self.url} would get the credentials of {self._source} readable by anyone on "
-                "the way: use https, or --insecure if that is meant"
+                f"{self.url} would get the credentials of {self.credentials.source} readable by "
+                "anyone on the way: use https, or --insecure if that is meant"
             )
 
     @property
@@ -119,10 +120,6 @@ class ConnectionSettings:
         if not self.insecure:
             return []
         return [f"--insecure: nobody checks that {self.url} is the cluster it claims to be"]
-
-    @property
-    def _source(self) -> str:
-        return self.credentials.source if self.credentials else "nobody"
 
 
 def find_settings(
@@ -140,24 +137,24 @@ def find_settings(
     """
     path = config or config_path(environ)
     file, url_place = read_config(path)
-    own = split_url(file["url"], url_place) if file else None
+    configured = split_url(file["url"], url_place) if file else None
     named = url or environ.get("OWPC_LTR_URL")
     if named:
         parts = split_url(named, "--url" if url else "OWPC_LTR_URL")
     else:
-        parts = own or split_url(_default_url())
-    if own is None or origin(own) != origin(parts):
+        parts = configured or split_url(_default_url())
+    if configured is None or origin(configured) != origin(parts):
         file = {}
     variables = {key: f"OWPC_LTR_{key.upper()}" for key in _KEYS}
-    given = {key: environ[name] for key, name in variables.items() if environ.get(name)}
-    trusted = ca or given.get("ca") or file.get("ca")
+    values = {key: environ[name] for key, name in variables.items() if environ.get(name)}
+    trusted = ca or values.get("ca") or file.get("ca")
     return ConnectionSettings(
         parts.geturl().rstrip("/"),
-        _credentials(given, variables)
+        _credentials(values, variables)
         or _credentials(file, {key: key for key in _KEYS}, f" of {path}"),
         Path(trusted).expanduser() if trusted else None,
         insecure,
-        given=bool(named or own),
+        given=bool(named or configured),
         **limits_of(environ),
     )
 
@@ -171,32 +168,28 @@ def limits_of(environ: Mapping[str, str]) -> dict[str, Any]:
     ({'timeout': 5.0}, {})
     """
     limits: dict[str, Any] = {}
-    if environ.get("OWPC_LTR_TIMEOUT"):
-        limits["timeout"] = _seconds("OWPC_LTR_TIMEOUT", environ["OWPC_LTR_TIMEOUT"])
-    if environ.get("OWPC_LTR_DEADLINE"):
-        seconds = _seconds("OWPC_LTR_DEADLINE", environ["OWPC_LTR_DEADLINE"])
-        # Where a user says how long, it holds for a merge of segments too.
-        limits["deadline"] = limits["longest"] = seconds
+    # Where a user says how long, it holds for a merge of segments too.
+    for name, fields in {"TIMEOUT": ["timeout"], "DEADLINE": ["deadline", "longest"]}.items():
+        text = environ.get(f"OWPC_LTR_{name}")
+        if not text:
+            continue
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds <= 86_400:
+            raise UsageError(
+                f"OWPC_LTR_{name} is a number of seconds, above 0 and at most a day, not {text!r}"
+            )
+        limits |= dict.fromkeys(fields, seconds)
     return limits
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise UsageError(f"{name} is a number of seconds, above 0 and at most a day, not {text!r}")
-    return seconds
 
 
 def _credentials(
     values: Mapping[str, str], names: Mapping[str, str], place: str = ""
 ) -> Credentials | None:
     """The credentials among these values, which messages call by these names of this place."""
-    user, password, key, region = (
-        values.get(each) for each in ("user", "password", "api_key", "aws_region")
-    )
+    user, password, key, region = map(values.get, ("user", "password", "api_key", "aws_region"))
     if sum((bool(user or password), bool(key), bool(region))) > 1:
         raise UsageError(
             f"more than one way to prove who asks: give {names['user']} and {names['password']}, "
@@ -323,17 +316,18 @@ def split_url(url: str, place: str = "the engine's address") -> SplitResult:
     scheme = _SCHEME.match(url)
     if scheme is None:
         raise UsageError(f"{place} is no address of an engine: {_LIKE_THIS}")
-    rest = url[scheme.end() :]
-    if "?" in rest or "#" in rest:
+    address = url[scheme.end() :]
+    if "?" in address or "#" in address:
         raise UsageError(f"{place} is more than the address of an engine: {_LIKE_THIS}")
-    where, slash, path = rest.partition("/")
-    parts = _WHERE.fullmatch(where)
+    host_and_port, slash, path = address.partition("/")
+    parts = _WHERE.fullmatch(host_and_port)
     if parts is None or not _is_host(parts["host"]):
         raise UsageError(
             f"{place} has a host that is no name and no IP address, which are of ASCII letters, "
             f"digits, '-' and dots: {_LIKE_THIS}"
         )
-    if not _is_port(parts["port"]):
+    port = parts["port"]
+    if port is not None and not (_PORT.fullmatch(port) and 0 < int(port) <= 65535):
         raise UsageError(f"{place} has a port that is not between 1 and 65535: {_LIKE_THIS}")
     if not _is_path(slash + path):
         raise UsageError(
@@ -371,12 +365,6 @@ def _is_host(host: str) -> bool:
             return False
     labels = host.removesuffix(".").split(".")
     return len(host) <= 253 and all(_NAME.fullmatch(label) for label in labels)
-
-
-def _is_port(port: str | None) -> bool:
-    if port is None:
-        return True
-    return re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) <= 65535
 
 
 def _is_path(path: str) -> bool:

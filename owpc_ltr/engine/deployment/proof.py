@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, check_complete
 from owpc_ltr.engine.deployment.parity import (
     CLIENT,
@@ -33,7 +33,6 @@ from owpc_ltr.engine.deployment.parity import (
 )
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import rescore_clauses
-from owpc_ltr.engine.search.serving import searched
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
@@ -228,7 +227,7 @@ class _Scorer:
             "_source": False,
             "track_total_hits": True,
         }
-        hits = searched(self.engine, self.index, body, "judged documents").hits
+        hits = search_index(self.engine, self.index, body, "judged documents").hits
         scores = {hit["_id"]: hit.get("_score") for hit in hits}
         # A missing or non-finite score must not pass for a number.
         values = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
@@ -380,7 +379,7 @@ def logged(
     """The ids of a sample's documents that are in the index, and their features now."""
     request = store.log_search(featureset, sample["params"], sample["document_ids"])
     what = "judged documents"
-    hits = searched(engine, index, request.body, what, params=request.params).hits
+    hits = search_index(engine, index, request.body, what, params=request.params).hits
     values = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
     ids = [document for document in sample["document_ids"] if document in values]
     rows = [values[document] for document in ids]

@@ -33,7 +33,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.plain_text import ShortRepr
 
-FoundRows = dict[str, list[float] | Refused]
+DocumentRows = dict[str, list[float] | Refused]
 """By document id, its feature values, or why they cannot be read."""
 
 
@@ -74,7 +74,7 @@ class FeatureReader:
         """Ask for the documents from `start` to `stop`; in halves where that is refused."""
         documents = question.doc_ids[start:stop]
         try:
-            found = self._found(question, documents)
+            rows = self._rows(question, documents)
         except EngineRefusal as refusal:
             if not _is_about_the_search(refusal):
                 raise
@@ -88,30 +88,24 @@ class FeatureReader:
             self._fill(question, values, middle, stop)
             return
         for position, document in enumerate(documents, start):
-            row = found.get(document)
+            row = rows.get(document)
             if isinstance(row, Refused):
                 self._reject(question, values, position, "its features are unreadable", str(row))
             else:
-                values.fates[position] = (
+                values.status[position] = (
                     DocumentStatus.ABSENT if row is None else DocumentStatus.LOGGED
                 )
-        self._take(question, values, found, start, stop)
-
-    def _take(
-        self, question: QueryDocuments, values: Values, found: FoundRows, start: int, stop: int
-    ) -> None:
-        """Put the rows of logged documents into the matrix; reject what is not finite in it."""
-        rows = start + np.flatnonzero(values.fates[start:stop] == DocumentStatus.LOGGED)
-        if not len(rows):
+        logged = start + np.flatnonzero(values.status[start:stop] == DocumentStatus.LOGGED)
+        if not len(logged):
             return
-        exact = np.array([found[question.doc_ids[row]] for row in rows])
+        exact = np.array([rows[question.doc_ids[position]] for position in logged])
         with np.errstate(over="ignore"):
-            values.features[rows] = exact
-        for row, column in np.argwhere(np.isinf(values.features[rows])):
+            values.features[logged] = exact
+        for number, column in np.argwhere(np.isinf(values.features[logged])):
             name = self.featureset.feature_names[column]
             reason = f"{name} is not a finite number"
-            detail = f"{name} is {float(exact[row, column])!r}, which is no finite 32-bit number"
-            self._reject(question, values, int(rows[row]), reason, detail)
+            detail = f"{name} is {float(exact[number, column])!r}, which is no finite 32-bit number"
+            self._reject(question, values, int(logged[number]), reason, detail)
 
     def _reject(
         self, question: QueryDocuments, values: Values, position: int, reason: str, detail: str
@@ -122,11 +116,11 @@ class FeatureReader:
                 f"cannot be logged: {detail}; fix the feature set, or leave such documents out: "
                 "--allow-rejected"
             )
-        values.fates[position] = DocumentStatus.REJECTED
+        values.status[position] = DocumentStatus.REJECTED
         values.features[position] = np.nan
         values.reasons.setdefault(position, reason)
 
-    def _found(self, question: QueryDocuments, documents: list[str]) -> FoundRows:
+    def _rows(self, question: QueryDocuments, documents: list[str]) -> DocumentRows:
         """A whole answer, asked for again while it is not; the last one may have bad rows."""
         sent = {name: question.params[name] for name in self.featureset.params}
         try:
@@ -138,29 +132,29 @@ class FeatureReader:
         fault: Refused | MalformedAnswer | None = None
         for attempt in self.options.tries():
             try:
-                found = self._search_and_confirm(search, documents)
+                rows = self._search_and_confirm(search, documents)
             except EngineRefusal:
                 raise
             except (Refused, MalformedAnswer) as error:
                 fault = error
                 continue
-            fault = next((row for row in found.values() if isinstance(row, Refused)), None)
+            fault = next((row for row in rows.values() if isinstance(row, Refused)), None)
             if fault is None or attempt == self.options.attempts - 1:
-                return found
+                return rows
         raise Incomplete(
             f"query '{question.query_id}' could not be logged in full, {self.options.attempts} "
             f"times over: {fault}; nothing is published"
         ) from fault
 
-    def _search_and_confirm(self, search: Search, documents: list[str]) -> FoundRows:
+    def _search_and_confirm(self, search: Search, documents: list[str]) -> DocumentRows:
         """The rows of those documents that are there; the others are not in the index."""
         hits = self._search(search, documents)
         absent = [document for document in documents if document not in hits]
         if absent:
-            there = self._search(Search({"query": {"ids": {"values": absent}}}), absent)
-            if there:
+            left_out = self._search(Search({"query": {"ids": {"values": absent}}}), absent)
+            if left_out:
                 raise Incomplete(
-                    f"document '{min(there)}' is in the index, but was left out of the answer"
+                    f"document '{min(left_out)}' is in the index, but was left out of the answer"
                 )
         return {document: self._row(document, hit) for document, hit in hits.items()}
 
@@ -255,12 +249,7 @@ class LogCounts(ShortRepr):
 
     def as_json(self) -> dict[str, Any]:
         """The four figures, rejected ones by reason."""
-        return {
-            "judged": self.judged,
-            "logged": self.logged,
-            "absent": self.absent,
-            "rejected": dict(sorted(self.rejected.items())),
-        }
+        return {**vars(self), "rejected": dict(sorted(self.rejected.items()))}
 
 
 class DocumentStatus(IntEnum):
@@ -297,7 +286,7 @@ def cut(sizes: Sequence[int], documents: int) -> list[Chunk]:
 class Values:
     """What became of some judged documents, in their order; nothing is known at first."""
 
-    fates: NDArray[np.uint8]
+    status: NDArray[np.uint8]
     features: Matrix
     """float32 (n_documents, n_features), NaN where there is no value."""
     reasons: dict[int, str]
@@ -313,9 +302,9 @@ class Values:
     @classmethod
     def joined(cls, parts: Sequence[Values]) -> Values:
         """The parts one after the other."""
-        starts = accumulate((len(part.fates) for part in parts), initial=0)
+        starts = accumulate((len(part.status) for part in parts), initial=0)
         return cls(
-            np.concatenate([part.fates for part in parts]),
+            np.concatenate([part.status for part in parts]),
             np.concatenate([part.features for part in parts]),
             {
                 start + position: reason
@@ -326,7 +315,7 @@ class Values:
 
     def counts(self, judged: int) -> LogCounts:
         """The counts of these documents, of which so many were judged; Refused if it fails."""
-        counts = np.bincount(self.fates, minlength=len(DocumentStatus))
+        counts = np.bincount(self.status, minlength=len(DocumentStatus))
         if counts[DocumentStatus.REJECTED] != len(self.reasons):
             raise Refused("a document was rejected without a reason; please report this")
         return LogCounts(
@@ -342,8 +331,8 @@ def to_bytes(values: Values) -> bytes:
     columns = values.features.shape[1]
     flat = pa.array(np.ascontiguousarray(values.features).reshape(-1), pa.float32())
     features = pa.FixedSizeListArray.from_arrays(flat, columns)
-    fates = pa.array(values.fates, pa.uint8())
-    table = pa.table({"fate": fates, "features": features})
+    status = pa.array(values.status, pa.uint8())
+    table = pa.table({"fate": status, "features": features})
     table = table.replace_schema_metadata(
         {"reasons": json.dumps(sorted(values.reasons.items()), ensure_ascii=True)}
     )

@@ -20,8 +20,8 @@ import numpy as np
 
 from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.judgments.grouping import Weighed, judges_of
-from owpc_ltr.engine.client.engine import EngineLike, about_of_nodes
-from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.engine import EngineLike, about
+from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, MalformedAnswer
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
 from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
@@ -62,8 +62,8 @@ class LogJob:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The columns of the set, then those from outside the index."""
-        own = self.environment.featureset.feature_names
-        return own + (self.joined.feature_names if self.joined else ())
+        names = self.environment.featureset.feature_names
+        return names + (self.joined.feature_names if self.joined else ())
 
     def observe(self) -> Environment:
         """The environment now."""
@@ -88,10 +88,12 @@ class LogJob:
         """The job and what the index held, for the manifest."""
         return {**self.description, "index": {**self.description["index"], "contents": contents}}
 
-    def question(self, query: int) -> QueryDocuments:
-        """The documents of one judged query."""
-        judged = self.judgments.queries[query]
-        return QueryDocuments(judged.query_id, self.params[query], judged.doc_ids)
+    def documents_of(self, chunk: Chunk) -> list[QueryDocuments]:
+        """The documents of each query of a chunk."""
+        queries = ((self.judgments.queries[query], self.params[query]) for query in chunk.queries)
+        return [
+            QueryDocuments(judged.query_id, params, judged.doc_ids) for judged, params in queries
+        ]
 
 
 def plan(
@@ -113,7 +115,11 @@ def plan(
     check_index(index)
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
-    joined = _joined(tables, judgments, featureset)
+    joined = None
+    if tables:
+        from owpc_ltr.data.external_features.columns import external_values
+
+        joined = external_values(tables, judgments.queries, featureset.feature_names)
     from owpc_ltr.engine.cluster import close_index
 
     try:
@@ -121,14 +127,13 @@ def plan(
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
-        asked = close_index(engine, index, "check its name")
-        raise BadInput(f"there is no index '{index}' to log from: {asked}") from refusal
+        advice = close_index(engine, index, "check its name")
+        raise BadInput(f"there is no index '{index}' to log from: {advice}") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
     _warn_of_pipelines(environment, index)
-    about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(whole)}
-    about |= judges_of(whole.queries)
+    judgment_facts: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(whole)}
     description = {
-        "judgments": about,
+        "judgments": judgment_facts | judges_of(whole.queries),
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,
@@ -149,16 +154,6 @@ def plan(
         weighed=Weighed.among(whole.queries),
         joined=joined,
     )
-
-
-def _joined(
-    tables: Sequence[ExternalTable], judgments: Judgments, featureset: FeatureSet
-) -> ExternalValues | None:
-    if not tables:
-        return None
-    from owpc_ltr.data.external_features.columns import external_values
-
-    return external_values(tables, judgments.queries, featureset.feature_names)
 
 
 def _check_judgments(judgments: Judgments) -> None:
@@ -301,24 +296,27 @@ class Environment:
 
 def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> Environment:
     """The environment now. Raises what the engine and the store raise where one is not there."""
-    version, distribution = _running(engine)
-    found = _part(engine.request("GET", "/" + quote(index, safe="")))
-    if not found:
+    try:
+        running = about(engine, "the engine")
+        answer = AnswerPart(engine.request("GET", "/" + quote(index, safe="")), f"'{index}'")
+        indices = {name: answer[name] for name in sorted(answer.object)}
+        settings = {name: part["settings"]["index"] for name, part in indices.items()}
+        identities = {name: _identity(part) for name, part in indices.items()}
+    except MalformedAnswer as error:
+        raise Refused(str(error)) from error
+    if not indices:
         raise Refused(f"no index stands behind '{index}'")
+    searches = (part.object.get("search") for part in settings.values())
+    names = [search.get("default_pipeline") for search in searches if isinstance(search, dict)]
+    pipelines = dict.fromkeys(str(name) for name in names if name not in {None, "_none"})
     return Environment(
         store.get_featureset(featureset),
-        {"version": version, "distribution": distribution, "store": store.kind},
-        {name: _identity(found, name) for name in sorted(found)},
-        {name: _setting(found, name, "number_of_shards", least=1) for name in sorted(found)},
-        replicated=any(_setting(found, name, "number_of_replicas", least=0) > 0 for name in found),
-        pipelines=_pipelines(found),
+        {"version": running.version, "distribution": running.distribution, "store": store.kind},
+        identities,
+        {name: _number_of(part, "shards", least=1) for name, part in settings.items()},
+        replicated=any(_number_of(part, "replicas", least=0) > 0 for part in settings.values()),
+        pipelines=tuple(pipelines),
     )
-
-
-def _pipelines(found: dict[str, Any]) -> tuple[str, ...]:
-    search = [_part(found, name, "settings", "index").get("search") for name in sorted(found)]
-    names = [one.get("default_pipeline") for one in search if isinstance(one, dict)]
-    return tuple(dict.fromkeys(str(name) for name in names if name not in {None, "_none"}))
 
 
 def _warn_of_pipelines(environment: Environment, index: str) -> None:
@@ -350,54 +348,28 @@ def refuse_drift(before: Environment, now: Environment) -> None:
         )
 
 
-def _running(engine: EngineLike) -> tuple[str, str]:
-    """The engine's version and distribution."""
-    try:
-        version = _part(engine.request("GET", "/"), "version")
-    except EngineRefusal as refusal:
-        about = about_of_nodes(engine, "the engine", refusal)
-        return about.version, about.distribution
-    # Elasticsearch does not name itself.
-    return _text(version, "number"), str(version.get("distribution", "elasticsearch"))
-
-
-def _identity(found: dict[str, Any], name: str) -> dict[str, str]:
-    settings = _part(found, name, "settings", "index")
+def _identity(index: AnswerPart) -> dict[str, str]:
+    settings = index["settings"]["index"]
     # Analysis and similarity decide the scores as much as the fields do.
     decisive = [
-        _part(found, name, "mappings"),
-        settings.get("analysis"),
-        settings.get("similarity"),
+        index["mappings"].object,
+        settings.object.get("analysis"),
+        settings.object.get("similarity"),
     ]
     text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"uuid": _text(settings, "uuid"), "mapping_hash": digest}
+    return {"uuid": settings["uuid"].text, "mapping_hash": digest}
 
 
-def _setting(found: dict[str, Any], name: str, setting: str, *, least: int) -> int:
-    number = str(_part(found, name, "settings", "index").get(setting, least))
+def _number_of(settings: AnswerPart, what: str, *, least: int) -> int:
+    number = str(settings.object.get(f"number_of_{what}", least))
     return max(int(number), least) if number.isdecimal() else least
-
-
-def _part(answer: Any, *keys: str) -> dict[str, Any]:
-    """An object inside an answer; Refused where there is none: a proxy may answer anything."""
-    for key in (None, *keys):
-        answer = answer if key is None else answer.get(key)
-        if not isinstance(answer, dict):
-            raise Refused(f"the engine's answer lacks '{key}': is an engine at this address?")
-    return dict(answer)
-
-
-def _text(answer: dict[str, Any], key: str) -> str:
-    if not isinstance(answer.get(key), str):
-        raise Refused(f"the engine's answer lacks '{key}': is an engine at this address?")
-    return str(answer[key])
 
 
 def _featureset_change(before: FeatureSet, now: FeatureSet) -> str | None:
     if before.hash == now.hash:
         return None
-    old, new = ({f.name: f for f in each.features} for each in (before, now))
+    old, new = ({f.name: f for f in featureset.features} for featureset in (before, now))
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
     return f"{what} of the feature set '{before.name}' changed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
-from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
-from owpc_ltr.engine.client.responses import AnswerPart, SearchAnswer
+from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine, search_index
+from owpc_ltr.engine.client.responses import AnswerPart
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
     DocumentStatus,
@@ -34,11 +34,7 @@ from owpc_ltr.engine.feature_log.run_folder import (
     publish,
     publish_parts,
 )
-from owpc_ltr.engine.feature_log.snapshot import (
-    Contents,
-    SnapshotLost,
-    differing_copies,
-)
+from owpc_ltr.engine.feature_log.snapshot import Contents, SnapshotLost, differing_copies
 from owpc_ltr.engine.stores.feature_set_trial import field_types
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
@@ -139,16 +135,9 @@ def run_log(
         parted.check(out, joined)
         judgments = parted.own(judgments)
     job = plan(
-        engine,
-        store,
-        featureset,
-        judgments,
-        index,
-        whole=whole,
-        source=source,
-        options=options or LogOptions(),
-        tables=joined,
-    )
+        engine, store, featureset, judgments, index,
+        whole=whole, source=source, options=options or LogOptions(), tables=joined,
+    )  # fmt: skip
     # Chunks of another size are another job's, though they would give the same values.
     kept_for = {**job.description, "chunk": job.options.chunk}
     beside = out if parted is None else parted.beside(out)
@@ -159,18 +148,17 @@ def run_log(
         if parted is not None:
             refuse_drift(job.environment, job.observe())
             manifest, columns = publish_parts(folder, job, description, out, parted)
-            doubts: list[str] = []
+            warnings: list[str] = []
         else:
             dataset, columns = assemble(folder, job, description)
             refuse_drift(job.environment, job.observe())
             publish(folder, dataset, out)
             manifest = dict(dataset.manifest or {})
-            doubts = warnings_after_log(dataset)
-    warnings = (*warnings_of_log(columns, job.feature_names), *doubts)
-    seconds = time.monotonic() - started
+            warnings = warnings_after_log(dataset)
     return LogReport(
-        out, logged.counts, manifest, logged.resumed, seconds=seconds, warnings=warnings
-    )
+        out, logged.counts, manifest, logged.resumed, seconds=time.monotonic() - started,
+        warnings=(*warnings_of_log(columns, job.feature_names), *warnings),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,19 +181,19 @@ def log_snapshot(
     With `workers` the engine is asked from their processes. Warns where chunks are thrown away
     because they are not of this snapshot's contents.
     """
-    told = 0
+    most = 0
 
     def tell(accounted: int) -> None:
-        nonlocal told
-        if accounted > told:
+        nonlocal most
+        if accounted > most:
             progress(accounted)
-            told = accounted
+            most = accounted
 
     in_vain = 0
     limiter = ConcurrencyLimiter(job.options.most_in_flight)
     rate = None if job.options.rate is None else RateLimit(job.options.rate)
     while True:
-        kept = len(folder)
+        n_kept = len(folder)
         if job.options.schedule is not None:
             wait_for(Schedule.parse(job.options.schedule), lambda line: give_warnings([line]))
         try:
@@ -213,7 +201,7 @@ def log_snapshot(
         except _ScheduleClosed:
             in_vain = 0
         except SnapshotLost:
-            in_vain = in_vain + 1 if len(folder) <= kept else 0
+            in_vain = in_vain + 1 if len(folder) <= n_kept else 0
             if in_vain == job.options.attempts:
                 raise
             # A node that left has to be missed first.
@@ -239,29 +227,29 @@ def _log(
     engine, in_flight = job.engine, job.options.in_flight or FIRST_LIMIT
     if isinstance(job.engine, LimitableEngine):
         engine, in_flight = job.engine.limited(limiter), job.options.most_in_flight
-    with (
-        job.open_snapshot(engine) as snapshot,
-        limiter,
-        RequestThreads(in_flight) as threads,
-    ):
+    with job.open_snapshot(engine) as snapshot, limiter, RequestThreads(in_flight) as threads:
         reader = job.reader(snapshot, rate)
         _resume(job, folder, reader, threads)
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         counts = LogCounts()
         missing = [chunk for chunk in job.chunks if not folder.has(chunk.number)]
         if workers is None:
-            asked = _requested_here(job, missing, reader, threads)
+            # Each chunk is asked for when its turn comes.
+            logged = (
+                Values.joined(threads.map(reader.values_of, job.documents_of(chunk)))
+                for chunk in missing
+            )
         else:
-            asked = log_remotely(job, snapshot, missing, workers)
+            logged = log_remotely(job, snapshot, missing, workers)
         for chunk in job.chunks:
             if folder.has(chunk.number):
                 values = from_bytes(folder.read(chunk.number))
             else:
                 hours = job.options.schedule
                 if hours is not None and Schedule.parse(hours).waiting(datetime.now()):
-                    asked.close()
+                    logged.close()
                     raise _ScheduleClosed
-                values = _store_next(job, chunk, asked, reader, folder)
+                values = _store_next(job, chunk, logged, reader, folder)
             counts += values.counts(len(chunk.rows))
             try:
                 _check_shares(job, counts)
@@ -274,16 +262,16 @@ def _log(
 
 
 def _warn_of_copies(job: LogJob, logged: LoggedChunks) -> None:
-    unlike = differing_copies(job.engine, job.index) if job.environment.replicated else ""
-    if not unlike:
+    difference = differing_copies(job.engine, job.index) if job.environment.replicated else ""
+    if not difference:
         return
-    here = (
-        "a search that failed in one was answered by another, since there was no point in time"
-        if logged.any_copy
-        else "this log asked one and the same throughout"
-    )
+    copy = "this log asked one and the same throughout"
+    if logged.any_copy:
+        copy = (
+            "a search that failed in one was answered by another, since there was no point in time"
+        )
     give_warnings([
-        f"{unlike}, which moves text scores; {here}, and live searches ask any, unless they "
+        f"{difference}, which moves text scores; {copy}, and live searches ask any, unless they "
         "send a preference"
     ])  # fmt: skip
 
@@ -291,10 +279,12 @@ def _warn_of_copies(job: LogJob, logged: LoggedChunks) -> None:
 def _resume(job: LogJob, folder: RunFolder, reader: FeatureReader, threads: RequestThreads) -> None:
     """Keep the chunks that are of this snapshot, or none."""
     thrown_away = folder.resume(reader.snapshot.contents)
-    kept = [chunk for chunk in job.chunks if folder.has(chunk.number)]
+    chunks_kept = [chunk for chunk in job.chunks if folder.has(chunk.number)]
     # Merges, stored scripts and clocks move scores though no document is another: of each chunk
     # queries are asked again.
-    if kept and not all(threads.map(lambda chunk: _is_unchanged(job, folder, reader, chunk), kept)):
+    if chunks_kept and not all(
+        threads.map(lambda chunk: _is_unchanged(job, folder, reader, chunk), chunks_kept)
+    ):
         thrown_away += folder.discard()
     if thrown_away:
         chunks = "a kept chunk is" if thrown_away == 1 else f"{thrown_away} kept chunks are"
@@ -309,38 +299,29 @@ def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: 
 
     The second one finds documents that a broken answer had left out.
     """
-    kept = from_bytes(folder.read(chunk.number))
-    sizes = [len(job.judgments.queries[query].doc_ids) for query in chunk.queries]
-    starts = np.cumsum([0, *sizes])
-    values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
-    absent = np.add.reduceat((kept.fates == DocumentStatus.ABSENT).astype(int), starts[:-1])
-    asked_again = {int(np.argmax(values)), *([int(np.argmax(absent))] if absent.any() else [])}
-    for asked in sorted(asked_again):
-        rows = slice(int(starts[asked]), int(starts[asked + 1]))
-        now = reader.values_of(job.question(chunk.queries[asked]))
+    before = from_bytes(folder.read(chunk.number))
+    queries = job.documents_of(chunk)
+    starts = np.cumsum([0, *(len(query.doc_ids) for query in queries)])
+    values = np.add.reduceat(np.isfinite(before.features).sum(1), starts[:-1])
+    absent = np.add.reduceat((before.status == DocumentStatus.ABSENT).astype(int), starts[:-1])
+    sample = {int(np.argmax(values)), *([int(np.argmax(absent))] if absent.any() else [])}
+    for number in sorted(sample):
+        rows = slice(int(starts[number]), int(starts[number + 1]))
+        now = reader.values_of(queries[number])
         if not (
-            np.array_equal(now.fates, kept.fates[rows])
-            and np.array_equal(now.features, kept.features[rows], equal_nan=True)
+            np.array_equal(now.status, before.status[rows])
+            and np.array_equal(now.features, before.features[rows], equal_nan=True)
         ):
             return False
     return True
 
 
-def _requested_here(
-    job: LogJob, chunks: Sequence[Chunk], reader: FeatureReader, threads: RequestThreads
-) -> Generator[Values]:
-    """The values of chunks, each asked for when its turn comes."""
-    for chunk in chunks:
-        questions = [job.question(query) for query in chunk.queries]
-        yield Values.joined(threads.map(reader.values_of, questions))
-
-
 def _store_next(
-    job: LogJob, chunk: Chunk, asked: Iterator[Values], reader: FeatureReader, folder: RunFolder
+    job: LogJob, chunk: Chunk, logged: Iterator[Values], reader: FeatureReader, folder: RunFolder
 ) -> Values:
     """The values of a chunk, which come next, kept."""
     try:
-        values = next(asked)
+        values = next(logged)
         # A chunk is kept only where its values are known to be from what it is said to be from.
         reader.snapshot.refuse_change()
         refuse_drift(job.environment, job.observe())
@@ -382,10 +363,11 @@ def _check_shares(job: LogJob, counts: LogCounts) -> None:
             first = "" if counts.judged == judged else f"the first {counts.judged} of "
             advice = id_advice(job.engine, index, job.judgments.queries)
             raise Refused(f"none of {first}{judged} judged documents is in '{index}': {advice}")
+        allowed = min(1.0, (int(share * 100) + 1) / 100)
         raise Refused(
-            f"{counts.absent} of {judged} judged documents ({share:.1%}) are "
-            f"not in '{index}', and at most {most:.1%} may be: is it the right index and id "
-            f"field? Otherwise allow it: --max-absent {min(1.0, (int(share * 100) + 1) / 100)}"
+            f"{counts.absent} of {judged} judged documents ({share:.1%}) are not in '{index}', and "
+            f"at most {most:.1%} may be: is it the right index and id field? Otherwise allow it: "
+            f"--max-absent {allowed}"
         )
     if counts.rejected and not job.options.allow_rejected:
         reasons = ", ".join(f"{n} ({reason})" for reason, n in sorted(counts.rejected.items()))
@@ -403,36 +385,40 @@ _LONGEST = 40
 def id_advice(engine: EngineLike, index: str, queries: Sequence[JudgedQuery]) -> str:
     """An id of both sides, and the field of the index that holds judged ids, or a question."""
     judged = queries[0].doc_ids
-    texts = [one for q in queries[:_IDS] for one in (q.query_id, str(q.params.get("query") or "?"))]
+    texts = [
+        text for q in queries[:_IDS] for text in (q.query_id, str(q.params.get("query") or "?"))
+    ]
     question = "is it the right index and id field?"
-    said = f"judged '{_shortened(judged[0])}'"
+    advice = f"judged '{_shortened(judged[0])}'"
     try:
-        there = _search(engine, index, {"match_all": {}})
-        if there is None:
-            return f"{said}, and '{index}' is empty: {question}"
-        said += f"; ids in the index look like '{_shortened(there['_id'].text)}'"
+        indexed = _search(engine, index, {"match_all": {}})
+        if indexed is None:
+            return f"{advice}, and '{index}' is empty: {question}"
+        advice += f"; ids in the index look like '{_shortened(indexed['_id'].text)}'"
         if _search(engine, index, {"ids": {"values": texts}}) is not None:
             swapped = f"are the columns swapped ({option_name('columns')})?"
-            return f"{said}, as the judged queries do: {swapped}"
+            return f"{advice}, as the judged queries do: {swapped}"
         field = _holding(engine, index, list(judged[:_IDS]))
     except OwpcLtrError:  # advice may not hide what it is about
-        return f"{said}; {question}"
+        field = None
     if field is None:
-        return f"{said}; {question}"
-    return f"{said}; the field '{field}' holds the judged ids: index again with --id-field {field}"
+        return f"{advice}; {question}"
+    return (
+        f"{advice}; the field '{field}' holds the judged ids: index again with --id-field {field}"
+    )
 
 
 def _holding(engine: EngineLike, index: str, judged: list[str]) -> str | None:
     types = field_types(engine, index)
-    wanted = {"keyword"} | (_WHOLE_NUMBERS if all(map(str.isdecimal, judged)) else set())
-    fields = [name for name, kind in types.items() if kind in wanted][:_FIELDS]
+    kinds = {"keyword"} | (_WHOLE_NUMBERS if all(map(str.isdecimal, judged)) else set())
+    fields = [name for name, kind in types.items() if kind in kinds][:_FIELDS]
     if not fields:
         return None
     clauses = [{"terms": {field: judged, "_name": field}} for field in fields]
-    found = _search(engine, index, {"bool": {"should": clauses, "minimum_should_match": 1}})
-    if found is None:
+    hit = _search(engine, index, {"bool": {"should": clauses, "minimum_should_match": 1}})
+    if hit is None:
         return None
-    field = next(iter(found["matched_queries"])).text
+    field = next(iter(hit["matched_queries"])).text
     # The text of a document has no name.keyword, which is name indexed in another way.
     above = field.rpartition(".")[0]
     return above if types.get(above) == "text" else field
@@ -442,8 +428,8 @@ def _search(engine: EngineLike, index: str, query: dict[str, Any]) -> AnswerPart
     """The first hit of a query; None where there is none."""
     body = {"query": query, "size": 1, "_source": False}
     what = f"a document of '{index}'"
-    found = SearchAnswer.read(engine.request("POST", f"/{index}/_search", body=body), body, what)
-    return AnswerPart(found.hits[0], what) if found.hits else None
+    hits = search_index(engine, index, body, what).hits
+    return AnswerPart(hits[0], what) if hits else None
 
 
 def _shortened(identifier: str) -> str:

@@ -118,16 +118,16 @@ def log_features(
     from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
-    given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
+    inputs = [path for path in (judgments, topics, *tables) if isinstance(path, Path | str)]
     parted = output_parts(buckets, part)
-    target = Path(out) if parted else output_file(out, given)
+    target = Path(out) if parted else output_file(out, inputs)
     if target is None:
         raise UsageError(
             f"unfinished work is stored beside {option_name('out')}: name a file, not -"
         )
     judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
     where, holding = cluster.the_index(index), cluster.holding_set(featureset)
-    known = holding.the_featureset(featureset)
+    features = holding.the_featureset(featureset)
     joined = read_external_features(tables) if tables else ()
     if candidates is not None:
         judged = brought_by_legs(
@@ -146,7 +146,7 @@ def log_features(
 
     with _started(workers) as remote:
         report = run_log(
-            cluster.engine, holding.store, known, judged, index=where, out=target,
+            cluster.engine, holding.store, features, judged, index=where, out=target,
             source=source, options=options, joined=joined, parted=parted,
             workers=remote, progress=accounted,
         )  # fmt: skip

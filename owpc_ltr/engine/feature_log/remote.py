@@ -92,7 +92,7 @@ def log_remotely(
     for first in range(0, len(chunks), together):
         remote = replace(remote, snapshot=snapshot.name)
         group = [
-            partial(log_here, remote, [job.question(query) for query in chunk.queries])
+            partial(log_here, remote, job.documents_of(chunk))
             for chunk in chunks[first : first + together]
         ]
         limits = []
@@ -105,12 +105,28 @@ def log_remotely(
 
 def log_here(remote: RemoteJob, questions: Sequence[QueryDocuments]) -> tuple[bytes, int]:
     """In a worker: the values of some queries, and how many searches the engine bears at once."""
+    options = remote.options
+    settings = find_settings(remote.url, ca=remote.ca, insecure=remote.insecure)
+    limiter = ConcurrencyLimiter(options.most_in_flight, remote.limit)
+    rate = None if options.rate is None else RateLimit(options.rate)
     try:
-        return _log_here(remote, questions)
+        with closing(Engine(settings)) as engine:
+            snapshot = PointInTime(
+                engine.limited(limiter), remote.index, remote.snapshot, elastic=remote.elastic
+            )
+            reader = FeatureReader(
+                snapshot, choose_store(engine, *remote.store), remote.featureset, remote.indices,
+                options=options, rate=rate,
+            )  # fmt: skip
+            with limiter, RequestThreads(options.most_in_flight) as threads:
+                values = Values.joined(threads.map(reader.values_of, questions))
+            if rate is not None:
+                rate.wait(0)
     except SnapshotLost:
         raise
     except EngineUnavailable as error:
         raise EngineUnavailable(f"worker on {platform.node()}: {error}") from error
+    return to_bytes(values), limiter.limit
 
 
 def _remote_job(job: LogJob, engine: Engine, snapshot: PointInTime, processes: int) -> RemoteJob:
@@ -132,39 +148,9 @@ def _remote_job(job: LogJob, engine: Engine, snapshot: PointInTime, processes: i
         rate=None if options.rate is None else options.rate / processes,
     )
     return RemoteJob(
-        settings.url,
-        settings.ca,
-        insecure=settings.insecure,
-        store=(job.store.kind, job.store.name),
-        featureset=job.featureset,
-        index=job.index,
-        indices=frozenset(job.environment.indices),
-        snapshot=snapshot.name,
-        elastic=snapshot.elastic,
-        options=share,
+        settings.url, settings.ca, insecure=settings.insecure,
+        store=(job.store.kind, job.store.name), featureset=job.featureset, index=job.index,
+        indices=frozenset(job.environment.indices), snapshot=snapshot.name,
+        elastic=snapshot.elastic, options=share,
         limit=max(1, min(FIRST_LIMIT, options.most_in_flight) // processes),
-    )
-
-
-def _log_here(remote: RemoteJob, questions: Sequence[QueryDocuments]) -> tuple[bytes, int]:
-    settings = find_settings(remote.url, ca=remote.ca, insecure=remote.insecure)
-    options = remote.options
-    with closing(Engine(settings)) as engine:
-        limiter = ConcurrencyLimiter(options.most_in_flight, remote.limit)
-        snapshot = PointInTime(
-            engine.limited(limiter), remote.index, remote.snapshot, elastic=remote.elastic
-        )
-        rate = None if options.rate is None else RateLimit(options.rate)
-        reader = FeatureReader(
-            snapshot,
-            choose_store(engine, *remote.store),
-            remote.featureset,
-            remote.indices,
-            options=options,
-            rate=rate,
-        )
-        with limiter, RequestThreads(options.most_in_flight) as threads:
-            values = Values.joined(threads.map(reader.values_of, questions))
-        if rate is not None:
-            rate.wait(0)
-    return to_bytes(values), limiter.limit
+    )  # fmt: skip

@@ -40,10 +40,7 @@ class LogOptions:
     ] = None
     schedule: Annotated[
         str | None,
-        Help(
-            "When to search, as 22:00-06:00; at other times the command waits.",
-            panel="Engine",
-        ),
+        Help("When to search, as 22:00-06:00; at other times the command waits.", panel="Engine"),
     ] = None
     batch: Annotated[int, Help("At most so many documents per search.", panel="Engine")] = (
         MOST_DOCUMENTS
@@ -115,8 +112,9 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """The hours that a text such as 22:00-06:00 names. UsageError for another."""
-        found = _FORM.fullmatch(text.strip())
-        begin, end = _minutes(found, 1) if found else 0, _minutes(found, 3) if found else 0
+        times = _FORM.fullmatch(text.strip())
+        hours, minutes, end_hours, end_minutes = map(int, times.groups() if times else (0,) * 4)
+        begin, end = hours * 60 + minutes, end_hours * 60 + end_minutes
         if begin == end:
             raise UsageError(
                 f"schedule {text[:40]!r} is not a time of the day: write it as 22:00-06:00, in "
@@ -148,14 +146,14 @@ def wait_for(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Return within the hours; outside them, wait, and tell so once."""
-    told = False
+    announced = False
     while left := schedule.waiting(now()):
-        if not told:
+        if not announced:
             tell(
                 f"outside the schedule {schedule}: waiting until {_shown(schedule.begin)}; a stop "
                 "loses nothing, the same command continues"
             )
-            told = True
+            announced = True
         sleep(min(left, _NAP))
 
 
@@ -182,10 +180,6 @@ class RateLimit:
             self._paid = begin + documents * self._seconds
         if begin > now:
             self._sleep(begin - now)
-
-
-def _minutes(found: re.Match[str], group: int) -> int:
-    return int(found[group]) * 60 + int(found[group + 1])
 
 
 def _shown(minute: int) -> str:

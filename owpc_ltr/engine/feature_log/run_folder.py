@@ -82,18 +82,18 @@ class RunFolder:
                 (self.path / "journal").unlink()
                 self._journal = Journal(self.path / "journal")
             pieces = self._journal.pieces
-            found = {int(key): p.value for key, p in pieces.items() if p.scope == self._scope}
-            self._kept = {number: digest for number, digest in found.items() if self._has(digest)}
+            current = {int(key): p.value for key, p in pieces.items() if p.scope == self._scope}
+            self._kept = {number: digest for number, digest in current.items() if self._has(digest)}
             if len(self._kept) < len(pieces):
-                self._drop_the_rest()
-        return len(pieces) - len(found)
+                self._drop_others()
+        return len(pieces) - len(current)
 
     def discard(self) -> int:
         """Throw away what is kept; how many chunks that were."""
-        kept, self._kept = len(self._kept), {}
+        n_kept, self._kept = len(self._kept), {}
         with _disk(self.path):
-            self._drop_the_rest()
-        return kept
+            self._drop_others()
+        return n_kept
 
     def has(self, number: int) -> bool:
         """Whether a chunk is kept."""
@@ -125,7 +125,7 @@ class RunFolder:
             return False
         return hashlib.sha256(content).hexdigest() == digest
 
-    def _drop_the_rest(self) -> None:
+    def _drop_others(self) -> None:
         """Remove what is not kept from the journal, then its files."""
         self._journal.keep_only({str(number) for number in self._kept})
         for file in (self.path / "chunks").glob("*"):
@@ -200,7 +200,7 @@ def assemble(
     missing = counts.pop("missing")
     dataset = join_datasets(parts, [f"chunk {number}" for number in range(len(parts))])
     manifest = {**counts, **description, "missing": missing}
-    return replace(dataset, manifest=manifest), tally.known(job)
+    return replace(dataset, manifest=manifest), tally.columns(job)
 
 
 def _logged_parts(folder: RunFolder, job: LogJob, tally: _Tally) -> Iterator[RankingDataset]:
@@ -219,7 +219,7 @@ def _logged_part(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | 
     if job.joined is not None:
         rows = slice(chunk.rows.start, chunk.rows.stop)
         features = np.hstack((features, job.joined.values[rows]))
-    logged = values.fates == DocumentStatus.LOGGED
+    logged = values.status == DocumentStatus.LOGGED
     starts = np.cumsum([0, *(len(query.doc_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
@@ -277,13 +277,13 @@ class PartitionedOutput:
         positions = positions_of((query.query_id for query in judgments.queries), SALT)
         buckets = bucket_of(positions, self.buckets).tolist()
         pairs = zip(judgments.queries, buckets, strict=True)
-        own = [query for query, bucket in pairs if self.share.has(bucket)]
-        if not own:
+        queries = [query for query, bucket in pairs if self.share.has(bucket)]
+        if not queries:
             raise BadInput(
                 f"none of the {len(judgments.queries)} queries is in part {self.share.number}/"
                 f"{self.share.of}: log them in fewer parts"
             )
-        return replace(judgments, queries=own)
+        return replace(judgments, queries=queries)
 
     def beside(self, out: Path) -> Path:
         """What unfinished work is kept beside: each writer's own."""
@@ -298,17 +298,17 @@ def publish_parts(
     parted: PartitionedOutput,
 ) -> tuple[dict[str, Any], ColumnFacts]:
     """Write the folder, chunk after chunk; its manifest, and the facts of its columns."""
-    tally, told = _Tally(), DatasetFacts(description)
+    tally, facts = _Tally(), DatasetFacts(description)
 
     def stream() -> Iterator[RankingDataset]:
         yield from _logged_parts(folder, job, tally)
-        told.counts = tally.counts(job)
+        facts.counts = tally.counts(job)
 
     written = write_partitioned(
-        stream(), out, buckets=parted.buckets, told=told, share=parted.share
+        stream(), out, buckets=parted.buckets, told=facts, share=parted.share
     )
     remove(folder.path)
-    return dict(written.whole_source or {}), tally.known(job)
+    return dict(written.whole_source or {}), tally.columns(job)
 
 
 class _Tally:
@@ -322,10 +322,10 @@ class _Tally:
         self.logged += values.counts(len(chunk.rows))
         if dataset is not None:
             self.queries += dataset.n_queries
-            own = column_facts(dataset.features)
-            self.facts = own if self.facts is None else facts_together(self.facts, own)
+            facts = column_facts(dataset.features)
+            self.facts = facts if self.facts is None else facts_together(self.facts, facts)
 
-    def known(self, job: LogJob) -> ColumnFacts:
+    def columns(self, job: LogJob) -> ColumnFacts:
         """The facts of all columns. Raises Refused where nothing could be logged."""
         if self.facts is None:
             judged = job.chunks[-1].rows.stop
@@ -334,7 +334,7 @@ class _Tally:
 
     def counts(self, job: LogJob) -> dict[str, Any]:
         """What adds up over several writers."""
-        missing = self.known(job).missing.tolist()
+        missing = self.columns(job).missing.tolist()
         return {
             **self.logged.as_json(),
             "queries": {"judged": len(job.judgments.queries), "logged": self.queries},
@@ -345,12 +345,12 @@ class _Tally:
 def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
     """Make the folder hold this job: what it holds of it stays, other work only goes if told."""
     description = path / "job.json"
-    other = _read_description(description)
-    if other == job and not restart:
+    before = _read_description(description)
+    if before == job and not restart:
         return
-    if other is not None and _holds_work(path) and not restart:
+    if before is not None and _holds_work(path) and not restart:
         raise Refused(
-            f"{path} holds unfinished work of another job ({_difference(other, job)}): finish "
+            f"{path} holds unfinished work of another job ({_difference(before, job)}): finish "
             f"that one, throw it away with {option_name('restart')}, or name another "
             f"{option_name('out')}"
         )
@@ -382,11 +382,11 @@ def _read_description(path: Path) -> dict[str, Any] | None:
     return description if isinstance(description, dict) else {}
 
 
-def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
-    names = dict.fromkeys([*job, *other])
-    differing = (name for name in names if other.get(name) != job.get(name))
-    told = ("external features" if name == KEY else name.replace("_", " ") for name in differing)
-    return f"other {', '.join(told)}"
+def _difference(before: dict[str, Any], job: dict[str, Any]) -> str:
+    names = dict.fromkeys([*job, *before])
+    differing = (name for name in names if before.get(name) != job.get(name))
+    words = ("external features" if name == KEY else name.replace("_", " ") for name in differing)
+    return f"other {', '.join(words)}"
 
 
 def _sync(folder: Path) -> None:

@@ -12,7 +12,7 @@ statistics that text scores are made of, so the same search has other scores in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -58,44 +58,45 @@ class ConcurrentWrites(Incomplete):
     """Shards that were counted one after the other, and do not add up to the whole index."""
 
 
-ShardQuery = dict[str, Any]
-"""The documents of one shard, as search bodies name them: a `query`, and its `slice`, if any."""
-
-
-def shard_queries(shards: Mapping[str, int], *, across: bool) -> list[ShardQuery]:
-    """The shards of indices.
+def shard_searches(shards: Mapping[str, int], *, across: bool) -> list[dict[str, Any]]:
+    """The searches that tell the contents of each shard of indices.
 
     A slice is a shard where there are as many slices as shards: those of each index (OpenSearch),
     or, `across` them, of all indices of a search (Elasticsearch).
     """
+    counts = [({"term": {"_index": name}}, shards[name]) for name in sorted(shards)]
     if across:
-        return _sliced({"match_all": {}}, sum(shards.values()))
+        counts = [({"match_all": {}}, sum(shards.values()))]
+    last_write = {
+        "size": 1,
+        "sort": [{"_seq_no": "desc"}],
+        "seq_no_primary_term": True,
+        "_source": False,
+        "track_total_hits": True,
+    }
     return [
-        part
-        for name in sorted(shards)
-        for part in _sliced({"term": {"_index": name}}, shards[name])
+        {"query": query, **({"slice": {"id": number, "max": n}} if n > 1 else {}), **last_write}
+        for query, n in counts
+        for number in range(n)
     ]
 
 
-def contents_of(
-    search: Callable[[dict[str, Any]], SearchAnswer], parts: list[ShardQuery]
-) -> Contents:
-    """The contents, asked for part by part. ConcurrentWrites where the parts are not the whole."""
-    contents = [_tell(search(_body(part))) for part in parts]
-    everything = search({"size": 0, "track_total_hits": True}).exact_total()
-    told = sum(part["documents"] for part in contents)
-    if told != everything:
-        raise ConcurrentWrites(f"the shards hold {told} documents, and all of them {everything}")
-    return contents
-
-
 def read_contents(
-    search: Callable[[dict[str, Any]], SearchAnswer], parts: list[ShardQuery], options: LogOptions
+    search: Callable[[dict[str, Any]], SearchAnswer],
+    searches: Sequence[dict[str, Any]],
+    options: LogOptions,
 ) -> Contents:
-    """The contents, requested again where an answer is not complete."""
+    """The contents by shard, requested again where an answer is not complete.
+
+    Raises ConcurrentWrites where the shards are not the whole.
+    """
     for _ in options.tries():
         try:
-            return contents_of(search, parts)
+            contents = [_shard_contents(search(body)) for body in searches]
+            total = search({"size": 0, "track_total_hits": True}).exact_total()
+            if (by_shard := sum(shard["documents"] for shard in contents)) == total:
+                return contents
+            raise ConcurrentWrites(f"the shards hold {by_shard} documents, and all of them {total}")
         except Incomplete as error:
             fault = error
         except MalformedAnswer as error:
@@ -103,35 +104,17 @@ def read_contents(
     raise fault
 
 
-def _sliced(query: dict[str, Any], shards: int) -> list[ShardQuery]:
-    if shards == 1:
-        return [{"query": query}]
-    slices = ({"id": number, "max": shards} for number in range(shards))
-    return [{"query": query, "slice": one} for one in slices]
-
-
-def _body(part: ShardQuery) -> dict[str, Any]:
-    return {
-        **part,
-        "size": 1,
-        "sort": [{"_seq_no": "desc"}],
-        "seq_no_primary_term": True,
-        "_source": False,
-        "track_total_hits": True,
-    }
-
-
-def _tell(answer: SearchAnswer) -> dict[str, Any]:
+def _shard_contents(answer: SearchAnswer) -> dict[str, Any]:
     documents = answer.exact_total()
     if len(answer.hits) != min(documents, 1):
         raise Incomplete(f"the engine counts {documents} documents and does not show the last one")
-    told: dict[str, Any] = {"index": None, "documents": documents}
+    contents: dict[str, Any] = {"index": None, "documents": documents}
     for last in answer.hits:
-        told["index"] = last.get("_index")
-        told |= {"seq_no": last.get("_seq_no"), "primary_term": last.get("_primary_term")}
-        if type(told["seq_no"]) is not int or type(told["primary_term"]) is not int:
+        contents["index"] = last.get("_index")
+        contents |= {"seq_no": last.get("_seq_no"), "primary_term": last.get("_primary_term")}
+        if type(contents["seq_no"]) is not int or type(contents["primary_term"]) is not int:
             raise Incomplete("the engine does not tell which write of a document was its last")
-    return told
+    return contents
 
 
 def differing_copies(engine: EngineLike, index: str) -> str:
@@ -144,17 +127,17 @@ def differing_copies(engine: EngineLike, index: str) -> str:
         answer = engine.request("GET", path, params={"level": "shards"})
         shards = [
             (name, number, sorted({int(copy["docs"]["deleted"]) for copy in copies}))
-            for name, found in sorted(answer["indices"].items())
-            for number, copies in sorted(found["shards"].items(), key=lambda each: int(each[0]))
+            for name, of_index in sorted(answer["indices"].items())
+            for number, copies in sorted(of_index["shards"].items(), key=lambda part: int(part[0]))
         ]
     except (OwpcLtrError, LookupError, TypeError, ValueError, AttributeError):
         return ""
-    unlike = [shard for shard in shards if len(shard[2]) > 1]
-    if not unlike:
+    differing = [shard for shard in shards if len(shard[2]) > 1]
+    if not differing:
         return ""
-    name, number, deleted = max(unlike, key=lambda shard: shard[2][-1] - shard[2][0])
+    name, number, deleted = max(differing, key=lambda shard: shard[2][-1] - shard[2][0])
     return (
-        f"the copies of {len(unlike)} of {len(shards)} shards of '{index}' differ: of shard "
+        f"the copies of {len(differing)} of {len(shards)} shards of '{index}' differ: of shard "
         f"{number} of '{name}' one still counts {deleted[-1]} deleted documents, one {deleted[0]}"
     )
 
@@ -164,10 +147,10 @@ def searched_copies(engine: EngineLike, index: str) -> ShardCopies | None:
     path = f"/{quote(index, safe='')}/_search_shards"
     try:
         answer = engine.request("GET", path, params={"preference": SAME_COPIES})
-        asked = [copies[0] for copies in answer["shards"]]
+        first_copies = [copies[0] for copies in answer["shards"]]
         return sorted(
             (str(copy["index"]), copy["shard"] + 0, str(copy["allocation_id"]["id"]))
-            for copy in asked
+            for copy in first_copies
         )
     except (OwpcLtrError, LookupError, TypeError, AttributeError):
         return None
@@ -258,7 +241,7 @@ class ChangeDetection:
         self,
         engine: EngineLike,
         index: str,
-        shards: list[ShardQuery],
+        shards: Sequence[dict[str, Any]],
         options: LogOptions,
         why_no_point_in_time: str,
         replicated: bool = False,
@@ -344,7 +327,7 @@ def open_snapshot(
     `shards_of` says how many shards each of them has. Without points in time, or the right to open
     one, changes are detected.
     """
-    shards = shard_queries(shards_of, across=elastic)
+    shards = shard_searches(shards_of, across=elastic)
     held, why_not = open_point_in_time(engine, index, elastic=elastic)
     with ExitStack() as opened:
         if held is not None:

@@ -84,7 +84,7 @@ def compare_live(
     """
     from dataclasses import replace
 
-    from owpc_ltr.engine.live_results.comparison import compare_rankers, compare_with_query
+    from owpc_ltr.engine.live_results.rankers import compare_rankers, compare_with_query
     from owpc_ltr.engine.search.live_evaluation import THE_MODEL
     from owpc_ltr.evaluation.compare import (
         check_table,
@@ -96,13 +96,12 @@ def compare_live(
 
     check_table(per_query)
     options, how = options or ComparisonOptions(), search or SearchOptions()
-    alone = _is_one_model(rankers)
-    if alone:
-        for name, idle in {
+    if alone := _is_one_model(rankers):
+        for name, is_given in {
             "baseline": baseline, "unjudged": options.unjudged != ComparisonOptions.unjudged,
             "worst": options.worst != ComparisonOptions.worst, "resamples": resamples != RESAMPLES,
         }.items():  # fmt: skip
-            if idle:
+            if is_given:
                 raise UsageError(
                     f"{option_name(name)} is for two rankers or more: name another one, or "
                     "'query' for the query alone"
@@ -120,16 +119,15 @@ def compare_live(
         query_template=query_template, window=how.window, params=how.params,
         in_flight=how.in_flight, unweighted=options.unweighted,
     )  # fmt: skip
-    compare = compare_with_query if alone else compare_rankers
-    found = compare(
+    comparison = (compare_with_query if alone else compare_rankers)(
         request, live, cluster, index=index, featureset=how.featureset,
         extra_features=how.extra_features,
     )  # fmt: skip
-    given = str(judgments) if isinstance(judgments, Path | str) else ""
-    found = replace(found, data_name=given, n_worst=options.worst)
-    write_comparison(found, per_query, latex)
-    write_report(found, report, plugins)
-    return found
+    data_name = str(judgments) if isinstance(judgments, Path | str) else ""
+    comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
+    write_comparison(comparison, per_query, latex)
+    write_report(comparison, report, plugins)
+    return comparison
 
 
 def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
@@ -141,8 +139,8 @@ def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
 
     if isinstance(rankers, Mapping) or len(rankers) != 1:
         return False
-    (one,) = rankers
-    if isinstance(one, Path | str):
-        other = str(one) == QUERY or str(one).startswith((LIVE, FEATURE))
-        return not other and not is_run(Path(one))
-    return not isinstance(one, TrecRun | Mapping)
+    (ranker,) = rankers
+    if isinstance(ranker, Path | str):
+        no_model = str(ranker) == QUERY or str(ranker).startswith((LIVE, FEATURE))
+        return not no_model and not is_run(Path(ranker))
+    return not isinstance(ranker, TrecRun | Mapping)

@@ -6,18 +6,13 @@ Judged are then the lists that users get, by whichever ranker (Spärck Jones & v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns
-from owpc_ltr.engine.live_queries import (
-    InFlight,
-    ModelFeatureSet,
-    judged_queries,
-    with_params,
-)
+from owpc_ltr.engine.live_queries import InFlight, ModelFeatureSet, judged_queries, with_params
 from owpc_ltr.engine.options import (
     DEFAULT_WINDOW,
     IN_FLIGHT,
@@ -122,8 +117,7 @@ def judge_pool(
     ],
     out: Annotated[Path | str | None, Writes("The sheet to fill in (CSV).", required=True)] = None,
     sample: Annotated[
-        int | None,
-        Help("Draw this many of the queries that no model was trained on.", min=1),
+        int | None, Help("Draw this many of the queries that no model was trained on.", min=1)
     ] = None,
     depth: PoolDepth = POOL_DEPTH,
     fields: Annotated[
@@ -169,117 +163,95 @@ def judge_pool(
         raise UsageError(
             "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
         )
-    from_file = isinstance(queries, Path | str)
-    wanted = with_params(_read_queries(queries, columns), params)
-    if from_file:
-        # Where the queries have these columns, the judgments may have their own.
-        with suppress(BadInput, UsageError):
-            (judged,) = read_lists(columns, judged)
-    else:
+    asked = with_params(_read_queries(queries, columns), params)
+    # Where the file of queries has these columns, the judgments may have their own.
+    with suppress(BadInput, UsageError) if isinstance(queries, Path | str) else nullcontext():
         (judged,) = read_lists(columns, judged)
-    known = judged_queries(judged) if judged is not None else []
-    done = {one.query_id: frozenset(one.doc_ids) for one in known}
+    graded = judged_queries(judged) if judged is not None else []
     where = cluster.the_index(index)
-    template = cluster.template(where, query_template)[0]
-    window = cluster.window(query_template, window)
-    with ExitStack() as kept:
+    with ExitStack() as trials:
         serving = LiveRankers(
             cluster=cluster,
-            query_template=template,
-            judged=wanted,
-            kept=kept,
+            query_template=cluster.template(where, query_template)[0],
+            judged=asked,
+            trials=trials,
             index=where,
             featureset=featureset,
             tables=tables_of(extra_features),
             all_read_tables=False,
         )
-        served = [serving.of(_ranker(one)) for one in rankers]
+        served = [serving.of(_ranker(ranker)) for ranker in rankers]
         if sample is not None:
             records = {
-                str(name): one.record
-                for name, one in zip(rankers, served, strict=True)
-                if not isinstance(one, TrecRun) and one.record is not None
+                str(name): ranker.record
+                for name, ranker in zip(rankers, served, strict=True)
+                if not isinstance(ranker, TrecRun) and ranker.record is not None
             }
-            wanted = _sampled(wanted, records, sample, seed)
-        plan = PoolPlan(
-            where,
-            served,
-            depth=depth,
-            window=window,
-            fields=fields,
-            seed=seed,
-            in_flight=in_flight,
-        )
-        found = pool(cluster.engine, plan, wanted, done, progress)
+            asked = _sampled(asked, records, sample, seed)
+        pooled = pool(
+            cluster.engine, where, served, asked,
+            judged={query.query_id: frozenset(query.doc_ids) for query in graded},
+            depth=depth, window=cluster.window(query_template, window), fields=fields, seed=seed,
+            in_flight=in_flight, progress=progress,
+        )  # fmt: skip
     if out is not None:
-        write_sheet(found.queries, fields, found.shown, Path(out))
-        found = replace(found, sheet=str(out))
-    write_report(found, report)
-    return found
-
-
-@dataclass(frozen=True)
-class PoolPlan:
-    """Which rankers are asked how deep, and what of a document is shown."""
-
-    index: str
-    rankers: Sequence[LiveRanker | TrecRun]
-    depth: int = POOL_DEPTH
-    window: int = DEFAULT_WINDOW
-    fields: Sequence[str] = ()
-    seed: int = 0
-    in_flight: int = IN_FLIGHT
+        write_sheet(pooled.queries, fields, pooled.shown, Path(out))
+        pooled = replace(pooled, sheet=str(out))
+    write_report(pooled, report)
+    return pooled
 
 
 def pool(
     engine: Engine,
-    plan: PoolPlan,
+    index: str,
+    rankers: Sequence[LiveRanker | TrecRun],
     queries: Sequence[JudgedQuery],
+    *,
     judged: Mapping[str, frozenset[str]],
+    depth: int = POOL_DEPTH,
+    window: int = DEFAULT_WINDOW,
+    fields: Sequence[str] = (),
+    seed: int = 0,
+    in_flight: int = IN_FLIGHT,
     progress: Progress | None = None,
 ) -> Pooled:
     """The first `depth` documents of every ranker, each once, without those judged already.
 
-    Their order is drawn by the seed, and depends on nothing that a ranker said.
+    Their order is drawn by the seed, and depends on nothing that a ranker said. `fields` of the
+    documents are shown.
     """
     import numpy as np
 
+    from owpc_ltr.engine.client.engine import search_index
     from owpc_ltr.engine.live_results.rankers import documents_of
     from owpc_ltr.engine.search.request import SearchRequest
 
-    found: dict[str, set[str]] = {query.query_id: set() for query in queries}
-    shared = SearchRequest(plan.index, {}, {}, plan.depth, max(plan.window, plan.depth))
-    for of_ranker in documents_of(plan.rankers, queries, shared, plan.in_flight, progress):
+    brought: dict[str, set[str]] = {query.query_id: set() for query in queries}
+    shared = SearchRequest(index, {}, {}, depth, max(window, depth))
+    for of_ranker in documents_of(rankers, queries, shared, in_flight, progress):
         for query, documents in zip(queries, of_ranker, strict=True):
-            found[query.query_id].update(documents[: plan.depth])
-    left = [found[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
-    wanted = sorted(set[str]().union(*left))
-    shown = _documents(engine, plan, wanted)
-    pooled = [
-        replace(query, doc_ids=ids, grades=np.zeros(len(ids), np.float32), weights=None)
-        for query, rest in zip(queries, left, strict=True)
-        if (ids := _drawn(plan.seed, query.query_id, rest & shown.keys()))
-    ]
-    before, open_ones = sum(map(len, found.values())), sum(map(len, left))
-    kept = sum(len(query.doc_ids) for query in pooled)
-    return Pooled(tuple(pooled), shown, before - open_ones, open_ones - kept)
-
-
-def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """What is shown of each document that is in the index."""
-    from owpc_ltr.engine.search.serving import searched
-
+            brought[query.query_id].update(documents[:depth])
+    unjudged = [brought[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
+    ids = sorted(set[str]().union(*unjudged))
+    # What is shown of each document that is in the index.
     shown: dict[str, Mapping[str, Any]] = {}
     for first in range(0, len(ids), _BATCH):
-        batch = list(ids[first : first + _BATCH])
+        batch = ids[first : first + _BATCH]
         body = {
             "query": {"ids": {"values": batch}},
             "size": len(batch),
-            "_source": list(plan.fields) or False,
+            "_source": list(fields) or False,
         }
-        for hit in searched(engine, plan.index, body, "the documents to judge").hits:
+        for hit in search_index(engine, index, body, "the documents to judge").hits:
             shown[hit["_id"]] = hit.get("_source") or {}
-    return shown
+    pooled = [
+        replace(query, doc_ids=drawn, grades=np.zeros(len(drawn), np.float32), weights=None)
+        for query, documents in zip(queries, unjudged, strict=True)
+        if (drawn := _drawn(seed, query.query_id, documents & shown.keys()))
+    ]
+    n_brought, n_unjudged = sum(map(len, brought.values())), sum(map(len, unjudged))
+    n_pooled = sum(len(query.doc_ids) for query in pooled)
+    return Pooled(tuple(pooled), shown, n_brought - n_unjudged, n_unjudged - n_pooled)
 
 
 def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:
@@ -305,18 +277,15 @@ def _ranker(ranker: Any) -> Any:
 
 
 def _sampled(
-    queries: Sequence[JudgedQuery],
-    records: Mapping[str, Mapping[str, Any]],
-    number: int,
-    seed: int,
+    queries: Sequence[JudgedQuery], records: Mapping[str, Mapping[str, Any]], number: int, seed: int
 ) -> list[JudgedQuery]:
     """So many queries in their order, drawn from those that no model was trained with."""
     import numpy as np
 
     from owpc_ltr.evaluation.query_choice import choose_queries
 
-    left = choose_queries(records, queries).queries
-    chosen = np.random.default_rng(seed).permutation(left)[:number]
+    held_out = choose_queries(records, queries).queries
+    chosen = np.random.default_rng(seed).permutation(held_out)[:number]
     return [queries[place] for place in np.sort(chosen).tolist()]
 
 

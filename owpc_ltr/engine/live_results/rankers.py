@@ -1,4 +1,4 @@
-"""Live rankers: how each ranks the whole index, for evaluation, comparison and pooling."""
+"""Live rankers: how each ranks the whole index, for comparison and pooling; and the comparison."""
 
 from __future__ import annotations
 
@@ -10,22 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.external_features.columns import refuse_unused
+from owpc_ltr.data.external_features.columns import refuse_unused, tables_of
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
-from owpc_ltr.engine.live_queries import typed_queries
-from owpc_ltr.engine.search.live_evaluation import requests_of
+from owpc_ltr.engine.live_queries import LiveQueries, typed_queries
+from owpc_ltr.engine.search.live_evaluation import (
+    THE_MODEL,
+    LiveEvaluation,
+    compare_lists,
+    graded_lists,
+    measure_live,
+    requests_of,
+)
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.data_comparison import LIVE, is_live
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.data_comparison import LIVE, ComparisonRequest, is_live
+from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.ranked_lists import mean_known, within_window
+from owpc_ltr.evaluation.rules import recall_doubts
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
 from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
+from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -58,7 +70,7 @@ class LiveRanker:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRankers:
-    """Rankers of one cluster for the `judged` queries; models on trial are there until `kept` ends.
+    """Rankers of one cluster for the `judged` queries; models are on trial until `trials` ends.
 
     `index` is that of rankers that name none, `featureset` that of model files (by default found by
     its hash). `tables` have the features from outside the index; `all_read_tables` where every
@@ -68,7 +80,7 @@ class LiveRankers:
     cluster: Cluster
     query_template: Mapping[str, Any] | Path | str | None
     judged: Sequence[JudgedQuery]
-    kept: ExitStack
+    trials: ExitStack
     index: str | None = None
     featureset: str | None = None
     tables: Sequence[ExternalTable] = ()
@@ -95,12 +107,10 @@ class LiveRankers:
         return self.model(name, index)
 
     def _query(self, query: Any, index: str | None) -> LiveRanker:
-        where = self.cluster.the_index(index)
-        own = self.query_template if query == QUERY else query
-        template = self.cluster.template(where, own)[0]
+        where, of_template = self.cluster.the_index(index), query == QUERY
+        template = self.cluster.template(where, self.query_template if of_template else query)[0]
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        asking = _asking(alone, where, template)
-        return LiveRanker(asking, None, where, of_template=query == QUERY)
+        return LiveRanker(_asking(alone, where, template), None, where, of_template=of_template)
 
     def model(self, model: Any, index: str | None = None) -> LiveRanker:
         """How a model serves searches: an uploaded one by its name, or another one on trial.
@@ -124,43 +134,39 @@ class LiveRankers:
             ranker = load_model(model, self.plugins) if isinstance(model, Path | str) else model
             record, featureset = ranker.record, None
             if self.featureset is not None or not isinstance(ranker, ReorderingModel):
-                wanted = record.get("featureset_hash")
-                featureset = cluster.the_featureset(self.featureset, wanted)
+                trained_hash = record.get("featureset_hash")
+                featureset = cluster.the_featureset(self.featureset, trained_hash)
             if self.all_read_tables:
                 refuse_unused(joined_sources(ranker), tables, "the model")
             trial = on_trial(cluster.engine, cluster.store, ranker, featureset, tables)
-            whole = self.kept.enter_context(trial)
+            whole = self.trials.enter_context(trial)
             where = cluster.the_index(index)
         query = self.cluster.template(where, self.query_template)[0]
-        typed = self._typed(featureset)
+        # The queries' parameters in the types that the templates need.
+        queries = () if featureset is None else typed_queries(self.judged, featureset)
+        typed = {judged.query_id: judged.params for judged in queries}
 
         def of_folds(fold_of: FoldOf) -> Serve:
             serve = by_folds(
                 cluster.engine, cluster.store, whole, record, featureset,
                 fold_of=fold_of, tables=tables,
             )  # fmt: skip
-            return _asking(self.kept.enter_context(serve), where, query, typed)
+            return _asking(self.trials.enter_context(serve), where, query, typed)
 
         whole_asking = _asking(whole, where, query, typed)
         return LiveRanker(whole_asking, record, where, featureset, by_folds=of_folds)
 
-    def _typed(self, featureset: FeatureSet | None) -> dict[str, dict[str, Any]]:
-        """The queries' parameters in the types that the templates need."""
-        if featureset is None:
-            return {}
-        return {one.query_id: one.params for one in typed_queries(self.judged, featureset)}
-
     def _feature(self, text: str) -> LinearModel:
-        known = self.cluster.the_featureset(self.featureset)
-        name = text.removeprefix(FEATURE)
-        if name not in known.feature_names:
+        featureset = self.cluster.the_featureset(self.featureset)
+        name, names = text.removeprefix(FEATURE), featureset.feature_names
+        if name not in names:
             raise UsageError(
-                f"no feature of '{known.name}' is called '{name}'; there are "
-                f"{', '.join(known.feature_names)}"
+                f"no feature of '{featureset.name}' is called '{name}'; there are "
+                f"{', '.join(names)}"
             )
-        weights = np.array([float(own == name) for own in known.feature_names])
-        record = {"base": text, "featureset_hash": known.hash}
-        return LinearModel(known.feature_names, weights, record=record)
+        weights = np.array([float(feature == name) for feature in names])
+        record = {"base": text, "featureset_hash": featureset.hash}
+        return LinearModel(names, weights, record=record)
 
 
 def documents_of(
@@ -168,23 +174,23 @@ def documents_of(
     queries: Sequence[JudgedQuery],
     shared: SearchRequest,
     in_flight: int,
-    progress: Callable[[str, float | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[list[Sequence[str]]]:
     """By ranker, the documents that it brings for each query; a query is asked of all in turn.
 
     The requests share what is not the query's own; a ranker fills in its own index and query.
     """
-    ways = [one.serve for one in rankers if isinstance(one, LiveRanker)]
+    ways = [ranker.serve for ranker in rankers if isinstance(ranker, LiveRanker)]
     requests = requests_of(queries, shared)
     answers = iter(serve_all(ways, requests, in_flight, progress) if ways else ())
-    found: list[list[Sequence[str]]] = []
-    for one in rankers:
-        if isinstance(one, TrecRun):
-            run = one.lists()
-            found.append([run.get(query.query_id, ()) for query in queries])
+    documents: list[list[Sequence[str]]] = []
+    for ranker in rankers:
+        if isinstance(ranker, TrecRun):
+            run = ranker.lists()
+            documents.append([run.get(query.query_id, ()) for query in queries])
         else:
-            found.append([answer.doc_ids for answer in next(answers)])
-    return found
+            documents.append([answer.doc_ids for answer in next(answers)])
+    return documents
 
 
 def _parted(text: str) -> tuple[str, str | None]:
@@ -206,7 +212,96 @@ def _asking(
     """The same service for an index and a query of its own, whatever the request names."""
 
     def ask(request: SearchRequest) -> Served:
-        own = (params or {}).get(request.query_id or "", request.params)
-        return serve(replace(request, index=index, query=query, params=dict(own)))
+        filled = (params or {}).get(request.query_id or "", request.params)
+        return serve(replace(request, index=index, query=query, params=dict(filled)))
 
     return ask
+
+
+def compare_rankers(
+    request: ComparisonRequest, live: LiveQueries, cluster: Cluster, **where: Any
+) -> RankerComparison:
+    """The comparison; models that are not uploaded are in the cluster only meanwhile."""
+    plan = request.plan
+    for metric in plan.metrics:
+        within_window(metric, live.window)
+    with ExitStack() as trials:
+        serving = _serving(request, live, trials, cluster, **where)
+        rankers = {name: serving.of(ranker) for name, ranker in request.rankers.items()}
+        records = {
+            name: ranker.record
+            for name, ranker in rankers.items()
+            if isinstance(ranker, LiveRanker) and ranker.record is not None
+        }
+        chosen = choose_queries(records, live.judged, live.split)
+        queries = [live.judged[number] for number in chosen.queries.tolist()]
+        for name, fold_of in chosen.folds.items():
+            ranker = rankers[name]
+            if isinstance(ranker, LiveRanker):
+                rankers[name] = ranker.measured(fold_of)
+        shared = SearchRequest("unasked", {}, {}, live.window, live.window)
+        ranked = documents_of(
+            list(rankers.values()), queries, shared, live.in_flight, plan.drawing.progress
+        )
+    lists = {
+        name: graded_lists(queries, documents, live.window)
+        for name, documents in zip(rankers, ranked, strict=True)
+    }
+    # Whether most relevant documents are in nobody's window.
+    recall = max(mean_known(of_ranker.recall) for of_ranker in lists.values())
+    n_queries = len(next(iter(lists.values())).there)
+    # Whether any ranker rescores what the query template brings.
+    live_rankers = (ranker for ranker in rankers.values() if isinstance(ranker, LiveRanker))
+    of_template = any(ranker.of_template for ranker in live_rankers)
+    return compare_lists(
+        lists, queries, chosen, plan,
+        query_template=live.query_template if of_template else "", unweighted=live.unweighted,
+        notes=[f"lists are of the whole index, their first {live.window} documents"],
+        warnings=[warning.line for warning in recall_doubts(recall, live.window, n_queries)],
+    )  # fmt: skip
+
+
+def compare_with_query(
+    request: ComparisonRequest, live: LiveQueries, cluster: Cluster, **where: Any
+) -> LiveEvaluation:
+    """The only ranker, which is a model, compared with the query alone."""
+    ((name, model),) = request.rankers.items()
+    plan = request.plan
+    with ExitStack() as trials:
+        ranker = _serving(request, live, trials, cluster, **where).model(model)
+        query = cluster.template(ranker.index, live.query_template)[0]
+        question = live.question(
+            ranker.index, query, plan.metrics, ranker.featureset, plan.drawing.seed
+        )
+        chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
+        question = replace(
+            question,
+            queries=[question.queries[number] for number in chosen.queries.tolist()],
+            smallest_gain=plan.smallest_gain,
+        )
+        before = query_alone(cluster.engine, cluster.store)
+        after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
+        evaluation = measure_live(question, before, after, plan.drawing.progress, chosen=chosen)
+    return replace(evaluation, model=name)
+
+
+def _serving(
+    request: ComparisonRequest,
+    live: LiveQueries,
+    trials: ExitStack,
+    cluster: Cluster,
+    *,
+    index: str | None = None,
+    featureset: str | None = None,
+    extra_features: Any = None,
+) -> LiveRankers:
+    return LiveRankers(
+        cluster=cluster,
+        query_template=live.query_template,
+        judged=live.judged,
+        trials=trials,
+        index=index,
+        featureset=featureset,
+        tables=tables_of(extra_features),
+        plugins=request.plugins,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,7 +85,13 @@ def capacity(
         return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
     used = set(featureset.feature_names)
     if model is not None:
-        used = _used(model)
+        form = plugin_free_model(model)
+        if form is not None:
+            used = set(form.features)
+        else:
+            linear = import_linear(model)
+            weights = zip(linear.feature_names, linear.weights, strict=True)
+            used = {name for name, weight in weights if weight}
     queries = [
         render(feature.template, params)
         for feature in featureset.features
@@ -93,22 +100,10 @@ def capacity(
     return Capacity(size, count_clauses(queries), most_clauses(engine))
 
 
-def _used(model: StoredModel) -> set[str]:
-    """The features that a model asks for."""
-    form = plugin_free_model(model)
-    if form is not None:
-        return set(form.features)
-    linear = import_linear(model)
-    return {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
-
-
 def cache_limit(engine: Engine) -> int | None:
     """Bytes that compiled models may take on a node; None where the engine does not say."""
-    answer = engine.request(
-        "GET",
-        "/_cluster/settings",
-        params={"include_defaults": True, "flat_settings": True},
-    )
+    params = {"include_defaults": True, "flat_settings": True}
+    answer = engine.request("GET", "/_cluster/settings", params=params)
     # What was set by hand counts before what is usual.
     layers = ("transient", "persistent", "defaults")
     texts = [_within(answer, layer, CACHE_SETTING) for layer in layers]
@@ -121,8 +116,8 @@ def cache_limit(engine: Engine) -> int | None:
         return int(amount * _UNITS[match[2]])
     nodes = _within(engine.request("GET", "/_nodes/stats/jvm"), "nodes") or {}
     heaps = [_within(node, "jvm", "mem", "heap_max_in_bytes") for node in nodes.values()]
-    known = [heap for heap in heaps if isinstance(heap, int)]
-    return int(min(known) * amount / 100) if known else None
+    sizes = [heap for heap in heaps if isinstance(heap, int)]
+    return int(min(sizes) * amount / 100) if sizes else None
 
 
 def _cache_use(engine: Engine) -> tuple[int | None, int | None]:
@@ -183,15 +178,23 @@ def check_room(
     compiled = compiled_trees(stored) if store.kind == "ltr-plugin" else None
     if compiled is None:
         return ()
-    limit = _limit(engine)
-    known = USUAL_LIMIT if limit is None else limit
-    if compiled.size <= _ROOM * known:
+    configured = None
+    # Reading settings needs a permission of its own, which an upload does not require.
+    with suppress(EngineRefusal, EngineUnavailable):
+        configured = cache_limit(engine)
+    limit = USUAL_LIMIT if configured is None else configured
+    if compiled.size <= _ROOM * limit:
         return ()
-    words = _in_words(stored, compiled, known, told=limit is not None)
+    cache = "a cache of the default size" if configured is None else "the engine's cache of models"
+    smaller = compiled.smaller(_ROOM * limit)
+    size = (
+        f"compiled, '{stored.name}' takes {_megabytes(compiled.size)} of the {_megabytes(limit)} "
+        f"of {cache}{smaller and f' ({smaller} would leave room)'}"
+    )
     # A limit that is only assumed is no reason to refuse.
-    if compiled.size <= known or limit is None:
-        return (f"{words}: together with another one of its size, every search would compile it",)
-    slow = f"{words}: every search would compile it, and evict all other models"
+    if compiled.size <= limit or configured is None:
+        return (f"{size}: together with another one of its size, every search would compile it",)
+    slow = f"{size}: every search would compile it, and evict all other models"
     if allow_slow:
         return (slow,)
     allowed = option_name("allow_slow")
@@ -214,24 +217,6 @@ def compiled_trees(stored: StoredModel) -> CompiledTrees | None:
         levels.append(len(level))
         level = [child for node in level for child in node.get("children", ())]
     return CompiledTrees(tuple(levels)) if levels else None
-
-
-def _limit(engine: Engine) -> int | None:
-    try:
-        return cache_limit(engine)
-    except (EngineRefusal, EngineUnavailable):
-        # Reading settings needs a permission of its own, which an upload does not require.
-        return None
-
-
-def _in_words(stored: StoredModel, compiled: CompiledTrees, limit: int, *, told: bool) -> str:
-    whose = "of the engine's cache of models" if told else "of a cache of the default size"
-    smaller = compiled.smaller(_ROOM * limit)
-    instead = f" ({smaller} would leave room)" if smaller else ""
-    return (
-        f"compiled, '{stored.name}' takes {_megabytes(compiled.size)} of the "
-        f"{_megabytes(limit)} {whose}{instead}"
-    )
 
 
 def _megabytes(size: int) -> str:

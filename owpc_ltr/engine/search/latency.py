@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,10 @@ from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name
 
-WINDOWS = (10, 50, 100, 200, 500, 1000)
 _SHOWN = 10
 WARM_UP = 3
 _WARM_UP_NEW = 10
+K = TypeVar("K")
 Params = dict[str, Any]
 Ask = Callable[[Params], Search]
 
@@ -74,23 +74,6 @@ class Samples(ShortRepr):
             "took_median_ms": float(np.median(self.took)),
             "took_p95_ms": float(np.percentile(self.took, 95)),
         }
-
-
-def window_latencies(
-    engine: Engine,
-    store: Store,
-    subject: Subject,
-    queries: Sequence[Params],
-    *,
-    repeat: int,
-    windows: Sequence[int] = WINDOWS,
-    seed: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> dict[int, Samples]:
-    """The latency of the live query for each size of the window."""
-    ways = {str(window): ask_with(store, subject, window) for window in windows}
-    samples = timed(engine, subject.index, ways, queries, repeat, seed=seed, progress=progress)
-    return {window: samples[str(window)] for window in windows}
 
 
 def added_milliseconds(
@@ -131,13 +114,13 @@ def model_latencies(
 def timed(
     engine: Engine,
     index: str,
-    ways: Mapping[str, Ask],
+    ways: Mapping[K, Ask],
     queries: Sequence[Params],
     repeat: int,
     *,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
-) -> dict[str, Samples]:
+) -> dict[K, Samples]:
     """Ask one query a repeat in every way, in random order; a warm-up is not counted."""
     check_turns(queries, repeat)
     order = np.random.default_rng(seed)
@@ -168,20 +151,17 @@ def one_turn(
     The result is (2, ways).
     """
     path = f"/{check_index(index)}/_search"
+    params_sent = {"request_cache": "false", "allow_partial_search_results": "false"}
     # Made before the clock starts: rendering templates is not the engine's work.
     searches = [ask(params) for ask in asks]
     passed = np.empty((2, len(asks)))
     for place in order.permutation(len(asks)):
-        passed[:, place] = _search(engine, path, searches[place])
+        body, sent = searches[place].body, {**params_sent, **searches[place].params}
+        started = time.perf_counter()
+        answer = engine.request("POST", path, params=sent, body=body)
+        milliseconds = 1000 * (time.perf_counter() - started)
+        passed[:, place] = milliseconds, SearchAnswer.read(answer, body, "the timed search").took
     return passed
-
-
-def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
-    parameters = {"request_cache": "false", "allow_partial_search_results": "false"}
-    started = time.perf_counter()
-    answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
-    passed = 1000 * (time.perf_counter() - started)
-    return passed, SearchAnswer.read(answer, search.body, "the timed search").took
 
 
 def plain(store: Store, subject: Subject, window: int) -> Ask:
@@ -205,31 +185,30 @@ def ask_with(
     bare = plain(store, subject, window)
     model = subject.model
     window = window if model is None else max(window, _SHOWN)
-    cut = None if names is None or store.kind == "ltr-plugin" else set(names)
-    featureset = subject.featureset if cut is None else _only(subject.featureset, cut)
-    if model is not None and cut is not None:
-        model = _only_weights(model, cut)
+    featureset, by_plugin = subject.featureset, store.kind == "ltr-plugin"
+    if names is not None and not by_plugin:
+        # Those derived from others go, for they cost the engine nothing.
+        some = tuple(feature for feature in featureset.features if feature.name in names)
+        featureset = replace(featureset, features=some)
+        model = None if model is None else _only_weights(model, names)
 
     def ask(params: Params) -> Search:
         base = bare(params)
         if model is None:
             added = store.window_log(featureset, _needed(featureset, params), window)
         else:
-            given = _needed(model.featureset, params)
-            added = Search({"rescore": rescore_clauses(store, model, given, window)})
-        if names is not None and cut is None:
-            _activate(added.body["rescore"], names)
+            needed = _needed(model.featureset, params)
+            added = Search({"rescore": rescore_clauses(store, model, needed, window)})
+        if names is not None and by_plugin:
+            for step in added.body["rescore"]:
+                # The plugin then computes these features only.
+                step["query"]["rescore_query"]["sltr"]["active_features"] = list(names)
         return Search({**base.body, **added.body}, added.params)
 
     return ask
 
 
-def _only(featureset: FeatureSet, names: set[str]) -> FeatureSet:
-    """The set of these features; those derived from others go, for they cost the engine nothing."""
-    return replace(featureset, features=tuple(f for f in featureset.features if f.name in names))
-
-
-def _only_weights(model: StoredModel, names: set[str]) -> StoredModel:
+def _only_weights(model: StoredModel, names: Sequence[str]) -> StoredModel:
     """A linear model in which every other feature weighs nothing, so that it is not computed."""
     linear = import_linear(model)
     weights = dict(zip(linear.feature_names, map(float, linear.weights), strict=True))
@@ -239,12 +218,6 @@ def _only_weights(model: StoredModel, names: set[str]) -> StoredModel:
         definition={name: weight for name, weight in weights.items() if name in names},
         feature_normalizers={name: n for name, n in normalisers.items() if name in names},
     )
-
-
-def _activate(rescore: list[dict[str, Any]], names: Sequence[str]) -> None:
-    """Let the plugin compute these features only."""
-    for step in rescore:
-        step["query"]["rescore_query"]["sltr"]["active_features"] = list(names)
 
 
 def _needed(featureset: FeatureSet, params: Params) -> Params:
@@ -274,8 +247,7 @@ class FeatureCost:
 
     def as_dict(self) -> dict[str, Any]:
         """The cost as JSON."""
-        content: dict[str, Any] = finite_json(asdict(self))
-        return content
+        return dict(finite_json(asdict(self)))
 
 
 def feature_costs(
@@ -294,14 +266,16 @@ def feature_costs(
     if not names:
         raise UsageError("there is no feature that the engine computes: nothing to profile")
     check_turns(queries, repeat)
-    none, whole = plain(store, subject, window), ask_with(store, subject, window)
+    without, with_all = plain(store, subject, window), ask_with(store, subject, window)
     random = np.random.default_rng(seed)
     both = np.empty((repeat, 2, 2))
     costs = np.empty((repeat, 2, len(names)))
     for turn in range(-WARM_UP, repeat):
         groups = weighing(len(names), random)
-        asks = [none, whole] + [
-            ask_with(store, subject, window, tuple(np.array(names)[group])) if group.any() else none
+        asks = [without, with_all] + [
+            ask_with(store, subject, window, tuple(np.array(names)[group]))
+            if group.any()
+            else without
             for group in groups
         ]
         passed = one_turn(engine, subject.index, asks, queries[turn % len(queries)], random)
@@ -310,9 +284,9 @@ def feature_costs(
             costs[turn] = weighed(groups, passed[:, 2:])
             if progress is not None:
                 progress((turn + 1) / repeat)
-    found = [_cost(name, costs[:, :, place]) for place, name in enumerate(names)]
-    kept = {name: Samples(*both[:, :, place].T) for place, name in enumerate(("none", "all"))}
-    return sorted(found, key=lambda cost: -cost.milliseconds), kept
+    by_feature = [_cost(name, costs[:, :, place]) for place, name in enumerate(names)]
+    whole = {name: Samples(*both[:, :, place].T) for place, name in enumerate(("none", "all"))}
+    return sorted(by_feature, key=lambda cost: -cost.milliseconds), whole
 
 
 def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
@@ -340,7 +314,7 @@ def _cost(name: str, costs: NDArray[np.float64]) -> FeatureCost:
     # The notch of a box plot (McGill, Tukey & Larsen 1978), the 95 % interval of a median.
     half = 1.57 * (high - low) / np.sqrt(len(costs)) if len(costs) > 1 else np.inf
     ends = (middle, middle - half, middle + half, costs[:, 1].mean())
-    return FeatureCost(name, *(max(0.0, float(each)) for each in ends))
+    return FeatureCost(name, *(max(0.0, float(end)) for end in ends))
 
 
 def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ very request that an application sends; each figure says what unjudged documents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -35,20 +35,14 @@ from owpc_ltr.evaluation.ranked_lists import (
     ranked_lists,
     within_window,
 )
-from owpc_ltr.evaluation.results import (
-    ComparedQueries,
-    ComparisonPlan,
-    PerQueryResults,
-    Resampling,
-    measure_lists,
-)
+from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, Resampling, measure_lists
 from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.signatures import Progress
 
-Progress = Callable[[str, float | None], None]
 QUERY_ALONE = "the query alone"
 THE_MODEL = "the model"
 _SHOWN = 10
@@ -120,24 +114,25 @@ class LiveEvaluation(RankerComparison):
         """
         metric = within_window(self.metrics[number], self.question.window)
         weights = self.importance
-        found = [
+        bounds = [
             (
-                metric.average(one.unjudged_irrelevant(metric), weights),
+                metric.average(lists.unjudged_irrelevant(metric), weights),
                 metric.average(best, weights),
             )
-            for one in self.lists[:2]
-            if (best := one.highest_possible(metric)) is not None
+            for lists in self.lists[:2]
+            if (best := lists.highest_possible(metric)) is not None
         ]
-        return (found[0], found[1]) if found else None
+        return (bounds[0], bounds[1]) if bounds else None
 
     @property
     def milliseconds(self) -> dict[str, dict[str, float]]:
         """Median and 95th percentile of a search, by the engine's clock."""
-        found = {}
-        for name, answers in (("before", self.before), ("after", self.after)):
-            took = [answer.took for answer in answers]
-            found[name] = {"median": float(np.median(took)), "p95": float(np.percentile(took, 95))}
-        return found
+        took = {"before": self.before, "after": self.after}
+        times = {name: [answer.took for answer in answers] for name, answers in took.items()}
+        return {
+            name: {"median": float(np.median(of)), "p95": float(np.percentile(of, 95))}
+            for name, of in times.items()
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON."""
@@ -206,65 +201,80 @@ def measure_live(
         )
     ways = (before, after) if alone is None else (before, after, alone)
     answers = serve_all(ways, question.requests(), question.in_flight, progress)
-    old, new, *others = (_lists(question, one) for one in answers)
-    why = chosen or ChosenQueries(np.arange(len(question.queries)), "all")
-    of = live_queries(
-        question.queries, why, question.query_template, unweighted=question.unweighted
-    )
+    old, new, *alone_lists = (_lists(question, served) for served in answers)
     plan = ComparisonPlan(
         tuple(question.metrics),
         baseline=names[0],
         drawing=Resampling(question.seed),
         smallest_gain=question.smallest_gain,
     )
-    rankers = {
-        name: measure_lists(lists, plan) for name, lists in ((names[1], new), (names[0], old))
-    }
-    without_model = others[0] if others else old
-    results = PerQueryResults(rankers, plan, of, alone=without_model)
-    found = LiveEvaluation(
-        **compare_results(results).facts,
+    without_model = alone_lists[0] if alone_lists else old
+    comparison = compare_lists(
+        {names[1]: new, names[0]: old},
+        question.queries,
+        chosen or ChosenQueries(np.arange(len(question.queries)), "all"),
+        plan,
+        query_template=question.query_template,
+        unweighted=question.unweighted,
+        alone=without_model,
+    )
+    evaluation = LiveEvaluation(
+        **comparison.facts,
         question=question,
         before=answers[0],
         after=answers[1],
         lists=(old, new, without_model),
     )
-    doubts = (*found.recall_doubts, *found.pairs[0].verdict.doubts)
-    return replace(found, warnings=(*found.warnings, *(one.line for one in doubts)))
+    warnings = (*evaluation.recall_doubts, *evaluation.pairs[0].verdict.doubts)
+    lines = (*evaluation.warnings, *(warning.line for warning in warnings))
+    return replace(evaluation, warnings=lines)
 
 
-def losers(found: RankerComparison) -> list[dict[str, Any]]:
+def losers(comparison: RankerComparison) -> list[dict[str, Any]]:
     """The queries in which the first ranker loses most to the second, the worst first."""
-    new, old = (one.name for one in found.rankers)
+    new, old = (ranker.name for ranker in comparison.rankers)
     return [
         {
-            "query_id": one["query_id"],
-            "keywords": one["query"] or "",
-            "old": one["b"],
-            "new": one["a"],
+            "query_id": row["query_id"],
+            "keywords": row["query"] or "",
+            "old": row["b"],
+            "new": row["a"],
         }
-        for one in found.worst(new, old, n=_SHOWN)
+        for row in comparison.worst(new, old, n=_SHOWN)
     ]
 
 
-def loser_lines(found: RankerComparison) -> list[str]:
+def loser_lines(comparison: RankerComparison) -> list[str]:
     """The same as a table; nothing where no query loses."""
-    rows = [(one["query_id"], one["keywords"], one["old"], one["new"]) for one in losers(found)]
+    rows = [tuple(loser.values()) for loser in losers(comparison)]
     return [text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows)] if rows else []
 
 
-def live_queries(
+def compare_lists(
+    lists: Mapping[str, RankedLists],
     queries: Sequence[JudgedQuery],
     chosen: ChosenQueries,
-    query_template: Any,
+    plan: ComparisonPlan,
     *,
+    query_template: Any,
     unweighted: bool,
     notes: Sequence[str] = (),
-) -> ComparedQueries:
-    """The queries of live searches, whose results are of the query that was given, or doubtful."""
+    warnings: Sequence[str] = (),
+    alone: RankedLists | None = None,
+) -> RankerComparison:
+    """The comparison of rankers by their live lists of these queries.
+
+    The results are those of the `query_template`; None, a default query, makes them doubtful.
+    """
     of = compared_queries(queries, chosen, notes=notes)
-    doubts = (*of.doubts, *template_warnings(query_template))
-    return replace(of, doubts=doubts, weights=None if unweighted else of.weights)
+    of = replace(
+        of,
+        doubts=(*of.doubts, *template_warnings(query_template)),
+        warnings=(*of.warnings, *warnings),
+        weights=None if unweighted else of.weights,
+    )
+    rankers = {name: measure_lists(ranked, plan) for name, ranked in lists.items()}
+    return compare_results(PerQueryResults(rankers, plan, of, alone=alone))
 
 
 def lists_of(question: LiveSearches, serve: Serve, progress: Progress | None = None) -> RankedLists:
@@ -275,14 +285,14 @@ def lists_of(question: LiveSearches, serve: Serve, progress: Progress | None = N
 
 def requests_of(queries: Sequence[JudgedQuery], shared: SearchRequest) -> list[SearchRequest]:
     """The request of each query, whose other parts they share."""
-    return [replace(shared, params=dict(one.params), query_id=one.query_id) for one in queries]
+    return [replace(shared, params=dict(q.params), query_id=q.query_id) for q in queries]
 
 
 def graded_lists(
     queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]], window: int
 ) -> RankedLists:
     """The lists of documents, query by query, with the grades of those that are judged."""
-    grades = [dict(zip(one.doc_ids, map(float, one.grades), strict=True)) for one in queries]
+    grades = [dict(zip(q.doc_ids, map(float, q.grades), strict=True)) for q in queries]
     return ranked_lists(ranked, grades, window)
 
 
@@ -291,21 +301,18 @@ def _lists(question: LiveSearches, answers: Sequence[Served]) -> RankedLists:
     return graded_lists(question.queries, ranked, question.window)
 
 
-def _metric_dict(found: LiveEvaluation, number: int) -> dict[str, Any]:
+def _metric_dict(live: LiveEvaluation, number: int) -> dict[str, Any]:
     """The figures of a metric as JSON; the comparison's `a` is with the model, `b` without."""
-    pair, bounds = found.pairs[number], found.bounds(number)
-    figures = {
-        name: None if one is None else one.as_dict()
-        for name, one in (
-            ("unjudged_irrelevant", pair.comparison),
-            ("condensed", pair.left_out),
-            ("as_judged", pair.as_judged),
-        )
+    pair, bounds = live.pairs[number], live.bounds(number)
+    treatments = {
+        "unjudged_irrelevant": pair.comparison,
+        "condensed": pair.left_out,
+        "as_judged": pair.as_judged,
     }
     return {
         "metric": pair.metric,
-        "convention": found.metrics[number].convention,
-        **figures,
+        "convention": live.metrics[number].convention,
+        **{name: by and by.as_dict() for name, by in treatments.items()},
         "bounds": bounds and {"before": list(bounds[0]), "after": list(bounds[1])},
         "p_corrected": pair.p_holm,
         "verdict": pair.verdict.as_dict(),
@@ -315,29 +322,29 @@ def _metric_dict(found: LiveEvaluation, number: int) -> dict[str, Any]:
 _HEADERS = ("METRIC", "UNJUDGED ARE", "BEFORE", "AFTER", "DIFFERENCE", "95 % INTERVAL", "P")
 
 
-def _text_lines(found: LiveEvaluation) -> Iterator[str]:
-    yield wrapped_text(_title(found))
-    if found.weighted:
+def _text_lines(live: LiveEvaluation) -> Iterator[str]:
+    yield wrapped_text(_title(live))
+    if live.weighted:
         yield "means are weighted by the importance of queries"
-    yield text_table(_HEADERS, _rows(found))
-    yield from map(wrapped_text, (*_verdict_lines(found), *_facts(found)))
-    yield from loser_lines(found)
-    yield from map(wrapped_text, warning_lines(found))
+    yield text_table(_HEADERS, _rows(live))
+    yield from map(wrapped_text, (*_verdict_lines(live), *_facts(live)))
+    yield from loser_lines(live)
+    yield from map(wrapped_text, warning_lines(live))
 
 
-def _title(found: LiveEvaluation) -> str:
-    question = found.question
+def _title(live: LiveEvaluation) -> str:
+    question = live.question
     return (
-        f"{found.model} on {queries_in_words(found)} ({split_in_words(found.split)}), the "
+        f"{live.model} on {queries_in_words(live)} ({split_in_words(live.split)}), the "
         f"whole of '{question.index}', the best {question.window} of each rescored"
     )
 
 
-def _rows(found: LiveEvaluation) -> list[tuple[Any, ...]]:
+def _rows(live: LiveEvaluation) -> list[tuple[Any, ...]]:
     return [
         (pair.metric, unjudged, by.mean_b, by.mean_a, by.mean_difference,
          f"[{by.low:+.4f}, {by.high:+.4f}]", by.p_permutation)
-        for pair in found.pairs
+        for pair in live.pairs
         for unjudged, by in (
             ("irrelevant", pair.comparison),
             ("left out", pair.left_out),
@@ -347,38 +354,37 @@ def _rows(found: LiveEvaluation) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def _verdict_lines(found: LiveEvaluation) -> list[str]:
+def _verdict_lines(live: LiveEvaluation) -> list[str]:
     """Whether users get better results: once where no metric can tell, else by each."""
-    verdicts = [pair.verdict for pair in found.pairs]
-    if verdicts[0].doubts and len({one.reason for one in verdicts}) == 1:
+    verdicts = [pair.verdict for pair in live.pairs]
+    if verdicts[0].doubts and len({verdict.reason for verdict in verdicts}) == 1:
         return [str(verdicts[0])]
     lines = []
-    for pair, verdict in zip(found.pairs, verdicts, strict=True):
-        why = disagreement(pair.comparison, pair.p_holm, found.split)
-        told = f"; interval and test disagree: {why}" if why else ""
-        lines.append(f"{pair.metric}: {verdict}{told}")
-    return [*lines, *small_gain_lines(found.pairs)]
+    for pair, verdict in zip(live.pairs, verdicts, strict=True):
+        why = disagreement(pair.comparison, pair.p_holm, live.split)
+        lines.append(f"{pair.metric}: {verdict}{why and f'; interval and test disagree: {why}'}")
+    return [*lines, *small_gain_lines(live.pairs)]
 
 
-def _facts(found: LiveEvaluation) -> Iterator[str]:
+def _facts(live: LiveEvaluation) -> Iterator[str]:
     """Bounds of the metrics, judged shares, recall of the window, and milliseconds."""
-    for number, metric in enumerate(found.metrics):
-        bounds = found.bounds(number)
+    for number, metric in enumerate(live.metrics):
+        bounds = live.bounds(number)
         if bounds is not None:
             before, after = (f"{low:.4f} to {high:.4f}" for low, high in bounds)
             yield (
                 f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
-    if found.looks or found.split == "folds":
-        yield corrected_over(len(found.pairs), found.looks, found.split)
-    before, after = (_share(share) for share in found.judged)
+    if live.looks or live.split == "folds":
+        yield corrected_over(len(live.pairs), live.looks, live.split)
+    before, after = (_share(share) for share in live.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (
-        f"recall of the window: {_share(found.recall)} of the relevant documents are among the "
-        f"first {found.question.window} of the query; no ranker can bring the rest"
+        f"recall of the window: {_share(live.recall)} of the relevant documents are among the "
+        f"first {live.question.window} of the query; no ranker can bring the rest"
     )
-    for name, times in found.milliseconds.items():
+    for name, times in live.milliseconds.items():
         words = "median {median:g} ms, 95 % within {p95:g} ms"
         yield f"{name}: {words.format(**times)}, by the engine's clock"
 

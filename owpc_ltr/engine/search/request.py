@@ -115,8 +115,8 @@ class SearchRequest(ShortRepr):
     @property
     def filters(self) -> dict[str, Any]:
         """What else decides which documents are found, without their order."""
-        kept = {key: part for key, part in self.rest.items() if key in FILTERS}
-        return render(kept, self.params) if kept else {}
+        parts = {key: part for key, part in self.rest.items() if key in FILTERS}
+        return render(parts, self.params) if parts else {}
 
     def showing_window(self) -> SearchRequest:
         """The request that shows the whole window."""
@@ -188,7 +188,7 @@ def request(
     if index is not None:
         check_index(index)
     store, name = cluster.uploaded(model)
-    asked = search_request(
+    search = search_request(
         cluster, keywords, index=cluster.index_of(name, index), query_template=query_template,
         params=params, size=size, window=window,
     )  # fmt: skip
@@ -196,7 +196,8 @@ def request(
     if not math.isfinite(interval.low):
         give_warnings([
             f"nothing is known of the scores of '{name}': documents beyond the window of "
-            f"{max(asked.window, asked.size)} may pass those within it; upload it again to be safe"
+            f"{max(search.window, search.size)} may pass those within it; upload it again to be "
+            "safe"
         ])  # fmt: skip
     stored = store.get_model(name)
     shift = score_shift(stored)
@@ -205,12 +206,12 @@ def request(
             f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
             "is negative: the order is the model's"
         ])  # fmt: skip
-    body = RequestBody(request_body(store, stored, asked, interval))
+    body = RequestBody(request_body(store, stored, search, interval))
     call = cluster.models.search_template(model)
     if call is not None:
-        values = {**call["params"], "size": asked.size, **asked.params}
+        values = {**call["params"], "size": search.size, **search.params}
         call["params"] = {key: values[key] for key in call["params"]}
-        path = f"POST /{asked.index}/_search"
+        path = f"POST /{search.index}/_search"
         body.template_call = f"{path}/template\n{_json_text(call)}\n\n{path}\n"
     return body
 
@@ -236,8 +237,8 @@ def search_request(
     template, rest = cluster.template(index, query_template)
     if COLLAPSE in rest:
         check_collapse(cluster.engine.about())
-    own = rest.pop("size", 10)
-    shown = own if size is None else size
+    template_size = rest.pop("size", 10)
+    shown = template_size if size is None else size
     filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
     rescored = cluster.window(query_template, window)
     return SearchRequest(
@@ -251,8 +252,8 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     words = f"the mapping of '{index}'"
     fields: set[str] = set()
     for name in mapping if isinstance(mapping, dict) else [""]:
-        found = part_of(part_of(mapping, name, words), "mappings", words)
-        fields |= set(_text_fields(found.get("properties", {})))
+        mapping_of = part_of(part_of(mapping, name, words), "mappings", words)
+        fields |= set(_text_fields(mapping_of.get("properties", {})))
     if not fields:
         raise UsageError(
             f"the index '{index}' has no text field to search: give your application's query with "
@@ -273,10 +274,10 @@ def check_query(query: Mapping[str, Any]) -> None:
 def check_body(rest: Mapping[str, Any]) -> None:
     """Refuse the keys of a search's body that rescoring does not allow, or that we do not know."""
     _refuse_keys(rest)
-    strange = sorted(rest.keys() - CARRIED)
-    if strange:
-        why = REFUSED.get(strange[0], "it is not known to go with rescoring: give the query alone")
-        raise UsageError(f"the search's body has a '{strange[0]}' beside its query: {why}")
+    unknown = sorted(rest.keys() - CARRIED)
+    if unknown:
+        why = REFUSED.get(unknown[0], "it is not known to go with rescoring: give the query alone")
+        raise UsageError(f"the search's body has a '{unknown[0]}' beside its query: {why}")
 
 
 def _refuse_keys(part: Mapping[str, Any]) -> None:
@@ -294,14 +295,14 @@ def read_search(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any],
 
 def read_template(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same of a query template. Raises UsageError where no user's words would be searched."""
-    found, rest = read_search(source)
-    if "{{" not in json.dumps([found, rest], default=str):
+    query, rest = read_search(source)
+    if "{{" not in json.dumps([query, rest], default=str):
         named = f" {source}" if isinstance(source, Path | str) else ""
         raise UsageError(
             f"the query template{named} has no {{{{keywords}}}}, so that every search brings the "
             "same documents: write {{keywords}} where the user's words go"
         )
-    return found, rest
+    return query, rest
 
 
 def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -325,8 +326,8 @@ def template_window(rest: Mapping[str, Any]) -> int | None:
 
 def without_window(rest: Mapping[str, Any]) -> dict[str, Any]:
     """The rest of a body without what only says how many documents are rescored."""
-    said = template_window(rest) is not None
-    return {key: part for key, part in rest.items() if not (said and key == "rescore")}
+    has_window = template_window(rest) is not None
+    return {key: part for key, part in rest.items() if not (has_window and key == "rescore")}
 
 
 def request_body(
@@ -370,17 +371,17 @@ def rescore_clauses(
     """
     clauses = store.rescore(model, params, window)
     form = plugin_free_model(model)
-    known = interval if form is None else form.interval
-    return window_safe(clauses, known) if known else clauses
+    score_interval = interval if form is None else form.interval
+    return window_safe(clauses, score_interval) if score_interval else clauses
 
 
 def _text_fields(properties: dict[str, Any], prefix: str = "") -> list[str]:
-    found = []
+    fields = []
     for name, content in properties.items():
         if content.get("type") == "text":
-            found.append(prefix + name)
-        found += _text_fields(content.get("properties", {}), f"{prefix}{name}.")
-    return found
+            fields.append(prefix + name)
+        fields += _text_fields(content.get("properties", {}), f"{prefix}{name}.")
+    return fields
 
 
 def window_safe(clauses: list[Clause], interval: ScoreInterval) -> list[Clause]:
@@ -397,7 +398,7 @@ def window_safe(clauses: list[Clause], interval: ScoreInterval) -> list[Clause]:
     if "sltr" in _query(clauses[0]):
         return [_held_above(clauses[0], interval.low), *clauses[1:]]
     # An intercept that adds is in the lower end already: terms may take that much more away.
-    added = sum(_weight(each) for each in clauses if _query(each) == {"match_all": {}})
+    added = sum(_weight(clause) for clause in clauses if _query(clause) == {"match_all": {}})
     taken = max(added, 0.0) - interval.low
     held = [_held_below(clause, taken) for clause in clauses]
     # Of each the lowest that it can add; the others add 0 or more.

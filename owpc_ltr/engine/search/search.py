@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.data.external_features.columns import tables_of
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import (
@@ -23,17 +23,17 @@ from owpc_ltr.engine.options import (
     UploadedModel,
     Window,
 )
-from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
-from owpc_ltr.engine.search.serving import searched
+from owpc_ltr.engine.search.serving import (
+    LiveResult,
+    as_reordering,
+    external_columns,
+    live_search,
+    prepare,
+)
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.formats.model_conversion import (
-    client_model,
-    is_client_scored,
-    joined_in,
-    joined_sources,
-)
+from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
@@ -157,10 +157,7 @@ def search(
     extra_features: ExtraFeatures = (),
     query_id: Annotated[
         str | None,
-        Help(
-            "The id of the query, in --run (default: 1) and in --extra-features.",
-            metavar="ID",
-        ),
+        Help("The id of the query, in --run (default: 1) and in --extra-features.", metavar="ID"),
     ] = None,
     deadline: Annotated[
         float, Help("Seconds to wait for --reranker; then the engine's order is kept.")
@@ -179,6 +176,53 @@ def search(
     Python: `query_template` and `params` are as for `request`; `extra_features` may also be data
     frames. Warns where the client could not reorder the window, which then has the engine's order.
     """
+    ranker: StoredModel | ReorderingModel | None
+    alone = ""
+    if reranker is None and model is None and not explain:
+        model, alone = _only_model(cluster, index)
+    if alone:
+        store, ranker, where = cluster.store, None, cluster.the_index(index)
+    else:
+        store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
+    request = search_request(
+        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
+        window=window, query_id=query_id,
+    )  # fmt: skip
+    result = search_ranked(
+        cluster.engine, store, request, ranker,
+        title_field=title_field, deadline=deadline, tables=tables_of(extra_features),
+    )  # fmt: skip
+    name, reason = "", result.reason or alone
+    if isinstance(ranker, StoredModel):
+        name = ranker.name
+    elif ranker is not None:
+        name = str(reranker if isinstance(reranker, Path | str) else ranker.reranker)
+    result = replace(result, index=where, model=name, keywords=keywords, reason=reason)
+    if reason:
+        give_warnings([f"this is the engine's own order: {reason}"])
+    if run is not None:
+        from owpc_ltr.data.runs import write_ranking
+
+        ranking = [(hit.document_id, hit.score) for hit in result.after]
+        write_ranking(query_id or "1", ranking, Path(run))
+    if explain:
+        explanation = cluster.explain(
+            keywords, model=model, reranker=reranker, index=index, query_template=query_template,
+            params=params, size=size, window=window, title_field=title_field,
+            extra_features=extra_features, query_id=query_id, plugins=plugins,
+        )  # fmt: skip
+        result = replace(result, explanation=explanation)
+    return result
+
+
+def named_ranker(
+    cluster: Cluster,
+    model: str | None,
+    reranker: ReorderingModel | Path | str | None,
+    index: str | None,
+    plugins: Sequence[Path | str],
+) -> tuple[Store, StoredModel | ReorderingModel, str]:
+    """The store, the ranker that a search names (the only uploaded model by default), the index."""
     if model is not None and reranker is not None:
         raise UsageError(
             f"give one of {option_name('model')} and {option_name('reranker')}: a search is ranked "
@@ -186,60 +230,21 @@ def search(
         )
     if index is not None:
         check_index(index)
-    ranker = load_reordering(reranker, plugins) if isinstance(reranker, Path | str) else reranker
-    alone = ""
-    if ranker is None and model is None and not explain:
-        model, alone = _only_model(cluster, index)
-    if alone:
-        store, name, where = cluster.store, "", cluster.the_index(index)
-    elif ranker is None:
-        store, name = cluster.uploaded(model)
-        where = cluster.index_of(name, index)
-    else:
-        store, name = cluster.store, str(ranker.reranker)
-        where = cluster.the_index(index)
-    from owpc_ltr.data.external_features.columns import tables_of
-
-    tables = tables_of(extra_features)
-    request = search_request(
-        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
-        window=window, query_id=query_id,
-    )  # fmt: skip
-    if ranker is None:
-        stored = store.get_model(name) if name else None
-        found = search_stored(
-            cluster.engine, store, request, stored, title_field=title_field, tables=tables
-        )
-    else:
-        name = str(reranker) if isinstance(reranker, Path | str) else name
-        found = search_reordered(
-            cluster.engine, store, request, ranker,
-            title_field=title_field, deadline=deadline, tables=tables,
-        )  # fmt: skip
-    found = replace(found, index=where, model=name, keywords=keywords, reason=found.reason or alone)
-    if found.reason:
-        give_warnings([f"this is the engine's own order: {found.reason}"])
-    if run is not None:
-        from owpc_ltr.data.runs import write_ranking
-
-        ranking = [(hit.document_id, hit.score) for hit in found.after]
-        write_ranking(query_id or "1", ranking, Path(run))
-    if explain:
-        explanation = cluster.explain(
-            keywords, model=model, reranker=ranker, index=index, query_template=query_template,
-            params=params, size=size, window=window, title_field=title_field,
-            extra_features=extra_features, query_id=query_id,
-        )  # fmt: skip
-        found = replace(found, explanation=explanation)
-    return found
+    if isinstance(reranker, Path | str):
+        reranker = load_reordering(reranker, plugins)
+    if reranker is not None:
+        return cluster.store, reranker, cluster.the_index(index)
+    store, name = cluster.uploaded(model)
+    where = cluster.index_of(name, index)
+    return store, store.get_model(name), where
 
 
 def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     """The one uploaded model, if it is for this index; or None, and why there is none to use."""
     names = cluster.models.names
     if len(names) != 1:
-        known = f"no model is named ({option_name('model')}: {', '.join(names[:8])})"
-        return None, known if names else "no model is uploaded"
+        several = f"no model is named ({option_name('model')}: {', '.join(names[:8])})"
+        return None, several if names else "no model is uploaded"
     deployment = cluster.models.deployment(names[0])
     if index is not None and deployment is not None and deployment.index != index:
         return None, f"the only model, {names[0]}, is for the index '{deployment.index}'"
@@ -260,92 +265,51 @@ def _short(title: str) -> str:
     return title if len(title) <= most else f"{title[: most - 1]}…"
 
 
-def search_stored(
+def search_ranked(
     engine: Engine,
     store: Store,
     request: SearchRequest,
-    model: StoredModel | None,
-    *,
-    title_field: str | None = None,
-    tables: Sequence[ExternalTable] = (),
-) -> BeforeAndAfter:
-    """Both rankings of a query; without a model they are the same.
-
-    Raises UsageError where none of the `tables` has what the model reads from outside the index.
-    """
-    index = request.index
-    request = replace(request, rest=request.filters)
-    plain = searched(
-        engine, index, request_body(store, None, request.showing_window()), scored=True
-    )
-    if model is None:
-        return _side_by_side(request, title_field, plain, plain)
-    refuse_unused(joined_in(model), tables, f"the model '{model.name}'")
-    joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
-    if is_client_scored(model):
-        ranker = ReorderingModel(client_model(model), "", None)
-        return _by_client(
-            engine, store, request, ranker, plain, title_field=title_field,
-            featureset=model.featureset, joined=joined, deadline=_PATIENCE,
-        )  # fmt: skip
-    changed = searched(engine, index, request_body(store, model, request), scored=True)
-    scripted = plugin_free_model(model)
-    shift, form = (0.0, "") if scripted is None else (scripted.shift, scripted.in_words())
-    return _side_by_side(request, title_field, plain, changed, shift=shift, form=form)
-
-
-def search_reordered(
-    engine: Engine,
-    store: Store,
-    request: SearchRequest,
-    ranker: ReorderingModel,
+    ranker: StoredModel | ReorderingModel | None,
     *,
     title_field: str | None = None,
     deadline: float = DEADLINE,
     tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
-    """The engine's ranking of a query, and its window reordered by the client in time."""
-    refuse_unused(joined_sources(ranker), tables, "the reranker")
-    joined = columns_for(joined_sources(ranker), tables, "the reranker")
-    request = replace(request, rest=request.filters)
-    body = request_body(store, None, request.showing_window())
-    plain = searched(engine, request.index, body, scored=True)
-    prepare(ranker)
-    return _by_client(
-        engine, store, request, ranker, plain,
-        title_field=title_field, joined=joined, deadline=deadline,
-    )  # fmt: skip
+    """The engine's ranking of a query, and the ranker's; without a ranker they are the same.
 
-
-def _by_client(
-    engine: Engine, store: Store, request: SearchRequest, ranker: ReorderingModel,
-    plain: SearchAnswer, *, title_field: str | None, **how: Any,
-) -> BeforeAndAfter:  # fmt: skip
-    """One more request brings the window with its features, which the client scores."""
-    found = live_search(engine, store, request.showing_window(), ranker, **how)
-    changed = SearchAnswer(tuple(served_hits(found)), found.took)
-    return _side_by_side(
-        request, title_field, plain, changed, scored_by="client", reason=found.reason
-    )
-
-
-def _side_by_side(
-    request: SearchRequest,
-    title_field: str | None,
-    plain: SearchAnswer,
-    changed: SearchAnswer,
-    *,
-    shift: float = 0.0,
-    **more: Any,
-) -> BeforeAndAfter:
-    first, second = _ranks(plain.hits), _ranks(changed.hits)
-    title, size = titles_of(plain.hits, title_field), request.size
+    What the client scores has a `deadline` in seconds: a reranker this one, a stored model one of
+    its own. Raises UsageError where none of the `tables` has what the ranker reads from outside the
+    index.
+    """
+    index, request = request.index, replace(request, rest=request.filters)
+    whole = request.showing_window()
+    before = after = search_index(engine, index, request_body(store, None, whole), scored=True)
+    joined = None if ranker is None else external_columns(ranker, tables)
+    base, featureset, shift = ranker, None, 0.0
+    facts: dict[str, Any] = {}
+    if isinstance(ranker, StoredModel) and is_client_scored(ranker):
+        base, featureset, deadline = as_reordering(ranker), ranker.featureset, _PATIENCE
+    if isinstance(base, ReorderingModel):
+        if base is ranker:
+            prepare(base)
+        result = live_search(
+            engine, store, whole, base, featureset=featureset, joined=joined, deadline=deadline
+        )
+        after = SearchAnswer(tuple(served_hits(result)), result.took)
+        facts = {"scored_by": "client", "reason": result.reason}
+    elif base is not None:
+        after = search_index(engine, index, request_body(store, base, request), scored=True)
+        scripted = plugin_free_model(base)
+        if scripted is not None:
+            shift, facts = scripted.shift, {"form": scripted.in_words()}
+    first, second = _ranks(before.hits), _ranks(after.hits)
+    title, size = titles_of(before.hits, title_field), request.size
     return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
-        plain.took,
-        changed.took,
-        **more,
+        tuple(_hit(hit, title, second) for hit in before.hits[:size]),
+        tuple(_hit(hit, title, first, shift) for hit in after.hits[:size]),
+        before.took,
+        after.took,
+        **facts,
     )
 
 

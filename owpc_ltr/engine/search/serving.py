@@ -1,26 +1,45 @@
 """Serving: live results of the query alone, of a stored model, or as reordered by the client.
 
 A way to serve takes a request and returns the document ids of its whole window, best first.
+
+The client reorders a window of hits with their features:
+
+    request = SearchRequest("movies", query, {"keywords": "insidious 2"})
+    result = live_search(engine, store, request, ranker)
+
+When the deadline passes or anything fails, the application gets the engine's own order, and the
+reason.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
+import numpy as np
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.documents import IDS, value_at
+from owpc_ltr.data.external_features.columns import (
+    ExternalColumns,
+    ValuesOf,
+    columns_for,
+    refuse_unused,
+)
 from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, SearchAnswer
+from owpc_ltr.engine.client.engine import Engine, search_index
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.options import IN_FLIGHT
-from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.engine.stores import NoWindowScores, Search, Store
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import (
     client_model,
+    index_features,
     is_client_scored,
     joined_in,
     joined_sources,
@@ -28,14 +47,15 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import option_name
+from owpc_ltr.signatures import Progress, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
+T = TypeVar("T")
 _PATIENCE = 30.0
+_LEAST = 0.001
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,17 +71,13 @@ Serve = Callable[[SearchRequest], Served]
 
 def query_alone(engine: Engine, store: Store) -> Serve:
     """The engine's own order of the query."""
-
-    def serve(request: SearchRequest) -> Served:
-        return _served(engine, request, request_body(store, None, request.showing_window()))
-
-    return serve
+    return with_stored(engine, store, None)
 
 
 def with_stored(
     engine: Engine,
     store: Store,
-    model: StoredModel,
+    model: StoredModel | None,
     interval: ScoreInterval | None = None,
     tables: Sequence[ExternalTable] = (),
 ) -> Serve:
@@ -69,14 +85,14 @@ def with_stored(
 
     Raises UsageError where none of the `tables` has what the model reads from outside the index.
     """
-    if is_client_scored(model):
-        base = ReorderingModel(client_model(model), "", None)
+    if model is not None and is_client_scored(model):
         joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
-        return _reordered(engine, store, base, model.featureset, joined)
+        return _reordered(engine, store, as_reordering(model), model.featureset, joined)
 
     def serve(request: SearchRequest) -> Served:
         body = request_body(store, model, request.showing_window(), interval)
-        return _served(engine, request, body)
+        answer = search_index(engine, request.index, {**body, "_source": False}, scored=True)
+        return Served(tuple(hit["_id"] for hit in answer.hits), answer.took)
 
     return serve
 
@@ -89,9 +105,9 @@ def with_reordering(
     tables: Sequence[ExternalTable] = (),
 ) -> Serve:
     """The window as the client reorders it. A search that it could not reorder is Refused."""
-    own = featureset or find_featureset(store, ranker)
+    featureset = featureset or find_featureset(store, ranker)
     joined = columns_for(joined_sources(ranker), tables, "the reranker")
-    return _reordered(engine, store, ranker, own, joined)
+    return _reordered(engine, store, ranker, featureset, joined)
 
 
 def _reordered(
@@ -104,13 +120,13 @@ def _reordered(
     prepare(ranker)
 
     def serve(request: SearchRequest) -> Served:
-        found = live_search(
+        result = live_search(
             engine, store, request.showing_window(), ranker,
             featureset=featureset, joined=joined, deadline=_PATIENCE, source=False,
         )  # fmt: skip
-        if not found.reordered:
-            raise Refused(f"the client could not reorder what it got: {found.reason}")
-        return Served(tuple(hit.document_id for hit in found.hits), found.took)
+        if not result.reordered:
+            raise Refused(f"the client could not reorder what it got: {result.reason}")
+        return Served(tuple(hit.document_id for hit in result.hits), result.took)
 
     return serve
 
@@ -119,7 +135,7 @@ def serve_all(
     ways: Sequence[Serve],
     requests: Sequence[SearchRequest],
     in_flight: int = IN_FLIGHT,
-    progress: Callable[[str, float | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[tuple[Served, ...]]:
     """Of every way, the answers to all requests, in order.
 
@@ -149,21 +165,275 @@ def serve_all(
     return [tuple(row[way] for row in rows) for way in range(len(ways))]
 
 
-def _served(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served:
-    found = searched(engine, request.index, {**body, "_source": False}, scored=True)
-    return Served(tuple(hit["_id"] for hit in found.hits), found.took)
+@dataclass(frozen=True)
+class LiveHit:
+    """One result: its score, and the rank and score that the engine gave it."""
+
+    document_id: str
+    score: float
+    engine_rank: int
+    engine_score: float
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-def searched(
+@dataclass(frozen=True)
+class LiveResult:
+    """The best hits, reordered or, for the `reason` given, as the engine ordered them.
+
+    `took` is in milliseconds by the engine's clock, `seconds` by the client's, all told.
+    """
+
+    hits: tuple[LiveHit, ...]
+    reordered: bool
+    reason: str
+    took: int
+    seconds: float
+
+
+def live_search(
     engine: Engine,
-    index: str,
-    body: dict[str, Any],
-    what: str = "the search",
+    store: Store,
+    request: SearchRequest,
+    ranker: ReorderingModel,
     *,
-    scored: bool = False,
-    params: Mapping[str, str] | None = None,
-) -> SearchAnswer:
-    """The answer of all shards of an index; see `SearchAnswer.read`."""
-    params = {**(params or {}), "allow_partial_search_results": "false"}
-    answer = engine.request("POST", f"/{check_index(index)}/_search", params=params, body=body)
-    return SearchAnswer.read(answer, body, what, scored=scored)
+    featureset: FeatureSet | None = None,
+    joined: ExternalColumns | None = None,
+    deadline: float = 1.0,
+    source: bool | Sequence[str] = True,
+) -> LiveResult:
+    """The best hits of a request, its window reordered.
+
+    Without `featureset` the store is searched for the one that the ranker was
+    trained on, at each call. `deadline` is in seconds (see `prepare`); where the request with the
+    features does not make it, a plain one follows, with as much time again. `source` are the
+    fields to return. `joined` has the values of the ranker's features that no index has.
+
+    Raises BadInput for a feature set that is not the ranker's and UsageError for a query that
+    cannot be rescored, or whose joined values cannot be looked up; EngineUnavailable or Refused
+    where the plain search fails too.
+    """
+    params, window_size = request.params, request.showing_window().size
+    search = Search({
+        "query": request.filled, **request.filters, "size": window_size, "_source": source,
+    })  # fmt: skip
+    started = time.monotonic()
+    if joined is None:
+        joined = columns_for(joined_sources(ranker), (), "the reranker")
+    values = None if joined is None else joined.of_query(request.query_id, params)
+    if featureset is not None:
+        check_featureset(ranker, featureset, joined)
+    scores, reason = None, ""
+    try:
+        logged_by = featureset or find_featureset(store, ranker)
+        window = HitWindow(request.index, logged_by, params, window_size, document_fields(ranker))
+        answer, logged = search_with_features(engine, store, window, search, deadline=deadline)
+    except OwpcLtrError as fault:
+        reason = str(fault)
+        answer = whole_answer(engine, request.index, search, deadline)
+    else:
+        left = deadline - (time.monotonic() - started)
+        try:
+            _, scores = within(left, lambda: score_hits(ranker, store, logged_by, values, logged))
+        except TimeoutError:
+            reason = f"the deadline of {deadline:g} s passed before the hits were scored"
+        except OwpcLtrError as fault:
+            reason = str(fault)
+    hits, seconds = _hits(answer["hits"]["hits"], scores), time.monotonic() - started
+    return LiveResult(
+        hits[: request.size], scores is not None, reason, int(answer["took"]), seconds
+    )
+
+
+def prepare(ranker: ReorderingModel) -> None:
+    """Compile what scoring needs, so that no search has to wait for it.
+
+    Call it once when an application starts: on a machine's first run it takes seconds.
+    """
+    fields: dict[str, list[Any]] = {name: [None, None] for name in ranker.field_names}
+    fields[IDS] = ["one", "two"]
+    ranker.rerank(np.zeros((2, len(ranker.feature_names)), dtype=np.float32), None, fields)
+
+
+def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
+    """The feature set in the store that the ranker was trained on. Raises BadInput if none is."""
+    trained_hash, names = ranker.record.get("featureset_hash"), index_features(ranker)
+    for name in store.list_featuresets():
+        featureset = store.get_featureset(name)
+        if featureset.feature_names == names and trained_hash in {None, featureset.hash}:
+            return featureset
+    raise BadInput(
+        "the store holds no feature set with the reranker's features: push the one that its data "
+        "was logged with"
+    )
+
+
+def check_featureset(
+    ranker: ReorderingModel, featureset: FeatureSet, joined: ExternalColumns | None = None
+) -> None:
+    """Refuse a feature set that is another than the ranker was trained on."""
+    trained_hash = ranker.record.get("featureset_hash")
+    names = featureset.feature_names + (joined.feature_names if joined else ())
+    if names != ranker.feature_names or trained_hash not in {None, featureset.hash}:
+        raise BadInput(
+            f"the reranker was not trained on the feature set '{featureset.name}' as it is: push "
+            "the one that its data was logged with, or log again and train"
+        )
+
+
+def as_reordering(stored: StoredModel) -> ReorderingModel:
+    """A stored model that the client scores, as what reorders a window."""
+    return ReorderingModel(client_model(stored), "", None)
+
+
+def external_columns(
+    ranker: StoredModel | ReorderingModel, tables: Sequence[ExternalTable]
+) -> ExternalColumns | None:
+    """The columns of the tables that a ranker reads; None where it reads none.
+
+    Raises UsageError where a table is not read, or one is missing.
+    """
+    if isinstance(ranker, StoredModel):
+        sources, whose = joined_in(ranker), f"the model '{ranker.name}'"
+    else:
+        sources, whose = joined_sources(ranker), "the reranker"
+    refuse_unused(sources, tables, whose)
+    return columns_for(sources, tables, whose)
+
+
+def document_fields(ranker: ReorderingModel) -> tuple[str, ...]:
+    """The fields of documents that the ranker reads, beside their ids."""
+    return tuple(name for name in ranker.field_names if name != IDS)
+
+
+def fields_of_hits(
+    ranker: ReorderingModel, ids: Sequence[str], sources: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
+    """The document fields that the ranker needs, out of the sources of hits."""
+    fields: dict[str, list[Any]] = {
+        name: [value_at(source, name) for source in sources] for name in ranker.field_names
+    }
+    fields[IDS] = list(ids)
+    return fields
+
+
+@dataclass(frozen=True, repr=False)
+class HitWindow(ShortRepr):
+    """The best `size` hits of a search, and what a ranker reads of them.
+
+    That is the features of `featureset`, filled with `params`, and `fields` of the documents.
+    """
+
+    index: str
+    featureset: FeatureSet
+    params: Mapping[str, Any]
+    size: int
+    fields: tuple[str, ...] = ()
+
+
+def search_with_features(
+    engine: Engine,
+    store: Store,
+    window: HitWindow,
+    search: Search,
+    *,
+    deadline: float,
+    apart: bool = False,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The answer of a search, and the hits of its window with their features and fields.
+
+    Both come in one request, or in two where the engine cannot do so, or where they are to stay
+    `apart`: then the search is sent and answered as it is. Raises Refused for less than a whole
+    answer, and where a hit is gone before its features are asked for.
+    """
+    params = dict(window.params)
+    if not apart:
+        try:
+            log = store.window_log(window.featureset, params, window.size)
+        except NoWindowScores:
+            apart = True
+        else:
+            body = {**search.body, **log.body}
+            source = search.body.get("_source", True)
+            if window.fields and source is not True:
+                body["_source"] = sorted({*(source or ()), *window.fields})
+            both = Search(body, {**search.params, **log.params})
+            answer = whole_answer(engine, window.index, both, deadline)
+            return answer, answer["hits"]["hits"][: window.size]
+    started = time.monotonic()
+    answer = whole_answer(engine, window.index, search, deadline)
+    hits = answer["hits"]["hits"][: window.size]
+    if not hits:
+        return answer, []
+    log = store.log_search(window.featureset, params, [hit["_id"] for hit in hits])
+    body = {**log.body, "_source": list(window.fields)} if window.fields else log.body
+    left = max(deadline - (time.monotonic() - started), _LEAST)
+    features = whole_answer(engine, window.index, Search(body, log.params), left)
+    logged = {_place(hit): hit for hit in features["hits"]["hits"]}
+    for hit in hits:
+        if _place(hit) not in logged:
+            raise Refused(f"document '{hit['_id']}' went away while it was reranked: search again")
+    took = answer["took"] + features["took"]
+    return {**answer, "took": took}, [logged[_place(hit)] for hit in hits]
+
+
+def _place(hit: dict[str, Any]) -> tuple[Any, Any]:
+    return hit.get("_index"), hit["_id"]
+
+
+def whole_answer(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:
+    """The answer of a search, complete and with scores; see `SearchAnswer.read`."""
+    answer = search_index(
+        engine, index, search.body, params=search.params, deadline=deadline, scored=True
+    )
+    return dict(answer.content)
+
+
+def score_hits(
+    ranker: ReorderingModel,
+    store: Store,
+    featureset: FeatureSet,
+    values: ValuesOf | None,
+    hits: Sequence[dict[str, Any]],
+) -> tuple[Matrix, Vector]:
+    """The features of hits, external ones looked up in `values`, and the ranker's scores.
+
+    The hits are those of `search_with_features`.
+    """
+    if not hits:
+        return np.zeros((0, len(ranker.feature_names)), np.float32), np.zeros(0)
+    ids = [hit["_id"] for hit in hits]
+    sources = [hit.get("_source") or {} for hit in hits]
+    rows = features_of_hits(store, featureset, values, hits)
+    return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
+
+
+def features_of_hits(
+    store: Store, featureset: FeatureSet, values: ValuesOf | None, hits: Sequence[dict[str, Any]]
+) -> Matrix:
+    """The features of hits, one row each; external ones, looked up in `values`, come last."""
+    rows: Matrix = np.array([store.features_of(featureset, hit) for hit in hits], dtype=np.float32)
+    return rows if values is None else np.hstack([rows, values([hit["_id"] for hit in hits])])
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns. Raises TimeoutError where it takes longer, and leaves it behind.
+
+    It runs in a thread of its own: arithmetic cannot be interrupted.
+    """
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(work).result(timeout=max(seconds, 0.0))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _hits(hits: Sequence[dict[str, Any]], scores: Vector | None) -> tuple[LiveHit, ...]:
+    """The hits, best first by these scores; without scores, as the engine ordered them."""
+    engine_scores = [float(hit["_score"]) for hit in hits]
+    final = engine_scores if scores is None else scores.tolist()
+    # Equal scores stay in the engine's order.
+    order = range(len(hits)) if scores is None else np.argsort(-scores, kind="stable").tolist()
+    return tuple(
+        LiveHit(hits[i]["_id"], final[i], i + 1, engine_scores[i], hits[i].get("_source") or {})
+        for i in order
+    )

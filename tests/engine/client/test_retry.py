@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.retry import Retrying, TransientError, seconds_asked
+from owpc_ltr.engine.client.retry import Retrying, TransientError, seconds_requested
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line
 
@@ -84,17 +84,17 @@ ABSURD = [
 
 @given(st.text() | st.sampled_from(ABSURD))
 def test_no_retry_after_is_anything_but_a_wait(text: str) -> None:
-    assert 0 <= seconds_asked(text) <= 1e9
+    assert 0 <= seconds_requested(text) <= 1e9
 
 
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
-    assert seconds_asked("2.5") == 2.5
-    assert seconds_asked("-3") == 0
-    assert seconds_asked("nan") == 0
-    assert seconds_asked("Tue, 99 Foo") == 0
+    assert seconds_requested("2.5") == 2.5
+    assert seconds_requested("-3") == 0
+    assert seconds_requested("nan") == 0
+    assert seconds_requested("Tue, 99 Foo") == 0
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 95 < seconds_asked(later) <= 100
-    assert seconds_asked(format_datetime(datetime(2020, 1, 1, tzinfo=UTC))) == 0
+    assert 95 < seconds_requested(later) <= 100
+    assert seconds_requested(format_datetime(datetime(2020, 1, 1, tzinfo=UTC))) == 0
 
 
 BREAKER = {
