@@ -344,9 +344,9 @@ def draw_next(
     order = order[~judged[order]]
     # The place of each query among the unjudged ones of its stratum.
     by_stratum = np.argsort(codes[order], kind="stable")
-    of = codes[order][by_stratum]
-    place = np.arange(len(of)) - np.searchsorted(of, of)
-    chosen = np.sort(by_stratum[place < to_judge[of]])
+    strata_left = codes[order][by_stratum]
+    place = np.arange(len(strata_left)) - np.searchsorted(strata_left, strata_left)
+    chosen = np.sort(by_stratum[place < to_judge[strata_left]])
     largest = np.zeros(len(names))
     np.maximum.at(largest, codes, np.abs(differences))
     columns = (column.tolist() for column in (names, largest, sizes, counts, to_judge))

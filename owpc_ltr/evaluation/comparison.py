@@ -230,14 +230,14 @@ def compare_all(
             for number in numbers
             for name in names
         }
-        own = None if weights is None else weights[counted]
+        importance = None if weights is None else weights[counted]
         units = None if clusters is None else clusters[counted]
         # A ranker's means are drawn as a pair with itself: by clusters, and weights that are all
         # alike are none.
-        alone = [paired(column, column, own, clusters=units) for column in columns.values()]
+        alone = [paired(column, column, importance, clusters=units) for column in columns.values()]
         samples = {
             (a, b, number): paired(
-                columns[a, number], columns[b, number], own, metrics[number].span, units
+                columns[a, number], columns[b, number], importance, metrics[number].span, units
             )
             for number in numbers
             for a, b in opponents
@@ -327,9 +327,9 @@ def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[Resul
     warnings = [one for name in names for one in queries.by_ranker.get(name, ())]
     warnings += queries.doubts
     lists = {name: results.rankers[name].lists for name in names}
-    known = {name: ranked for name, ranked in lists.items() if ranked is not None}
-    if len(known) == len(names):
-        warnings += ranked_list_warnings(known, results.alone, queries.clusters)
+    with_lists = {name: ranked for name, ranked in lists.items() if ranked is not None}
+    if len(with_lists) == len(names):
+        warnings += ranked_list_warnings(with_lists, results.alone, queries.clusters)
     return warnings
 
 

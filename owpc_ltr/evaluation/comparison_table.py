@@ -187,8 +187,8 @@ class RankerComparison:
         for one in self.rankers:
             if one.name == name:
                 return one
-        known = ", ".join(one.name for one in self.rankers)
-        raise UsageError(f"no ranker is called '{name}': there are {known}")
+        names = ", ".join(one.name for one in self.rankers)
+        raise UsageError(f"no ranker is called '{name}': there are {names}")
 
     def pair(self, a: str, b: str, metric: Metric | str | None = None) -> ComparedPair:
         """Ranker a against b by a metric, the first one unless it is named."""

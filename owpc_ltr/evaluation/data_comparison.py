@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -279,7 +278,12 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
     sizes = ", ".join(f"{len(queries.ids):,}" for queries in several)
     texts = [queries.texts for queries in several]
     weights = np.concatenate([data.query_importance for data, _ in folds])
-    clusters = _joint_clusters(several)
+    # Each fold's clusters get numbers of their own.
+    starts = np.cumsum([0, *(len(queries.ids) for queries in several)])
+    clusters = np.concatenate([
+        start + (np.arange(len(one.ids)) if one.clusters is None else one.clusters)
+        for start, one in zip(starts, several, strict=False)
+    ])  # fmt: skip
     return ComparedQueries(
         ids=pa.concat_arrays([queries.ids for queries in several]),
         texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),
@@ -295,16 +299,6 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
         },
         cross_validated=frozenset().union(*(queries.cross_validated for queries in several)),
     )
-
-
-def _joint_clusters(several: Sequence[ComparedQueries]) -> NDArray[np.int64]:
-    """The clusters of each fold, with numbers of their own."""
-    clusters, before = [], 0
-    for queries in several:
-        own = np.arange(len(queries.ids)) if queries.clusters is None else queries.clusters
-        clusters.append(own + before)
-        before += len(queries.ids)
-    return np.concatenate(clusters)
 
 
 def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str, Any]:

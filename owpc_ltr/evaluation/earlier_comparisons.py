@@ -33,13 +33,13 @@ def earlier_comparisons(query_ids: pa.StringArray, tests: Sequence[tuple[Vector,
     A test has both rankers' values of each query. Where the file cannot be read or written,
     nothing is known of others.
     """
-    own = sketch_of(query_ids)
+    sketch = sketch_of(query_ids)
     now = {_digest(*test) for test in tests}
     path = comparisons_file()
     try:
         lines = path.read_text().splitlines() if path.exists() else []
-        same = _tests_on(own, lines)
-        new = [json.dumps({**own, "test": test}) for test in sorted(now.difference(same))]
+        same = _tests_on(sketch, lines)
+        new = [json.dumps({**sketch, "test": test}) for test in sorted(now.difference(same))]
         if new:
             _write(path, lines, new)
     except OSError:

@@ -61,8 +61,8 @@ class Evaluation(RankerComparison):
         for one in self.measured:
             if str(one.metric) == str(metric):
                 return one
-        known = ", ".join(str(one.metric) for one in self.measured)
-        raise KeyError(f"{metric} was not measured: there are {known}")
+        metrics = ", ".join(str(one.metric) for one in self.measured)
+        raise KeyError(f"{metric} was not measured: there are {metrics}")
 
     def to_frame(self, per_query: bool = False) -> Any:
         """The table, or the values of each query, as a pandas DataFrame."""

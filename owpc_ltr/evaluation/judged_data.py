@@ -154,10 +154,10 @@ def judgment_warnings(
         return []
     pairs = _MixedQueries.of(sample)
     columns = _text_columns(sample, text_features)
-    known = text_features is not None
+    named = text_features is not None
     return [
-        *_found_by_nothing(sample, columns, known),
-        *_worse_than_random(sample, pairs, columns, known),
+        *_found_by_nothing(sample, columns, named),
+        *_worse_than_random(sample, pairs, columns, named),
         *_from_other_sources(sample, pairs),
         *_sampled_alike(sample),
     ]

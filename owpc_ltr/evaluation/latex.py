@@ -45,8 +45,8 @@ def escaped(text: str) -> str:
 def _cells(column: LatexColumn) -> list[str]:
     """The values, of which the best are bold: those that print as the best one does."""
     texts = [f"{value:.{_DIGITS}f}" for value in column.values]
-    known = [float(text) for text in texts if text != "nan"]
-    best = (max if column.higher_is_better else min)(known, default=None)
+    numbers = [float(text) for text in texts if text != "nan"]
+    best = (max if column.higher_is_better else min)(numbers, default=None)
     return [
         (rf"\textbf{{{text}}}" if float(text) == best else text)
         + (r"$^{\dagger}$" if row in column.marked else "")

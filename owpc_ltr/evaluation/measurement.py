@@ -373,9 +373,9 @@ def whole_lists(
     places = np.concatenate([found.places, rows])
     labels = np.concatenate([data.labels, np.full(len(rows), unjudged, np.float32)])
     ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
-    of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
-    order = np.argsort(of, kind="stable")
-    offsets = np.append(0, np.cumsum(np.bincount(of, minlength=data.n_queries)))
+    query_of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
+    order = np.argsort(query_of, kind="stable")
+    offsets = np.append(0, np.cumsum(np.bincount(query_of, minlength=data.n_queries)))
     by_query = ids.take(pa.array(order))
     return WholeLists(scores[order], labels[order], offsets, places[order], by_query)
 

@@ -103,12 +103,12 @@ def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
     from owpc_ltr.metrics import parse_metric
 
     registry = load([Path(plugin) for plugin in plugins])
-    found = {}
+    conventions = {}
     for plugin in registry.all("metric"):
         needed = getattr(plugin.cls, "cutoff_use", "optional") == "needed"
         metric = parse_metric(f"{plugin.name}@10" if needed else plugin.name, registry)
-        found[str(metric)] = metric.convention
-    return MetricConventions(found)
+        conventions[str(metric)] = metric.convention
+    return MetricConventions(conventions)
 
 
 @public

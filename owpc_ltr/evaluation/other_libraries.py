@@ -285,10 +285,10 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
 
     Raises UsageError for a metric that is neither NDCG nor MAP, BadInput for a run of other data.
     """
-    known = sorted({library.metric for library in LIBRARIES})
-    if metric.name not in known:
+    names = sorted({library.metric for library in LIBRARIES})
+    if metric.name not in names:
         raise UsageError(
-            f"other libraries' conventions are known for {' and '.join(known)}, not for "
+            f"other libraries' conventions are known for {' and '.join(names)}, not for "
             f"'{metric.name}': give ndcg@10, or map"
         )
     ranked = ranked_documents(ranking, data)
@@ -478,11 +478,11 @@ def _all_at_once(metric: Metric, scores: Vector, ranked: Ranked) -> Vector:
     queries = RankedQueries(scores, ranked.labels, ranked.offsets)
     above = getattr(metric, "relevant_above", 0.0)
     ranking = queries.ranking("expected")
-    found = ranking.run_sums((ranking.labels > above).astype(np.float64))
-    running = np.cumsum(found)
+    relevant = ranking.run_sums((ranking.labels > above).astype(np.float64))
+    running = np.cumsum(relevant)
     before = np.concatenate([[0.0], running])[np.searchsorted(ranking.query, ranking.query)]
     precision: NDArray[np.float64] = (running - before) / (ranking.above + ranking.size)
-    total = sums_by_query(ranking.query, found * precision, queries.n_queries)
+    total = sums_by_query(ranking.query, relevant * precision, queries.n_queries)
     values = divide_defined(total, queries.n_relevant(above))
     if metric.empty == "skip":
         return values

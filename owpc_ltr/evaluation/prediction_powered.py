@@ -160,18 +160,18 @@ def sampled_queries(
     if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
         raise BadInput("a query's weight is negative or no number: weights are 0 or more")
     ids = np.asarray(query_ids, dtype=np.str_)
-    of = np.zeros(len(proxy), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
+    stratum_of = np.asarray([""] * len(proxy) if strata is None else strata, dtype=np.str_)
     weights = np.ones(len(proxy)) if weights is None else np.asarray(weights, np.float64)
     counted = weights > 0
-    proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
-    weights = weights[counted]
+    proxy, human, weights = proxy[counted], human[counted], weights[counted]
+    ids, stratum_of = ids[counted], stratum_of[counted]
     if (weights == weights[:1]).all():
         weights = np.ones(len(proxy))
     # Equal rankings summed in another order are equal.
     proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
     human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
     judged = np.flatnonzero(~np.isnan(human))
-    names, codes = np.unique(of, return_inverse=True)
+    names, codes = np.unique(stratum_of, return_inverse=True)
     sizes = np.bincount(codes, minlength=len(names))
     counts = np.bincount(codes[judged], minlength=len(names))
     if counts.sum() < 2:
@@ -209,11 +209,11 @@ def p_of_random(sample: SampledQueries) -> float:
     """
     p = 1.0
     for values in (sample.proxy, np.abs(sample.proxy)):
-        own = values[sample.judged]
-        centre = own.mean()
+        sampled = values[sample.judged]
+        centre = sampled.mean()
         # Importance says nothing of who was drawn: each query counts once.
-        apart = float(sample.expansion @ own) / len(values) - float(values.mean())
-        variance, degrees = sample.variance_of_mean(own - centre)
+        apart = float(sample.expansion @ sampled) / len(values) - float(values.mean())
+        variance, degrees = sample.variance_of_mean(sampled - centre)
         if variance > 0.0 and math.isfinite(apart):
             p = min(p, student_p(apart / math.sqrt(variance), degrees))
     return min(1.0, 2.0 * p)

@@ -171,15 +171,15 @@ class HumanSample:
         """Those of these queries, and where each stands. Raises Refused for fewer than two."""
         index = pc.fill_null(pc.index_in(self.data.query_ids, value_set=query_ids), -1)
         places = np.array(index).astype(np.int64)
-        found = np.flatnonzero(places >= 0)
-        if len(found) < 2:
+        sampled = np.flatnonzero(places >= 0)
+        if len(sampled) < 2:
             raise Refused(
-                f"{len(found)} of the {len(query_ids)} queries that are compared have human "
+                f"{len(sampled)} of the {len(query_ids)} queries that are compared have human "
                 "labels, and an interval needs 2 at least: label more (owpc-ltr judge sample)"
             )
-        if len(found) == self.data.n_queries:
+        if len(sampled) == self.data.n_queries:
             return self.data, places
-        return self.data.select(found), places[found]
+        return self.data.select(sampled), places[sampled]
 
 
 def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
@@ -264,14 +264,14 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
             "the proxy-labelled data do not know their documents, so that human labels cannot be "
             "joined: give data that log-features wrote, or human labels as a dataset"
         )
-    of = np.repeat(np.arange(proxy.n_queries), np.diff(proxy.offsets))
-    known = set(proxy.query_ids.to_pylist())
-    shared = [query for query in human.queries if query.query_id in known]
+    query_of = np.repeat(np.arange(proxy.n_queries), np.diff(proxy.offsets))
+    proxy_ids = set(proxy.query_ids.to_pylist())
+    shared = [query for query in human.queries if query.query_id in proxy_ids]
     if not shared:
         raise _other("queries", "among the proxy labels")
     names = [f"{query.query_id}{_BETWEEN}{name}" for query in shared for name in query.doc_ids]
     keys = pa.array(names, pa.string())
-    ids = proxy.query_ids.take(pa.array(of))
+    ids = proxy.query_ids.take(pa.array(query_of))
     proxy_keys = pc.binary_join_element_wise(ids, proxy.doc_ids, _BETWEEN)
     places = pc.index_in(proxy_keys, value_set=keys)
     rows = np.flatnonzero(np.array(pc.is_valid(places)))
@@ -279,7 +279,7 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
     if not len(rows):
         raise _other("documents", "in the proxy-labelled data")
     grades = np.concatenate([np.asarray(query.grades, np.float32) for query in shared])
-    queries, sizes = np.unique(of[rows], return_counts=True)
+    queries, sizes = np.unique(query_of[rows], return_counts=True)
     data = replace(
         proxy.select(queries),
         features=proxy.features[rows],

@@ -229,8 +229,8 @@ def model_data(
         part = cast(D, data.select(chosen.queries))
     # That some of its own training data are not held out needs no note.
     source = {} if not records else records[_NAME].get("source") or {}
-    own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
-    notes = () if own or side != "auto" else chosen.notes
+    same_data = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
+    notes = () if same_data or side != "auto" else chosen.notes
     return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
 
 

@@ -281,14 +281,14 @@ def _unjudged_documents(
 
     One matrix a list, −1 where a document is judged, beyond the depth, or there is none.
     """
-    known: dict[tuple[int, str], int] = {}
+    numbers: dict[tuple[int, str], int] = {}
     ranks: list[int] = []
     matrices = []
     for one in lists:
         matrix = np.full(one.grades.shape, -1, np.int64)
         rows, columns = np.nonzero(_unjudged(one)[:, :depth])
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            number = known.setdefault((row, one.documents[row][column]), len(known))
+            number = numbers.setdefault((row, one.documents[row][column]), len(numbers))
             if number == len(ranks):
                 ranks.append(column)
             ranks[number] = min(ranks[number], column)
@@ -325,9 +325,9 @@ def _others(
     numbers = np.concatenate([place[place >= 0] for place in places])
     numbers, first = np.unique(numbers, return_index=True)
     rows = rows[first]
-    own = np.zeros(n_unjudged, np.bool_)
-    own[seen[seen >= 0]] = True
-    lacking = ~own[numbers]
+    listed = np.zeros(n_unjudged, np.bool_)
+    listed[seen[seen >= 0]] = True
+    lacking = ~listed[numbers]
     rows, numbers = rows[lacking], numbers[lacking]
     order = np.argsort(rows, kind="stable")
     counts = np.bincount(rows, minlength=len(seen))

@@ -197,14 +197,14 @@ def _unjudged(
     """Too few judged documents in a top ten, or fewer than in the other."""
     shares = {name: ranked.judged_at(TOP) for name, ranked in lists.items()}
     means = {name: mean_known(of_queries) for name, of_queries in shares.items()}
-    known = sorted((share, name) for name, share in means.items() if not np.isnan(share))
-    if not known:
+    by_share = sorted((share, name) for name, share in means.items() if not np.isnan(share))
+    if not by_share:
         return
-    (least, name), (most, other) = known[0], known[-1]
+    (least, name), (most, other) = by_share[0], by_share[-1]
     few, apart = least < FEWEST_JUDGED, most - least > MOST_APART
     if not few and not apart and not _differ(shares[name], shares[other], clusters):
         return
-    beside = f", and {most:.0%} of those of {other}" if len(known) > 1 else ""
+    beside = f", and {most:.0%} of those of {other}" if len(by_share) > 1 else ""
     n_queries = len(lists[name].there)
     yield ResultWarning(
         "unjudged",

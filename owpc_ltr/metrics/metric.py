@@ -300,8 +300,8 @@ def uneven(weights: Vector | None) -> Vector | None:
 def option_fields(cls: type[Metric]) -> tuple[str, ...]:
     """The fields that are options, a metric's own first."""
     shared = [one.name for one in fields(Metric)]
-    own = [one.name for one in fields(cls) if one.init and one.name not in shared]
-    return (*own, *(name for name in shared if name != "cutoff"))
+    options = [one.name for one in fields(cls) if one.init and one.name not in shared]
+    return (*options, *(name for name in shared if name != "cutoff"))
 
 
 @cache
@@ -336,9 +336,9 @@ def _check_choices(metric: Metric) -> None:
     for name in option_fields(type(metric)):
         value, hint = getattr(metric, name), field_types(type(metric))[name]
         if get_origin(hint) is Literal and value not in get_args(hint):
-            known = ", ".join(map(str, get_args(hint)))
+            choices = ", ".join(map(str, get_args(hint)))
             raise UsageError(
-                f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {known}"
+                f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {choices}"
             )
 
 
@@ -356,10 +356,10 @@ def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any
     """The class of this name, and what the name sets where it is a variant's."""
     offers = list(_offers(name, registry))
     if not offers:
-        known = [spelling for plugin in registry.all("metric") for spelling in spellings(plugin)]
+        names = [spelling for plugin in registry.all("metric") for spelling in spellings(plugin)]
         failed = "".join(f"; {failure}" for failure in registry.failures)
         raise UsageError(
-            f"there is no metric '{name}'{_meant(name, known)}; known: {', '.join(known)} "
+            f"there is no metric '{name}'{_meant(name, names)}; known: {', '.join(names)} "
             f"(with a cutoff: ndcg@10){failed}"
         )
     if len(offers) > 1:
@@ -401,11 +401,11 @@ def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str
 
 def _read_option(metric: Metric, text: str) -> tuple[str, Any]:
     option, equals, value = (part.strip() for part in text.partition("="))
-    known = metric.options
-    if not equals or option not in known:
+    options = metric.options
+    if not equals or option not in options:
         raise UsageError(
             f"'{metric}' has no option '{text}'; write OPTION=VALUE with one of: "
-            + ", ".join(known)
+            + ", ".join(options)
         )
     name = option.replace("-", "_")
     hint = field_types(type(metric))[name]

@@ -180,13 +180,17 @@ class SteppedMetric:
     def __init__(self, metric: Metric, data: RankingDataset, at_rest: Vector) -> None:
         self.offsets, self.at_rest = data.offsets, at_rest
         queries = RankedQueries(np.zeros(data.n_documents), data.labels, data.offsets)
-        found = metric.rank_sum(queries)
-        if found is None:
+        rank_sum = metric.rank_sum(queries)
+        if rank_sum is None:
             raise ValueError(f"{metric} is not compiled: ask is_compiled first")
         longest = int(queries.lengths.max(initial=0))
-        cutoff = longest if found.cutoff is None else min(found.cutoff, longest)
-        self.conventions = (_KINDS[found.kind], _TIES[metric.ties], cutoff)
-        self.worth, self.whole, self.places = found.worth, found.whole.copy(), found.discounts
+        cutoff = longest if rank_sum.cutoff is None else min(rank_sum.cutoff, longest)
+        self.conventions = (_KINDS[rank_sum.kind], _TIES[metric.ties], cutoff)
+        self.worth, self.whole, self.places = (
+            rank_sum.worth,
+            rank_sum.whole.copy(),
+            rank_sum.discounts,
+        )
         self.running = np.concatenate([[0.0], np.cumsum(self.places)])
         if metric.short == "zero" and metric.cutoff is not None:
             self.whole[queries.lengths < metric.cutoff] = 0.0
