@@ -89,7 +89,7 @@ class ImpressionLog:
             self._close()
 
     def _append(self, line: bytes) -> None:
-        if self._file < 0 or _place(os.fstat(self._file)) != self._there():
+        if self._file < 0 or self._is_moved():
             self._close()
             self._open()
         written = os.write(self._file, line)
@@ -97,11 +97,11 @@ class ImpressionLog:
             self._close()  # a cut line is ended when the file is opened again
             raise OSError(0, "the device is full")
 
-    def _there(self) -> tuple[int, int] | None:
+    def _is_moved(self) -> bool:
         try:
-            return _place(self.path.stat())
+            return not os.path.samestat(os.fstat(self._file), self.path.stat())
         except FileNotFoundError:
-            return None
+            return True
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -115,7 +115,3 @@ class ImpressionLog:
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
-
-
-def _place(about: os.stat_result) -> tuple[int, int]:
-    return about.st_dev, about.st_ino

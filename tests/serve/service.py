@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import uvicorn
 from owpc_ltr_serve.metrics import Metrics
 
 
@@ -85,6 +88,22 @@ class NotedMetrics(Metrics):
 
     def scored(self, served: Any, matrix: Any) -> None:
         self.rows.append(matrix)
+
+
+@contextmanager
+def in_a_thread(app: Any, **options: Any) -> Iterator[tuple[uvicorn.Server, int]]:
+    """The application in a thread of this process: its server, and its port."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, **options))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(20)
 
 
 @contextmanager
