@@ -234,7 +234,7 @@ class ExperimentResult(ShortRepr):
             interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
         lines = [
             wrapped_text(first),
-            *(wrapped_text(f"advice: {doubt.advice}") for doubt in self.verdict.doubts),
+            *(wrapped_text(f"advice: {warning.advice}") for warning in self.verdict.doubts),
             f"clicks a client, B - A: {self.mean:+.4f} {interval}",
             f"{self.n_clients:,} clients, {self.n_clicks:,} clicks in {self.n_searches:,} searches",
             f"led by A: {self.led_by_a:,}, by B: {self.led_by_b:,}; users look at position p with "
@@ -262,11 +262,11 @@ def experiment_result(
     n = len(clients.credit)
     mean, sd = _mean_and_sd(clients.credit)
     low, high = confidence_sequence(n, mean, sd, planned=planned)
-    # That B breaks a guard rail is no doubt where it is worse.
-    doubts = [] if high < 0 else [rail for rail in guard_rails if rail.decides]
-    doubts += _doubts(clients, planned)
-    verdict = Verdict(Outcome.CANNOT_TELL, tuple(doubts))
-    if not doubts:
+    # A broken guard rail does not decide where B is worse.
+    warnings = [] if high < 0 else [rail for rail in guard_rails if rail.decides]
+    warnings += _warnings(clients, planned)
+    verdict = Verdict(Outcome.CANNOT_TELL, tuple(warnings))
+    if not warnings:
         verdict = _verdict(low, high, smallest)
     searches, led_by_b = int(clients.searches.sum()), int(clients.led_b.sum())
     return ExperimentResult(
@@ -298,7 +298,7 @@ def _verdict(low: float, high: float, smallest: float) -> Verdict:
     ),))  # fmt: skip
 
 
-def _doubts(clients: ClientTotals, planned: int) -> Iterator[ResultWarning]:
+def _warnings(clients: ClientTotals, planned: int) -> Iterator[ResultWarning]:
     """Why no difference can be claimed, whatever the interval."""
     n = len(clients.credit)
     # A coin falls once for a client and a query: counted by client, its falls are independent.

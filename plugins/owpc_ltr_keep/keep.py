@@ -10,7 +10,8 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import Progress, Reads, job, silent
-from owpc_ltr_keep.state import KeepState, KeepStep, locked, utc_now
+from owpc_ltr_keep.state import KeepState, KeepStep, locked
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -108,7 +109,7 @@ def keep(
 
     contents = read_plan(plan)
     with locked(Path(contents.folder)):
-        run = run_once(Workflow(contents, cluster, progress), utc_now)
+        run = run_once(Workflow(contents, cluster, progress), partial(datetime.now, UTC))
         write_report(run, report)
     return run
 
@@ -127,8 +128,8 @@ def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
         _tell(workflow, state)
     else:
         reason = _begin(workflow, state, drifted)
-        for made in Round(workflow, state).advance():
-            reason, done = made.line, made.end or "waiting"
+        for made_step in Round(workflow, state).advance():
+            reason, done = made_step.line, made_step.end or "waiting"
     if drifted is not None and done in {"nothing", "refused"}:
         reason = f"the features of {drifted} drifted, and nothing replaces it: {reason}"
         step = KeepStep(reason, end="person", change=state.is_new(drifted))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class KeepState:
         self.unsent: list[dict[str, Any]] = content.get("unsent", [])
         self.warned: str | None = content.get("warned")
         self.history: list[dict[str, Any]] = content.get("history", [])
-        self._before = len(self.history)
+        self._this_run: list[dict[str, Any]] = []
 
     def now(self) -> datetime:
         """The time by the clock of this run."""
@@ -67,7 +67,7 @@ class KeepState:
     @property
     def this_run(self) -> list[dict[str, Any]]:
         """The history since the state was read."""
-        return self.history[self._before :]
+        return self._this_run
 
     def begin(self, inputs: str, champion: str) -> None:
         """Begin a round."""
@@ -89,9 +89,8 @@ class KeepState:
         time = f"{self.now():%Y-%m-%dT%H:%M:%SZ}"
         entry = {"time": time, "round": self.rounds, "step": name, "line": step.line}
         entry |= {"end": step.end} if step.end else {}
-        excess = max(0, len(self.history) + 1 - _LONGEST_HISTORY)
-        self.history = [*self.history, entry][excess:]
-        self._before -= excess
+        self.history = [*self.history, entry][-_LONGEST_HISTORY:]
+        self._this_run.append(entry)
         if step.change:
             self.unsent.append(entry)
         if self.round is not None and closes is None and not step.waits:
@@ -117,11 +116,6 @@ class KeepState:
         content = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         text = json.dumps({"format": _FORMAT, **content}, allow_nan=False)
         write_output(self._path, text.encode())
-
-
-def utc_now() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @contextmanager

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from owpc_ltr_clicks.judge_clicks import judge_clicks
@@ -234,4 +233,4 @@ class Workflow:
 def file_digest(path: Path) -> str:
     """Hex SHA-256 of a file. Raises BadInput where it cannot be read."""
     with open_regular(path) as file:
-        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import Stopped
 from owpc_ltr.plain_text import printable, redacted
-from owpc_ltr.signatures import Help, Progress, job
+from owpc_ltr.signatures import Help, Progress, Writes, job
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.session import DATA, Session
 from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
@@ -124,16 +124,14 @@ def _as_tool(tool: JobTool) -> types.Tool:
     import mcp_types as types
 
     changes = tool.changes_cluster
+    writes = any(isinstance(option.help, Writes) for option in tool.options.values())
     hints = types.ToolAnnotations(
-        read_only_hint=not changes and not tool.writes_files,
+        read_only_hint=not changes and not writes,
         destructive_hint=changes,
         open_world_hint=False,
     )
     return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.schema,
-        annotations=hints,
+        name=tool.name, description=tool.description, input_schema=tool.schema, annotations=hints
     )
 
 

@@ -122,11 +122,6 @@ class JobTool:
         return bool(getattr(self.function, "changes_cluster", True))
 
     @property
-    def writes_files(self) -> bool:
-        """Whether it may write files."""
-        return any(isinstance(option.help, Writes) for option in self.options.values())
-
-    @property
     def spellings(self) -> dict[str, str]:
         """The arguments by parameter, for messages."""
         return {option.name: argument for argument, option in self.options.items()}
@@ -187,8 +182,8 @@ def job_tools() -> dict[str, JobTool]:
             continue
         if described(function).return_annotation in {None, NoneType}:
             continue
-        own, connection = options_of(function)
-        options = {_argument(option): option for option in (*own, *connection)}
+        parameters, connection = options_of(function)
+        options = {_argument(option): option for option in (*parameters, *connection)}
         barred = options.keys() & (_ADDRESSES | _FOR_PEOPLE)
         if not any(options.pop(name).required for name in barred):
             names = frozenset(option.name for option in connection)

@@ -209,12 +209,12 @@ def _result_of_b(window: Future[ScoredWindow], until: float) -> ScoredWindow:
         raise Degraded("experiment", f"B failed: {type(error).__name__}") from error
 
 
-def _share_search(main: ServedRanker, other: ServedRanker) -> bool:
-    """Whether the features of one ranker's search are all that the other needs."""
+def _share_search(main: ServedRanker, second: ServedRanker) -> bool:
+    """Whether the search of the main ranker has all features that the second one needs."""
     assert main.featureset is not None  # noqa: S101 - told to the type checker
-    assert other.featureset is not None  # noqa: S101
-    fields = set(document_fields(other.ranker)) - {*document_fields(main.ranker)}
-    return main.featureset.hash == other.featureset.hash and not fields
+    assert second.featureset is not None  # noqa: S101
+    fields = set(document_fields(second.ranker)) - {*document_fields(main.ranker)}
+    return main.featureset.hash == second.featureset.hash and not fields
 
 
 def _features_alone(search: GatewaySearch, served: ServedRanker) -> GatewaySearch:

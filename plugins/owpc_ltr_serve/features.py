@@ -208,7 +208,7 @@ def _keys(content: Any) -> int:
     if not isinstance(content, dict):
         return 0
     lists = [value for value in content.values() if isinstance(value, list)]
-    return len(content) + sum(len(one) for part in lists for one in part if type(one) is dict)
+    return len(content) + sum(len(entry) for part in lists for entry in part if type(entry) is dict)
 
 
 def _read(document: Any, place: int, features: set[str]) -> str | dict[str, Any] | None:

@@ -195,10 +195,10 @@ class Gateway:
         )  # fmt: skip
         hide_features(window, search)
         if compute_b is not None:
-            whole = replace(window, answer=_with_all_hits(window.answer))
-            compute_b = partial(compute_b, whole)
-        own = engine_scores(window.answer["hits"]["hits"][: len(window.scores)])
-        scores = search.rescoring.combined(own, window.scores)
+            hits = {**window.answer["hits"], "hits": [*window.answer["hits"]["hits"]]}
+            compute_b = partial(compute_b, replace(window, answer={**window.answer, "hits": hits}))
+        engine = engine_scores(window.answer["hits"]["hits"][: len(window.scores)])
+        scores = search.rescoring.combined(engine, window.scores)
         ids = put_page(window.answer, ranked_list(replace(window, scores=scores)), search)
         return ShownPage("ranked", window.answer, window.served.model, ids, compute_b=compute_b)
 
@@ -239,11 +239,6 @@ def _degraded(page: ShownPage, why: Degraded, experiment: str | None) -> ShownPa
     """The page of a search that does not count for its experiment, if it names one."""
     failed = None if experiment is None else {"name": experiment, "failed": why.reason}
     return replace(page, status=f"degraded; {why.reason}: {why}", attributes=failed)
-
-
-def _with_all_hits(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer with a list of hits of its own."""
-    return {**answer, "hits": {**answer["hits"], "hits": [*answer["hits"]["hits"]]}}
 
 
 def _ids(answer: dict[str, Any]) -> list[str]:

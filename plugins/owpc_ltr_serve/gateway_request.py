@@ -184,8 +184,8 @@ def _of_rescore(rescore: Any) -> dict[str, Any]:
     return read
 
 
-def _model_and_params(content: Mapping[str, Any], place: str, others: set[str]) -> dict[str, Any]:
-    _refuse_unknown(content, {"model", "params", *others}, place)
+def _model_and_params(content: Mapping[str, Any], place: str, more: set[str]) -> dict[str, Any]:
+    _refuse_unknown(content, {"model", "params", *more}, place)
     model = content.get("model")
     if model is not None:
         _text(model, f"the model of {place}")

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,9 @@ _DIGITS = 10
 """Significant digits of a score: some parsers of the JVM make a BigDecimal of what is longer than
 18 characters, and OpenSearch then fails to cast it."""
 
+WrittenScores = dict[int, float | orjson.Fragment]
+"""Documents by position in the request, best first, and their scores as they are written."""
+
 
 @dataclass(frozen=True)
 class RerankRequest:
@@ -67,15 +71,6 @@ class RerankRequest:
     return_documents: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
     query_id: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class RerankedDocuments:
-    """Documents by position, best first, their scores as they are written, and warnings."""
-
-    order: list[int]
-    scores: dict[int, float | orjson.Fragment]
-    warnings: tuple[str, ...] = ()
 
 
 def rerank_endpoints(rankers: Rankers, metrics: Metrics) -> list[Endpoint]:
@@ -99,7 +94,7 @@ class _Shape:
     rankers: Rankers
     metrics: Metrics
     parse: Callable[[dict[str, Any]], RerankRequest]
-    write: Callable[[RerankRequest, RerankedDocuments], Any]
+    write: Callable[[RerankRequest, WrittenScores, Sequence[str]], Any]
 
     def answer(self, call: Call) -> Reply:
         """The answer to a request."""
@@ -139,7 +134,7 @@ class _Shape:
         else:
             candidates = of_values(served, documents.content)
         clock.ended("features")
-        ranking = ranked(served.score(candidates.matrix, candidates.fields), candidates)
+        scores = ranked(served.score(candidates.matrix, candidates.fields), candidates)
         clock.ended("score")
         self.metrics.scored(served, candidates.matrix)
         call.check_deadline()
@@ -149,12 +144,13 @@ class _Shape:
             reason = f"{n_absent} of {len(request.documents)} documents without features"
             headers[STATUS_HEADER] = f"degraded; {reason}"
             self.metrics.degraded(call.path, "documents without features")
-        reply = json_reply(self.write(request, ranking), headers=headers)
+        answer = self.write(request, scores, candidates.warnings)
+        reply = json_reply(answer, headers=headers)
         clock.ended("write")
         return reply
 
 
-def ranked(scores: Vector, candidates: Candidates) -> RerankedDocuments:
+def ranked(scores: Vector, candidates: Candidates) -> WrittenScores:
     """The documents best first, equal scores in the order of the request.
 
     `scores` has one score a row of `candidates`. Documents without a row come last, with a score
@@ -162,10 +158,9 @@ def ranked(scores: Vector, candidates: Candidates) -> RerankedDocuments:
     """
     places, best_first = candidates.places, np.argsort(-scores, kind="stable").tolist()
     last = float(scores.min()) - 1.0 if len(scores) else 0.0
-    *texts, lowest = _written([*scores.tolist(), last])
-    written = dict.fromkeys(candidates.absent, lowest) | dict(zip(places, texts, strict=True))
-    order = [*(places[row] for row in best_first), *candidates.absent]
-    return RerankedDocuments(order, written, candidates.warnings)
+    *written, lowest = _written([*scores.tolist(), last])
+    by_place = {places[row]: written[row] for row in best_first}
+    return by_place | dict.fromkeys(candidates.absent, lowest)
 
 
 def _written(scores: Sequence[float]) -> list[float | orjson.Fragment]:
@@ -178,34 +173,34 @@ def _written(scores: Sequence[float]) -> list[float | orjson.Fragment]:
     return [orjson.Fragment(text) if "e+" in text else float(text) for text in texts]
 
 
-def cohere_answer(version: str, request: RerankRequest, ranking: RerankedDocuments) -> Any:
+def cohere_answer(
+    version: str, request: RerankRequest, scores: WrittenScores, warnings: Sequence[str]
+) -> Any:
     """Cohere's answer, of this version of its API.
 
     A document that is returned has a `text`, which Elasticsearch needs.
     """
     results: list[dict[str, Any]] = [
-        {"index": index, "relevance_score": ranking.scores[index]}
-        for index in ranking.order[: request.top_n]
+        {"index": index, "relevance_score": score}
+        for index, score in islice(scores.items(), request.top_n)
     ]
-    if request.return_documents:
-        for result in results:
-            document = request.documents[result["index"]]
-            result["document"] = {"text": document} if isinstance(document, str) else document
+    for result in results if request.return_documents else ():
+        document = request.documents[result["index"]]
+        result["document"] = {"text": document} if isinstance(document, str) else document
     meta: dict[str, Any] = {"api_version": {"version": version}}
-    if ranking.warnings:
-        meta["warnings"] = list(ranking.warnings)
+    if warnings:
+        meta["warnings"] = list(warnings)
     return {"id": str(uuid.uuid4()), "results": results, "meta": meta}
 
 
-def tei_answer(request: RerankRequest, ranking: RerankedDocuments) -> Any:
+def tei_answer(request: RerankRequest, scores: WrittenScores, _warnings: Sequence[str]) -> Any:
     """The answer of text-embeddings-inference; scores are the model's own, never squashed."""
     results: list[dict[str, Any]] = [
-        {"index": index, "score": ranking.scores[index]} for index in ranking.order
+        {"index": index, "score": score} for index, score in scores.items()
     ]
-    if request.return_documents:
-        for result in results:
-            document = request.documents[result["index"]]
-            result["text"] = document if isinstance(document, str) else json_text(document)
+    for result in results if request.return_documents else ():
+        document = request.documents[result["index"]]
+        result["text"] = document if isinstance(document, str) else json_text(document)
     return results
 
 

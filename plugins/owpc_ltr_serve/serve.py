@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import ipaddress
 import os
 import signal
 import socket
@@ -20,7 +19,7 @@ import uvicorn
 
 from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
-from owpc_ltr.engine.client.settings import Secret
+from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
@@ -180,22 +179,29 @@ def find_token(file: Path | str | None) -> Secret | None:
     Raises UsageError for a token that can be guessed, BadInput for a file that others can read.
     """
     if file is None:
-        text, place = os.environ.get(TOKEN, ""), TOKEN
+        text = os.environ.get(TOKEN, "")
         if not text:
             return None
     else:
-        text, place = _private_text(Path(file)), str(file)
+        try:
+            with Path(file).open() as opened:
+                mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+                text = opened.read(10_000).strip()
+        except (OSError, ValueError) as error:
+            raise BadInput(f"cannot read the token {file}: {type(error).__name__}") from error
+        if mode & 0o077:
+            raise BadInput(f"{file} holds a token and can be read by others: chmod 600 {file}")
     if len(text) < _SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError(
-            f"{place} is no token: use {_SHORTEST_TOKEN} or more letters and digits, as from "
-            "openssl rand -hex 32"
+            f"{file or TOKEN} is no token: use {_SHORTEST_TOKEN} or more letters and digits, as "
+            "from openssl rand -hex 32"
         )
     return Secret(text)
 
 
 def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
     """Refuse to listen beyond this machine where anybody could ask. Raises UsageError."""
-    if _is_loopback(host):
+    if is_loopback(host):
         return
     if not token and "ssl_ca_certs" not in tls:
         raise UsageError(
@@ -208,27 +214,6 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
             f"the token can be read on its way to {host}: give {option_name('certificate')} and "
             f"{option_name('key')}, unless a proxy before this service speaks https"
         ])  # fmt: skip
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _private_text(path: Path) -> str:
-    try:
-        with path.open() as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            text = file.read(10_000)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read the token {path}: {type(error).__name__}") from error
-    if mode & 0o077:
-        raise BadInput(f"{path} holds a token and can be read by others: chmod 600 {path}")
-    return text.strip()
 
 
 def _tls(

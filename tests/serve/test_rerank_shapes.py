@@ -343,9 +343,9 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 @example([-2595190770000000.0, 1e10, 9999999999.5, -4.862810965e-05])
 def test_java_casts_every_answer(values: list[float]) -> None:
     found = Candidates(np.zeros((len(values), 1), np.float32), {})
-    ranking = ranked(np.array(values), found)
+    scores = ranked(np.array(values), found)
     request = rerank_shapes.RerankRequest("q", ["d"] * len(values))
-    content = rerank_shapes.cohere_answer("1", request, ranking)
+    content = rerank_shapes.cohere_answer("1", request, scores, ())
     text = json_reply(content).body.decode()
     assert java_casts(text, len(values)) == pytest.approx(values, rel=1e-9)
 

@@ -107,8 +107,8 @@ class ConnectionSettings:
         parts = split_url(self.url)
         if self.ca is not None and not self.ca.is_file():
             raise UsageError(f"the file of CA certificates {self.ca} does not exist")
-        exposed = parts.scheme == "http" and not is_local(parts) and not self.insecure
-        if exposed and self.credentials is not None:
+        exposed = parts.scheme == "http" and not is_loopback(parts.hostname)
+        if self.credentials is not None and exposed and not self.insecure:
             raise UsageError(
                 f"{self.url} would get the credentials of {self.credentials.source} readable by "
                 "anyone on the way: use https, or --insecure if that is meant"
@@ -347,12 +347,12 @@ def origin(parts: SplitResult) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, port_of(parts)
 
 
-def is_local(parts: SplitResult) -> bool:
+def is_loopback(host: str | None) -> bool:
     """Whether it is this very machine, so that no one can listen in."""
-    if parts.hostname == "localhost":
+    if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
+        return ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False
 
