@@ -304,25 +304,25 @@ def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
     yield ""
     rows = [
         (
-            one.model + (" *" if one.model == chosen.name else ""),
-            f"{one.session_log_likelihood:.4f}",
-            one.perplexity,
-            "" if one.identified else "examination not identified",
+            score.model + (" *" if score.model == chosen.name else ""),
+            f"{score.session_log_likelihood:.4f}",
+            score.perplexity,
+            "" if score.identified else "examination not identified",
         )
-        for one in chosen.held_out
+        for score in chosen.held_out
     ]
     yield text_table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
     yield f"over {chosen.held_out[0].lists:,} lists of people held out (one in five)"
     yield ""
     ranks = [
         (
-            one["rank"],
-            f"{one['shown']:,}",
-            one["click_through"],
-            one["examination"],
-            "█" * round(_BAR * one["examination"]),
+            row["rank"],
+            f"{row['shown']:,}",
+            row["click_through"],
+            row["examination"],
+            "█" * round(_BAR * row["examination"]),
         )
-        for one in content["ranks"][:_RANKS_SHOWN]
+        for row in content["ranks"][:_RANKS_SHOWN]
     ]
     yield text_table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
     alpha, beta = chosen.fit.prior

@@ -27,14 +27,14 @@ _WITH_DECIMALS = frozenset({"position", "time"})
 JsonObject = Mapping[str, Any]
 
 
-def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> dict[str, str]:
+def find_columns(names: Sequence[str], columns: Mapping[str, str], place: str) -> dict[str, str]:
     """The column of each role: the given one, else the first known name that exists.
 
     Raises BadInput where a column that is given or needed does not exist.
     """
     have = set(names)
     roles: dict[str, str] = {}
-    for role, candidates in _candidates(given).items():
+    for role, candidates in _candidates(columns).items():
         column = next((name for name in candidates if name in have), None)
         if column is not None:
             if names.count(column) > 1:
@@ -42,9 +42,9 @@ def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> 
                     f"cannot read {place}: it has two columns {shown(column)}: rename one"
                 )
             roles[role] = column
-        elif role in given:
+        elif role in columns:
             raise BadInput(
-                f"cannot read {place}: it has no column {shown(given[role])}: {_of(names)}"
+                f"cannot read {place}: it has no column {shown(columns[role])}: {_of(names)}"
             )
     listed = "shown" in roles
     for role in ("query", *(() if listed else ("document", "position", "action"))):

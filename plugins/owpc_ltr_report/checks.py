@@ -117,14 +117,14 @@ def drift_section(verification: Verification) -> Section:
     """The result of `verify`: what has drifted, feature drift, and rank agreement."""
     charts = []
     features = verification.features
-    drifted = [(one.feature, one.by) for one in features if one.by > 0][:_ROWS_IN_CHART]
+    drifted = [(row.feature, row.by) for row in features if row.by > 0][:_ROWS_IN_CHART]
     if drifted:
         name, by = drifted[0]
         sentence = f"{name} has the largest: its mean changed by {plain(by)} standard deviations."
         headers = "feature", "drift", "mean at the upload", "mean now", "newly missing"
         rows = [
-            (one.feature, one.by, one.mean_before, one.mean_now, f"{one.newly_missing:.1%}")
-            for one in features
+            (row.feature, row.by, row.mean_before, row.mean_now, f"{row.newly_missing:.1%}")
+            for row in features
         ]
         table = Table("Features at the upload and now", headers, rows)
         spec = drawing("bars", drifted, title="standard deviations")

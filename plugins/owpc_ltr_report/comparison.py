@@ -18,10 +18,7 @@ from owpc_ltr.evaluation.compared_pair import (
     measured_live_by,
     outcomes_of,
 )
-from owpc_ltr.evaluation.comparison_table import (
-    SYMMETRY,
-    RankerComparison,
-)
+from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
@@ -43,7 +40,7 @@ from owpc_ltr_report.page import (
     Section,
     Table,
     drawing,
-    told_verdict,
+    verdict_from_template,
 )
 
 Difference = tuple[str, float, float, float, Outcome]
@@ -91,7 +88,7 @@ def verdict_of(comparison: RankerComparison) -> PageVerdict:
     """
     pairs = main_pairs(comparison)
     if not pairs:
-        return told_verdict("alone", comparison, selection=query_selection(comparison))
+        return verdict_from_template("alone", comparison, selection=query_selection(comparison))
     pairs = [pair for pair in pairs if pair.prediction_powered is not None] or pairs
     first, verdict = pairs[0], over_metrics({pair.metric: pair.verdict for pair in pairs})
     outcome, figures, labels = verdict.outcome, first.comparison, first.prediction_powered

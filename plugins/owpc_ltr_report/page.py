@@ -170,12 +170,11 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
-def told_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
+def verdict_from_template(kind: str, result: Any, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
-    words = {"found": result, **words}
-    template_of_texts = _environment().overlay(autoescape=False).get_template("verdicts.txt.jinja")
-    said: Any = template_of_texts.make_module({"kind": kind, **words})
-    return PageVerdict(said.mood, said.title, said.sentence, said.heading, kind=kind, words=words)
+    texts, words = _environment().overlay(autoescape=False), {"found": result, **words}
+    text: Any = texts.get_template("verdicts.txt.jinja").make_module({"kind": kind, **words})
+    return PageVerdict(text.mood, text.title, text.sentence, text.heading, kind=kind, words=words)
 
 
 @dataclass(frozen=True)
