@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from owpc_ltr import make_dataset, save_dataset, save_model
-from owpc_ltr.cli import COMPLETION
 from owpc_ltr.cli.app import COMMANDS
 from owpc_ltr.cli.generator import options_of
+from owpc_ltr.cli.program import COMPLETION
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import save_model
-from owpc_ltr.cli import SIGNALS, Stops, finishing
+from owpc_ltr.cli.program import SIGNALS, Stops, finishing
 from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
@@ -378,7 +378,7 @@ def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str,
 def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict[str, str]) -> None:
     """The command has returned, and its lines are on their way."""
     before = (
-        "import owpc_ltr.cli as cli\nimport os\nreal = cli._run\n"
+        "import owpc_ltr.cli.program as cli\nimport os\nreal = cli._run\n"
         "def run(stops):\n    code = real(stops)\n"
         f"    os.kill(os.getpid(), {int(number)})\n    return code\n"
         "cli._run = run"

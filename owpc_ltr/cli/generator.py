@@ -2,7 +2,8 @@
 
 Positional parameters are arguments, unless their `Help` names a flag; keyword-only ones are
 options, and so are the fields of objects of options. Parameters without a `Help` are for Python
-only, but for `progress`, and `cluster`, which stands for the options of `connect`.
+only. Three names are conventions: `progress`, `cluster`, which stands for the options of `connect`,
+and `out`, which has the short form -o.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import contextlib
 import copy
 import functools
 import inspect
-import math
 import os
 import re
 import sys
@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from owpc_ltr.cli import finishing, print_json, progress
+from owpc_ltr.cli.program import finishing, print_json, progress
 from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
@@ -55,34 +55,6 @@ _FIRST_PAGE = 15
 _ALL = "owpc_ltr.help_all"
 
 _METAVARS = {Path: "FILE", int: "N", float: "NUMBER"}
-_NAMED_METAVARS = {
-    name: metavar
-    for metavar, names in {
-        "NAME": (
-            "loss losses optimizer optimizers reranker generator data_sets ubi_queries ubi_events"
-        ),
-        "RANKER": "baseline base",
-        "SPLIT": "split",
-        "FIELD": "id_field document_field",
-        "TIME": "since until",
-        "PLACE": "dask workers",
-        "FORMAT": "to",
-        "NAME=VALUE": "params",
-        "ROLE=COLUMN,…": "columns",
-        "ACTION=VALUE,…": "actions",
-        "ACTION,…": "impressions",
-        "FIELD,…": "fields",
-        "RANKER,…": "rankers",
-        "champion|challenger": "role",
-        "K/N": "part",
-        "HH:MM-HH:MM": "schedule",
-        "RANGE": "grades",
-        "SIZE": "heap",
-        "VERSION": "version",
-    }.items()
-    for name in names.split()
-}
-"""What stands for the text of an option, by its parameter: the same on every command."""
 _NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
 
 
@@ -125,10 +97,9 @@ class Option:
         if get_origin(kind) is Literal:
             return "|".join(map(str, get_args(kind)))
         if hasattr(kind, "__members__"):
-            return "|".join(str(one.value) for one in kind)
+            return "|".join(str(member.value) for member in kind)
         if kind is str:
-            usual = "NAME" if self.meaning in NAMES else "TEXT"
-            return _NAMED_METAVARS.get(self.name, usual)
+            return "NAME" if self.meaning in NAMES else "TEXT"
         return _METAVARS.get(kind, "VALUE")
 
     @property
@@ -154,26 +125,20 @@ class Option:
     def as_typer(self) -> inspect.Parameter:
         """The parameter from which typer makes it."""
         about = self.help
-        how: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
+        keywords: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
         if self.kind is not bool:
-            how["metavar"] = self.metavar
+            keywords["metavar"] = self.metavar
         if self.names:
-            how["autocompletion"] = _completer(self.names)
-        if not self.argument:
-            how["rich_help_panel"] = about.panel
-        default = inspect.Parameter.empty if self.required else self.default
+            keywords["autocompletion"] = _completer(self.names)
         if self.argument:
-            info: Any = typer.Argument(**how)
+            info: Any = typer.Argument(**keywords)
         else:
             short = about.short or ("-o" if self.name == "out" else None)
-            info = typer.Option(self.flag, *([short] if short else []), **how)
-        kind = self.kind if self.required or default is not None else self.kind | None
-        return inspect.Parameter(
-            self.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[kind, info],
-        )
+            flags = filter(None, (self.flag, short))
+            info = typer.Option(*flags, rich_help_panel=about.panel, **keywords)
+        default = inspect.Parameter.empty if self.required else self.default
+        kind = self.kind if default is not None else self.kind | None
+        return _keyword_only(self.name, default, Annotated[kind, info])
 
     @property
     def default(self) -> Any:
@@ -185,11 +150,17 @@ class Option:
             return None
         return default
 
-    def value(self, given: Any) -> Any:
+    def value(self, parsed: Any) -> Any:
         """The parameter's value for what the command line has."""
         if self.kind is bool and self.parameter.default is True:
-            return not given
-        return given if self.help.parse is None else self.help.parse(given)
+            return not parsed
+        return parsed if self.help.parse is None else self.help.parse(parsed)
+
+
+def _keyword_only(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
 
 
 def _completer(kind: str) -> Callable[[Any], list[str]]:
@@ -278,9 +249,9 @@ class LazyCommand(TyperCommand):
         return self.made.get_params(ctx)
 
 
-def _show_all(ctx: Any, _param: Any, asked: bool) -> None:
+def _show_all(ctx: Any, _param: Any, requested: bool) -> None:
     """Print the help of a command with all of its options, and end."""
-    if asked and not ctx.resilient_parsing:
+    if requested and not ctx.resilient_parsing:
         ctx.meta[_ALL] = True
         typer.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
@@ -296,48 +267,46 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """The parameters; with `--help-all` where the first page does not take all."""
         params = super().get_params(ctx)
-        options = [one for one in params if one.param_type_name == "option"]
-        connects = any(getattr(one, "rich_help_panel", "") == TO_CONNECT for one in options)
-        if len(options) <= _FIRST_PAGE and not connects:
-            return params
-        whole = copy.copy(self.get_help_option(ctx))
-        if whole is not None:
-            whole.name, whole.opts, whole.callback = "help_all", ["--help-all"], _show_all
-            whole.help = "Show all options and exit."
-            params.append(whole)
+        options = [param for param in params if param.param_type_name == "option"]
+        connects = any(getattr(param, "rich_help_panel", "") == TO_CONNECT for param in options)
+        help_all = copy.copy(self.get_help_option(ctx))
+        if help_all is not None and (len(options) > _FIRST_PAGE or connects):
+            help_all.name, help_all.opts, help_all.callback = "help_all", ["--help-all"], _show_all
+            help_all.help = "Show all options and exit."
+            params.append(help_all)
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line, without braces around what is required."""
-        return [
-            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
-        ]
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options, panel by panel."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{p: [] for p in PANELS}}
+        arguments: list[tuple[str, str]] = []
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
             if param.param_type_name == "argument":
-                panels["Arguments"].append((str(param.metavar), record[1]))
+                arguments.append((str(param.metavar), record[1]))
                 continue
             flags = ", ".join(sorted(param.opts, key=len))
             name = flags if getattr(param, "is_flag", False) else f"{flags} {param.metavar}"
             panel = getattr(param, "rich_help_panel", None) or ""
             panels.setdefault(panel, []).append((name, record[1]))
-        left, hidden = math.inf if ctx.meta.get(_ALL) else _FIRST_PAGE, dict[str, int]()
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        room, hidden = _FIRST_PAGE, dict[str, int]()
         for panel, rows in panels.items():
-            room = 0 if panel == TO_CONNECT and left != math.inf else left
-            shown = rows if panel == "Arguments" else rows[: int(min(room, len(rows)))]
-            left -= 0 if panel == "Arguments" else len(shown)
-            if len(shown) < len(rows):
-                hidden[panel] = len(rows) - len(shown)
-            if shown:
-                title = panel if panel in {"", "Arguments"} else f"{panel} options"
-                with formatter.section(title or "Options"):
-                    formatter.write_dl(shown)
+            first = rows if ctx.meta.get(_ALL) else rows[: 0 if panel == TO_CONNECT else room]
+            room -= len(first)
+            if len(first) < len(rows):
+                hidden[panel] = len(rows) - len(first)
+            if first:
+                with formatter.section(f"{panel} options" if panel else "Options"):
+                    formatter.write_dl(first)
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"and {sum(hidden.values())} more ({', '.join(hidden)}) in")
@@ -359,33 +328,32 @@ def command_of(about: Command) -> Any:
 def callback_of(about: Command) -> Callable[..., None]:
     """What typer calls: it runs the function, and prints the result."""
     function = about.load()
-    own, connection = options_of(function)
-    options = {option.name: option for option in [*own, *connection]}
+    of_function, connection = options_of(function)
+    options = {option.name: option for option in [*of_function, *connection]}
     flags = {option.name: option.spelling for option in options.values()}
     shows = getattr(function, "shows", None) or (lambda result: result)
 
-    finishes = getattr(function, "finishes", False)
-
     def run(*, as_json: bool = False, **values: Any) -> None:
-        given = {
+        arguments = {
             name: options[name].value(value)
             for name, value in values.items()
             if value is not None and value != []
         }
-        outputs = _outputs(function, given)
+        outputs = _outputs(function, arguments)
         alone = any(map(is_standard_output, outputs))
-        uncut = finishing() if finishes else contextlib.nullcontext()
-        with uncut, spelled_as(flags), _printing_to_stderr(alone):
+        finishes = getattr(function, "finishes", False)
+        uninterrupted = finishing() if finishes else contextlib.nullcontext()
+        with uninterrupted, spelled_as(flags), _printing_to_stderr(alone):
             try:
                 with _printing_to_stderr(as_json):
                     to_connect = {option.name for option in connection}
-                    result = run_job(about, function, given, to_connect)
+                    result = run_job(about, function, arguments, to_connect)
             except OwpcLtrError as error:
                 if as_json or str(error.result):
                     _show(error.result, [], as_json=as_json)
                 raise
             _show(None if result is None else shows(result), outputs, as_json=as_json)
-            # A finding that is bad news for a script: the command tells it by its exit code.
+            # A script learns of a bad result by the command's exit code.
             refusal = getattr(result, "refusal", None)
             if refusal is not None:
                 raise refusal
@@ -394,7 +362,7 @@ def callback_of(about: Command) -> Callable[..., None]:
     if described(function).return_annotation not in {None, NoneType}:
         parameters.append(_JSON)
     vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -403,23 +371,18 @@ def _printing_to_stderr(needed: bool) -> contextlib.AbstractContextManager[Any]:
     return contextlib.redirect_stdout(sys.stderr) if needed else contextlib.nullcontext()
 
 
-_JSON = inspect.Parameter(
-    "as_json",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
+_JSON = _keyword_only(
+    "as_json", False, Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 )
 
 
 def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
-    """Print a result, and which files were written."""
-    if as_json and result is not None:
+    """Print a result, and, unless as JSON, which files were written."""
+    if result is not None and as_json:
         print_json(result.as_dict())
-    if as_json:
-        return
-    if result is not None:
+    elif result is not None:
         typer.echo(str(result))
-    for path in outputs:
+    for path in () if as_json else outputs:
         typer.echo(f"wrote {path}")
 
 
@@ -428,24 +391,27 @@ def help_text(function: Callable[..., Any]) -> str:
     # The wrapper's docstring may be that for Python by now, which lists the parameters.
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     end = _NO_HELP.search(text)
-    told = text[: end.start()] if end else text
-    summary, _, rest = told.strip().partition(".")
-    if rest and not rest[0].isspace():
-        summary, rest = told.strip(), ""
-    return f"{' '.join(summary.split())}.\n\n{rest.strip()}".strip()
+    shown = (text[: end.start()] if end else text).strip()
+    summary, _, details = shown.partition(".")
+    if details and not details[0].isspace():
+        summary, details = shown, ""
+    return f"{' '.join(summary.split())}.\n\n{details.strip()}".strip()
 
 
 def _connection() -> list[Option]:
     """The options of `connect`."""
     options = filter(None, map(option_of, described(_connect()).parameters.values()))
-    return [replace(one, argument=False) for one in options]
+    return [replace(option, argument=False) for option in options]
 
 
 def connection_rows() -> list[tuple[str, str]]:
     """The options of `connect` and their texts, as a help page lists them."""
     return [
-        (one.flag if one.kind is bool else f"{one.flag} {one.metavar}", one.help.text)
-        for one in _connection()
+        (
+            option.flag if option.kind is bool else f"{option.flag} {option.metavar}",
+            option.help.text,
+        )
+        for option in _connection()
     ]
 
 
@@ -455,34 +421,35 @@ def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]
     connection: list[Option] = []
     cluster = parameters.pop("cluster", None)
     if cluster is not None:
-        marks = marks_of(cluster)
-        without = {name for one in marks if isinstance(one, Without) for name in one.parameters}
-        connection = [one for one in _connection() if one.name not in without]
-    return [one for one in map(option_of, parameters.values()) if one is not None], connection
+        without: set[str] = set()
+        for mark in marks_of(cluster):
+            without.update(mark.parameters if isinstance(mark, Without) else ())
+        connection = [option for option in _connection() if option.name not in without]
+    return list(filter(None, map(option_of, parameters.values()))), connection
 
 
 def _connects(
-    cluster: inspect.Parameter, given: Mapping[str, Any], to_cluster: Mapping[str, Any]
+    cluster: inspect.Parameter, arguments: Mapping[str, Any], to_connect: Mapping[str, Any]
 ) -> bool:
     """Whether a job connects: always, or where the parameter that needs a cluster is given.
 
     Without such a parameter a cluster that has a default is connected to where an option names it.
     """
-    marks = marks_of(cluster)
-    needed = [one for one in marks if isinstance(one, ConnectsWith)]
-    if needed:
-        connects = any(
-            one.parameter in given and str(given[one.parameter]).startswith(one.prefix)
-            for one in needed
+    idle = next((name for name, value in to_connect.items() if value), None)
+    marks = [mark for mark in marks_of(cluster) if isinstance(mark, ConnectsWith)]
+    if not marks:
+        return cluster.default is cluster.empty or idle is not None
+    if any(
+        mark.parameter in arguments and str(arguments[mark.parameter]).startswith(mark.prefix)
+        for mark in marks
+    ):
+        return True
+    if idle is not None:
+        raise UsageError(
+            f"{option_name(idle)} has no effect without {option_name(marks[0].parameter)} "
+            f"{marks[0].prefix}…: leave it out"
         )
-        if not connects and any(to_cluster.values()):
-            idle = next(name for name, value in to_cluster.items() if value)
-            raise UsageError(
-                f"{option_name(idle)} has no effect without {option_name(needed[0].parameter)} "
-                f"{needed[0].prefix}…: leave it out"
-            )
-        return connects
-    return cluster.default is cluster.empty or any(to_cluster.values())
+    return False
 
 
 def _connect() -> Callable[..., Any]:
@@ -491,12 +458,12 @@ def _connect() -> Callable[..., Any]:
     return connect
 
 
-def _outputs(function: Callable[..., Any], given: Mapping[str, Any]) -> list[Path]:
+def _outputs(function: Callable[..., Any], arguments: Mapping[str, Any]) -> list[Path]:
     """The files that are to be written."""
     parameters = all_parameters(function)
     return [
         value
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name in parameters and isinstance(help_of(parameters[name]), Writes)
     ]
 
@@ -504,42 +471,40 @@ def _outputs(function: Callable[..., Any], given: Mapping[str, Any]) -> list[Pat
 def run_job(
     about: Command,
     function: Callable[..., Any],
-    given: dict[str, Any],
+    arguments: dict[str, Any],
     connection: Collection[str],
     show: Progress | None = None,
 ) -> Any:
     """The result of the function, whose parameters are checked before it connects.
 
-    `connection` names those of the `given` options that are for `connect`. `show` receives the
+    `connection` names those of the `arguments` that are for `connect`. `show` receives the
     progress; default: a bar.
     """
     bare: Callable[..., Any] = inspect.unwrap(function)
-    to_cluster = {name: given.pop(name) for name in set(connection) & set(given)}
-    check(bare, given)
-    for path in _outputs(bare, given):
+    to_connect = {name: arguments.pop(name) for name in set(connection) & set(arguments)}
+    check(bare, arguments)
+    for path in _outputs(bare, arguments):
         if path.is_symlink() and not path.is_dir():
             print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
     parameters = described(bare).parameters
     cluster = parameters.get("cluster")
-    if cluster is not None and _connects(cluster, given, to_cluster):
+    if cluster is not None and _connects(cluster, arguments, to_connect):
         connect = _connect()
-        check(connect, to_cluster)
-        given["cluster"] = connect(**to_cluster)
-        settings = given["cluster"].engine.settings
+        check(connect, to_connect)
+        arguments["cluster"] = connect(**to_connect)
+        settings = arguments["cluster"].engine.settings
         # A node that nobody named may be somebody else's.
         why = "" if settings.given else " (OWPC_LTR_URL is not set: the local node)"
         if why or getattr(function, "changes_cluster", False):
             print(f"cluster: {settings.url}{why}", file=sys.stderr)
     for name, cls in option_classes(bare).items():
-        own = {field: given.pop(field) for field in described(cls).parameters if field in given}
-        if own:
-            given[name] = cls(**own)
+        fields = described(cls).parameters.keys() & arguments.keys()
+        if fields:
+            arguments[name] = cls(**{field: arguments.pop(field) for field in fields})
     try:
         if "progress" not in parameters:
-            return bare(**given)
-        if show is not None:
-            return bare(**given, progress=show)
-        with progress() as bar:
-            return bare(**given, progress=bar)
+            return bare(**arguments)
+        with progress() if show is None else contextlib.nullcontext(show) as shown:
+            return bare(**arguments, progress=shown)
     except ModuleNotFoundError as error:
         raise about.missing_package(error) from error

@@ -30,6 +30,7 @@ JudgmentFormat = Annotated[
     Help(
         "The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid, quepid-book.",
         flag="--as",
+        metavar="FORMAT",
     ),
 ]
 SkipUnjudged = Annotated[

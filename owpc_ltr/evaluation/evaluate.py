@@ -72,6 +72,7 @@ def evaluate(
             cli=str,
             unless="feature:",
             absent=NO_MODEL,
+            metavar="RANKER",
         ),
         Argument.RANKER,
     ] = None,

@@ -56,7 +56,9 @@ ChoosingMetric = Annotated[
 Split = Annotated[
     str,
     Help(
-        "Which queries: auto (those that no ranker was trained on), all, test, validation or train."
+        "Which queries: auto (those that no ranker was trained on), all, test, validation or "
+        "train.",
+        metavar="SPLIT",
     ),
 ]
 Unweighted = Annotated[bool, Help("Give every query the same weight.", panel="Advanced")]
@@ -64,7 +66,8 @@ SmallestGain = Annotated[
     float, Help("Better only where the 95 % interval of the gain lies above this.", min=0)
 ]
 Baseline = Annotated[
-    str | None, Help("Compare each ranker with this one alone; default: all pairs.")
+    str | None,
+    Help("Compare each ranker with this one alone; default: all pairs.", metavar="RANKER"),
 ]
 Unjudged = Annotated[
     Literal["zero", "skip", "condensed"],
@@ -113,7 +116,9 @@ Documents = Annotated[
 IdField = Annotated[
     str | None,
     Help(
-        "The field of --documents with the document's id; default: the line number.", panel="Data"
+        "The field of --documents with the document's id; default: the line number.",
+        metavar="FIELD",
+        panel="Data",
     ),
     Argument.NAME,
 ]

@@ -499,6 +499,7 @@ Params = Annotated[
         "A parameter of the features, NAME=VALUE: a number, a list or true as in JSON, else text; "
         "NAME=@FILE for what a file holds as JSON; may be repeated.",
         flag="--param",
+        metavar="NAME=VALUE",
         cli=list[str],
         parse=named_params,
     ),

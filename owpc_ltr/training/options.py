@@ -47,6 +47,7 @@ LossChoice = Annotated[
     Help(
         "The loss (see `owpc-ltr plugins`); owpc where only other choices are given.",
         cli=str,
+        metavar="NAME",
         panel="Model",
         python="The loss: a name (see `owpc_ltr.plugins()`), a class, an object with settings, or "
         "a function (scores, labels, weights) → (value, gradient) of a query.",
@@ -57,6 +58,7 @@ OptimizerChoice = Annotated[
     Help(
         "The optimizer (see `owpc-ltr plugins`); larank where only other choices are given.",
         cli=str,
+        metavar="NAME",
         panel="Model",
         python="The optimizer: a name (see `owpc_ltr.plugins()`), a class, or an object with "
         "settings.",

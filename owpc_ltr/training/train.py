@@ -169,6 +169,7 @@ class ModelOptions(ShortRepr):
             "The feature from which --keep-gain measures; default: the best single one.",
             names="feature",
             panel="Model",
+            metavar="RANKER",
         ),
     ] = None
 

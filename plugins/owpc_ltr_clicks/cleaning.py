@@ -87,6 +87,7 @@ class EventOptions(ShortRepr):
             parse=parse_actions,
             panel="Data",
             python='Actions and their values, above 0: {"click": 1, "add_to_cart": 2}.',
+            metavar="ACTION=VALUE,…",
         ),
     ] = field(default_factory=lambda: dict(ACTIONS))
     impressions: Annotated[
@@ -96,12 +97,14 @@ class EventOptions(ShortRepr):
             cli=str,
             parse=lambda text: tuple(text.split(",")),
             panel="Data",
+            metavar="ACTION,…",
         ),
     ] = IMPRESSIONS
     since: Annotated[
-        str | None, Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data")
+        str | None,
+        Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data", metavar="TIME"),
     ] = None
-    until: Annotated[str | None, Help("Before this time.", panel="Data")] = None
+    until: Annotated[str | None, Help("Before this time.", panel="Data", metavar="TIME")] = None
     first_position: Annotated[
         int | None,
         Help("The first position, 0 or 1; default: inferred.", min=0, max=1, panel="Data"),
@@ -125,7 +128,11 @@ class EventOptions(ShortRepr):
     ] = False
     document_field: Annotated[
         str | None,
-        Help("The field that names documents, as sku; default: as the log says.", panel="Data"),
+        Help(
+            "The field that names documents, as sku; default: as the log says.",
+            panel="Data",
+            metavar="FIELD",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

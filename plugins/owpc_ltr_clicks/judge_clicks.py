@@ -74,6 +74,7 @@ def judge_clicks(
             cli=str,
             parse=click_columns,
             panel="Data",
+            metavar="ROLE=COLUMN,…",
         ),
     ] = None,
     options: Annotated[
@@ -90,7 +91,7 @@ def judge_clicks(
         Argument.NAME,
     ] = "auto",
     grades: Annotated[
-        str, Help("The range of the grades, as 0..4; none writes probabilities.")
+        str, Help("The range of the grades, as 0..4; none writes probabilities.", metavar="RANGE")
     ] = GRADES,
     weights: Annotated[Weights, Help("The weight of a document; certainty is 0 to 1.")] = (
         "certainty"

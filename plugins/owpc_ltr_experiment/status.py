@@ -71,8 +71,12 @@ class ClickLog(ShortRepr):
         Argument.LIST,
     ] = ()
     from_ubi: Annotated[bool, Help("Read User Behavior Insights out of the cluster.")] = False
-    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX
-    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX
+    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")] = (
+        QUERIES_INDEX
+    )
+    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")] = (
+        EVENTS_INDEX
+    )
     max_clicks_per_hour: Annotated[
         int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
     ] = MAX_CLICKS_PER_HOUR

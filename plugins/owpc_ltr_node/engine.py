@@ -53,7 +53,9 @@ def start(
     transport_port: Annotated[
         int | None, Help("Its transport port; default: a free one from 9300 on.")
     ] = None,
-    heap: Annotated[str, Help("Memory for the node, as 512m or 2g.")] = DEFAULT_HEAP,
+    heap: Annotated[
+        str, Help("Memory for the node, as 512m or 2g.", metavar="SIZE")
+    ] = DEFAULT_HEAP,
     data: Annotated[
         Path | str | None,
         Help("Folder for its indices, logs and temporary files.", metavar="FOLDER"),
@@ -74,7 +76,8 @@ def start(
         str | None,
         Help(
             "OpenSearch 2.13 to 3, Elasticsearch 8.8 to 9; default: "
-            f"{USUAL[OPENSEARCH]}, or {USUAL[ELASTICSEARCH]}."
+            f"{USUAL[OPENSEARCH]}, or {USUAL[ELASTICSEARCH]}.",
+            metavar="VERSION",
         ),
     ] = None,
     with_vectors: Annotated[
@@ -139,7 +142,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
-    from owpc_ltr.cli import nobody_reads
+    from owpc_ltr.cli.program import nobody_reads
 
     with log_file(port).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:

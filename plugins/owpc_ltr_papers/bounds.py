@@ -88,7 +88,7 @@ def bounds(
     delta: Annotated[float, Help("The bounds hold with probability 1 − DELTA.")] = DEFAULT_DELTA,
     generator: Annotated[
         str | None,
-        Help("The OWPC weights of the ranking error; default: the model's own."),
+        Help("The OWPC weights of the ranking error; default: the model's own.", metavar="NAME"),
     ] = None,
     max_features: MaxFeatures = None,
     plugins: Plugins = (),

@@ -54,7 +54,8 @@ def reproduce(
         ),
     ],
     data_sets: Annotated[
-        Sequence[str], Help("Only this data set, as OHSUMED; may be repeated.", flag="--data-set")
+        Sequence[str],
+        Help("Only this data set, as OHSUMED; may be repeated.", flag="--data-set", metavar="NAME"),
     ] = (),
     out: Annotated[
         Path | str | None,

@@ -47,7 +47,8 @@ class Evidence(ShortRepr):
         str,
         Help(
             "What it must be better than: champion, challenger, NAME-HASH, or with --judgments "
-            "`query`, the query alone."
+            "`query`, the query alone.",
+            metavar="RANKER",
         ),
     ] = "champion"
     judgments: Annotated[
@@ -65,6 +66,7 @@ class Evidence(ShortRepr):
             "Which queries of --judgments: auto (those that no ranker was trained on), all, "
             "test, validation or train.",
             panel="Data",
+            metavar="SPLIT",
         ),
     ] = "auto"
     proxy_labels: Annotated[

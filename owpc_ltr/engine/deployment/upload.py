@@ -59,7 +59,9 @@ def upload(
     role: Annotated[
         str,
         Help(
-            "champion: the alias NAME is switched to it; challenger: tried beside it.", flag="--as"
+            "champion: the alias NAME is switched to it; challenger: tried beside it.",
+            flag="--as",
+            metavar="champion|challenger",
         ),
     ] = "champion",
     data: Annotated[

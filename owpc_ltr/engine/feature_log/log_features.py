@@ -81,6 +81,7 @@ def log_features(
         Help(
             "Log only one part of such a folder, as 3/16; other parts may run at the same time.",
             panel="Data",
+            metavar="K/N",
         ),
     ] = None,
     columns: Columns = None,
@@ -99,6 +100,7 @@ def log_features(
             flag="--dask",
             cli=str,
             panel="Advanced",
+            metavar="PLACE",
         ),
     ] = None,
     progress: Progress = silent,

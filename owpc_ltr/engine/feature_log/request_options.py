@@ -40,7 +40,11 @@ class LogOptions:
     ] = None
     schedule: Annotated[
         str | None,
-        Help("When to search, as 22:00-06:00; at other times the command waits.", panel="Engine"),
+        Help(
+            "When to search, as 22:00-06:00; at other times the command waits.",
+            panel="Engine",
+            metavar="HH:MM-HH:MM",
+        ),
     ] = None
     batch: Annotated[int, Help("At most so many documents per search.", panel="Engine")] = (
         MOST_DOCUMENTS

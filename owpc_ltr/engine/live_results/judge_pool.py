@@ -112,6 +112,7 @@ def judge_pool(
             cli=str,
             parse=names_between_commas,
             absent=None,
+            metavar="RANKER,…",
         ),
         Argument.RANKER,
     ],
@@ -126,6 +127,7 @@ def judge_pool(
             "What to show of a document: fields, between commas.",
             cli=str,
             parse=names_between_commas,
+            metavar="FIELD,…",
         ),
     ] = (),
     judged: Annotated[

@@ -21,8 +21,12 @@ MAX_SLICES = 8
 class UbiOptions:
     """The two indices, and how many slices of them are read at once."""
 
-    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX
-    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX
+    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")] = (
+        QUERIES_INDEX
+    )
+    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")] = (
+        EVENTS_INDEX
+    )
     slices: Annotated[
         int | None,
         Help(
