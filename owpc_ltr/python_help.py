@@ -28,49 +28,48 @@ def with_help(public: Any) -> Any:
     Of a class, the methods that are jobs get it, and the class itself if its fields have help.
     Everything else is returned as it is.
     """
-    described_itself = inspect.isfunction(public) or is_dataclass(public)
     if inspect.isclass(public):
         for member in list(vars(public).values()):
             if hasattr(member, "shows"):
                 with_help(member)
-    if described_itself and not hasattr(public, "__signature__") and _has_help(public):
-        signature = described(public)
-        public.__doc__ = python_docstring(public)
-        public.__signature__ = inspect.Signature(
-            [
-                one.replace(annotation=inspect.Parameter.empty, default=_readable(one.default))
-                for one in signature.parameters.values()
-            ]
-        )
+    if (inspect.isfunction(public) or is_dataclass(public)) and not hasattr(
+        public, "__signature__"
+    ):
+        parameters = described(public).parameters.values()
+        if any(map(help_of, parameters)):
+            public.__doc__ = python_docstring(public)
+            public.__signature__ = inspect.Signature(
+                [
+                    parameter.replace(
+                        annotation=inspect.Parameter.empty, default=_readable(parameter.default)
+                    )
+                    for parameter in parameters
+                ]
+            )
     return public
-
-
-def _has_help(function: Callable[..., Any]) -> bool:
-    return any(map(help_of, described(function).parameters.values()))
 
 
 def python_docstring(function: Callable[..., Any]) -> str:
     """The docstring of a public function with its parameters, in the words of Python."""
     bare = inspect.unwrap(function)
-    text = inspect.getdoc(bare) or ""
-    found = _EXAMPLES.search(text)
-    told, examples = (text[: found.start()], text[found.start() :]) if found else (text, "")
-    raised = _RAISES.search(told)
-    told, raises = (told[: raised.start()], told[raised.start() :]) if raised else (told, "")
+    text, examples = _cut(inspect.getdoc(bare) or "", _EXAMPLES)
+    text, raises = _cut(text, _RAISES)
+    returned = described(bare).return_annotation
     parts = [
-        in_python(told, bare).replace("\nPython: ", "\n").strip(),
+        in_python(text, bare).replace("\nPython: ", "\n").strip(),
         "Parameters\n----------\n" + "\n".join(parameter_lines(bare)),
-        _returns(bare),
+        "" if returned in {None, NoneType, Any} else f"Returns\n-------\n{type_text(returned)}",
         in_python(raises, bare).strip(),
         examples.strip(),
     ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
-def _returns(function: Callable[..., Any]) -> str:
-    """The type of the result; empty where there is none, or it has no annotation."""
-    found = described(function).return_annotation
-    return "" if found in {None, NoneType, Any} else f"Returns\n-------\n{type_text(found)}"
+def _cut(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:
+    """The text before the first match of a pattern, and the text from there on."""
+    match = pattern.search(text)
+    end = len(text) if match is None else match.start()
+    return text[:end], text[end:]
 
 
 def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
@@ -80,7 +79,8 @@ def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
             continue
         default = ""
         if parameter.default is not inspect.Parameter.empty:
-            default = f", default {_default_text(parameter.default)}"
+            readable = _readable(parameter.default)
+            default = f", default {getattr(readable, 'value', readable)!r}"
         yield f"{name} : {type_text(parameter.annotation)}{default}"
         text = _meaning(parameter)
         if text:
@@ -91,7 +91,7 @@ def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def _meaning(parameter: inspect.Parameter) -> str:
-    """What a parameter means: of its `Help`, or of a text in its annotation."""
+    """What a parameter means: the text of its `Help`, or a text in its annotation."""
     about = help_of(parameter)
     if about is not None:
         return about.python or about.text.replace("; may be repeated", "")
@@ -103,7 +103,7 @@ def _meaning(parameter: inspect.Parameter) -> str:
 def in_python(text: str, function: Callable[..., Any]) -> str:
     """A text of the command line with its options as parameters: `out` for --out.
 
-    What stands between backticks stays.
+    Text between backticks stays.
     """
     names: dict[str, str] = {}
     for name, parameter in all_parameters(function).items():
@@ -117,7 +117,7 @@ def in_python(text: str, function: Callable[..., Any]) -> str:
         return text
     longest_first = sorted(names, key=len, reverse=True)
     word = re.compile(rf"`[^`]*`|(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
-    return word.sub(lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0], text)
+    return word.sub(lambda match: f"`{names[match[0]]}`" if match[0] in names else match[0], text)
 
 
 _TYPE_NAMES = {None: "None", NoneType: "None", Any: "any", Ellipsis: "..."}
@@ -144,19 +144,14 @@ def type_text(annotation: Any) -> str:
     return f"{name}[{', '.join(map(type_text, inner))}]" if inner else name
 
 
-def _default_text(default: Any) -> str:
-    shown = _readable(default)
-    return repr(getattr(shown, "value", shown))
-
-
 class _Named:
     """A default whose own repr has an address."""
 
     def __init__(self, value: Any) -> None:
-        self.name = getattr(value, "__name__", str(value))
+        self.name = str(getattr(value, "__name__", value))
 
     def __repr__(self) -> str:
-        return str(self.name)
+        return self.name
 
 
 def _readable(default: Any) -> Any:

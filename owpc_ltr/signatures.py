@@ -177,9 +177,9 @@ class Without:
 
 @dataclass(frozen=True)
 class ConnectsWith:
-    """Marks the parameter `cluster` of a job that needs one only where another one is given.
+    """Marks the parameter `cluster` of a job that needs one only if another `parameter` is given.
 
-    With a `prefix` it is needed where the value begins with it.
+    With a `prefix`: only if its value begins with the prefix.
     """
 
     parameter: str
@@ -266,73 +266,77 @@ def job(
     must not be repeated. One that `changes_cluster` first prints the cluster's address on standard
     error.
     """
-    marks = {"shows": shows, "finishes": finishes, "changes_cluster": changes_cluster}
-    if function is None:
-        return functools.partial(_job, marks=marks)
-    return _job(function, marks)
 
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def run(*args: Any, **named: Any) -> Any:
+            bound = _bound(function, args, named)
+            check(function, bound.arguments)
+            return function(*bound.args, **bound.kwargs)
 
-def _job(function: Function, marks: Mapping[str, Any]) -> Function:
-    @functools.wraps(function)
-    def run(*args: Any, **named: Any) -> Any:
-        given = _given(function, args, named)
-        check(function, given.arguments)
-        return function(*given.args, **given.kwargs)
+        vars(run).update(shows=shows, finishes=finishes, changes_cluster=changes_cluster)
+        return run  # type: ignore[return-value]
 
-    vars(run).update(marks)
-    return run  # type: ignore[return-value]
+    return decorate if function is None else decorate(function)
 
 
 def public(function: Function) -> Function:
-    """A public function that is no job; of an argument that does not fit it says what does."""
+    """A public function that is no job: its errors of arguments that do not fit say what fits."""
 
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
-        given = _given(function, args, named)
-        return function(*given.args, **given.kwargs)
+        bound = _bound(function, args, named)
+        return function(*bound.args, **bound.kwargs)
 
     return run  # type: ignore[return-value]
 
 
-def _given(
+def _bound(
     function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> inspect.BoundArguments:
-    """The arguments by parameter: of an estimator its model, of one plugin file a list of it.
+    """The arguments by parameter: an estimator becomes its model, one plugin file a list of it.
 
-    Raises TypeError for arguments that do not fit, UsageError for one of another kind, and says
+    Raises TypeError for arguments that do not fit, UsageError for one of another kind; both say
     what is meant.
     """
     try:
-        given = inspect.signature(function).bind(*args, **named)
+        bound = inspect.signature(function).bind(*args, **named)
     except TypeError:
         _refuse(function, args, named)
-        function(*args, **named)  # which says, by its name, what does not fit
+        function(*args, **named)  # raises, under the function's own name
         raise
-    values = given.arguments
+    values = bound.arguments
     for name, kind in kinds_of(function).items():
-        if name not in values:
+        value = values.get(name)
+        if value is None:
             continue
         if kind is Argument.RANKER:
-            values[name] = _ranker(function, name, values[name])
+            values[name] = _ranker(function, name, value)
         elif kind is Argument.DATA:
-            _check_data(function, name, values[name])
+            _check_data(function, name, value)
         elif kind is Argument.OPTIONS:
-            _check_options(function, name, values[name])
-        elif kind is Argument.LIST and isinstance(values[name], Path | str) and values[name]:
-            values[name] = (values[name],)
-    return given
+            cls = option_classes(function)[name]
+            # The fields that a derived class adds would have no effect.
+            if type(value) is not cls:
+                raise UsageError(
+                    f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…), of "
+                    f"{_home(cls)}"
+                )
+        elif kind is Argument.LIST and isinstance(value, Path | str) and value:
+            values[name] = (value,)
+    return bound
 
 
 def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
-    """What ranks: of a fitted estimator its model. Raises UsageError for what does not."""
+    """What ranks: the model of a fitted estimator. Raises UsageError for what does not."""
     if isinstance(value, Mapping):
-        return {key: _ranker(function, name, one) for key, one in value.items()}
+        return {key: _ranker(function, name, ranker) for key, ranker in value.items()}
     if isinstance(value, list | tuple):
-        return [_ranker(function, name, one) for one in value]
+        return [_ranker(function, name, ranker) for ranker in value]
     if _is_dataset(value):
         raise _swapped(function, name, "a dataset")
     if hasattr(value, "get_params") and any(
-        one.__module__.startswith("owpc_ltr.") for one in type(value).__mro__
+        cls.__module__.startswith("owpc_ltr.") for cls in type(value).__mro__
     ):
         if not hasattr(value, "model_"):
             raise UsageError(
@@ -346,21 +350,11 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
     if hasattr(value, "score") and hasattr(value, "feature_names") and not _is_dataset(value):
         raise _swapped(function, name, "a model")
     if hasattr(value, "shape"):
-        frame = hasattr(value, "columns")
+        what, maker = "an array", "make_dataset(X, y, qid)"
+        if hasattr(value, "columns"):
+            what, maker = "a frame", "from_frame(…)"
         raise UsageError(
-            f"{option_name(name)} is {'a frame' if frame else 'an array'}, and a dataset is "
-            "wanted: "
-            f"make it with owpc_ltr.{'from_frame(…)' if frame else 'make_dataset(X, y, qid)'}"
-        )
-
-
-def _check_options(function: Callable[..., Any], name: str, value: Any) -> None:
-    cls = option_classes(function)[name]
-    # Of a class derived from it, the fields of its own would have no effect.
-    if value is not None and type(value) is not cls:
-        raise UsageError(
-            f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…), of "
-            f"{_home(cls)}"
+            f"{option_name(name)} is {what}, and a dataset is wanted: make it with owpc_ltr.{maker}"
         )
 
 
@@ -398,92 +392,82 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Raise TypeError for arguments that do not fit where it can be told what is meant."""
+    """Raise TypeError for arguments that do not fit, where it is clear what is meant."""
     from owpc_ltr.names import closest
 
-    known = inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
     classes = option_classes(function)
     holders = {field: key for key, cls in classes.items() for field in described(cls).parameters}
-    for name in named.keys() - known.keys():
-        close = _OTHER_NAMES.get(name) or closest(name, [*known, *holders])
+    for name in named.keys() - parameters.keys():
+        close = _OTHER_NAMES.get(name) or closest(name, [*parameters, *holders])
         field = name if name in holders else close
         if field in holders:
             cls = classes[holders[field]]
             hint = f"write {holders[field]}={cls.__name__}({field}=…), of {_home(cls)}"
-        elif close in known:
+        elif close in parameters:
             hint = f"did you mean '{close}'?"
-        elif "settings" in known:
+        elif "settings" in parameters:
             hint = f"a setting is given as settings={{'{name}': {named[name]!r}}}"
         else:
             continue
         raise TypeError(
             f"{function.__name__}() got an unexpected keyword argument '{name}': {hint}"
         ) from None
-    places = [name for name, one in known.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    if len(args) > len(places):
-        by_name = [name for name, one in known.items() if one.kind is one.KEYWORD_ONLY]
-        kinds = kinds_of(function)
-        if any(
-            kinds.get(name) is Argument.DATA and hasattr(value, "shape")
-            for name, value in zip(places, args, strict=False)
-        ):
-            hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
-        elif by_name:
-            hint = f"write {by_name[0]}="
-        else:
-            return
+    places = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    by_name = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    kinds = kinds_of(function)
+    if any(
+        kinds.get(name) is Argument.DATA and hasattr(value, "shape")
+        for name, value in zip(places, args, strict=False)
+    ):
+        hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
+    else:
+        hint = f"write {by_name[0]}=" if by_name else ""
+    if len(args) > len(places) and hint:
         raise TypeError(
             f"{function.__name__}() takes {len(places)} positional "
             f"argument{'s' * (len(places) != 1)} but {len(args)} were given: {hint}"
         ) from None
 
 
-def check(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Check the marked parameters among the values given to a job.
+def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Check the marked parameters among the arguments of a job.
 
     Names are not empty, files to read exist, files to write can be written, and no two outputs are
     one file, nor an output an input. Fields of objects of options are checked alike, and may be
-    given by themselves.
+    arguments of their own.
     """
-    values = dict(given)
+    values = dict(arguments)
     kinds = dict(kinds_of(function))
     for name, cls in option_classes(function).items():
         options = values.pop(name, None)
         kinds |= kinds_of(cls)
         values |= {} if options is None else vars(options)
     for name, kind in kinds.items():
-        value = values.get(name)
-        if kind in {*NAMES, Argument.RANKER} and isinstance(value, str) and not value:
+        is_name = kind in {*NAMES, Argument.RANKER} and isinstance(values.get(name), str)
+        if is_name and not values[name]:
             raise UsageError(f"{option_name(name)} is empty: give it a name, or leave it out")
-    marks = {
-        name: mark
-        for name, parameter in all_parameters(function).items()
-        if name in values and (mark := help_of(parameter)) is not None
-    }
+    marks = {name: help_of(parameter) for name, parameter in all_parameters(function).items()}
     inputs: list[Path | str] = []
     for name, mark in marks.items():
-        if isinstance(mark, Reads):
+        if isinstance(mark, Reads) and name in values:
             mark.check(values[name])
             files = mark.files(values[name])
             for path in files if kinds.get(name) is Argument.DATA else ():
                 if _is_model_file(Path(path)):
                     raise _swapped(function, name, f"the model file {path}")
             inputs += files
-    outputs = {
-        name: values[name]
-        for name, mark in marks.items()
-        if isinstance(mark, Writes) and isinstance(values[name], Path | str)
-    }
-    for name, path in outputs.items():
-        writes = marks[name]
-        assert isinstance(writes, Writes)  # noqa: S101 - told to the type checker
-        writes.check(path, inputs)
-    for (one, path), (other, again) in combinations(outputs.items(), 2):
-        if same_file(path, again):
+    outputs: dict[str, Path | str] = {}
+    for name, mark in marks.items():
+        path = values.get(name)
+        if isinstance(mark, Writes) and isinstance(path, Path | str):
+            mark.check(path, inputs)
+            outputs[name] = path
+    for (name, path), (other, other_path) in combinations(outputs.items(), 2):
+        if same_file(path, other_path):
             raise UsageError(
-                f"{option_name(one)} {path} and {option_name(other)} {again} are one file, which "
-                "can hold "
-                "one of them: name two files"
+                f"{option_name(name)} {path} and {option_name(other)} {other_path} are one file, "
+                "which can hold one of them: name two files"
             )
 
 
@@ -500,7 +484,7 @@ def option_name(parameter: str) -> str:
 
 
 def takes(parameter: str) -> bool:
-    """Whether the running command has an option for this parameter; in Python it may be given."""
+    """Whether the caller can give this parameter: on the command line, as an option."""
     options = _OPTIONS.get()
     return options is None or parameter in options
 
@@ -517,7 +501,7 @@ def row_number(row: int) -> int:
 
 @contextmanager
 def spelled_as(options: Mapping[str, str]) -> Iterator[None]:
-    """In this block parameters are spelled as these options of the command line."""
+    """In this block `option_name` gives these options of the command line."""
     token = _OPTIONS.set(options)
     try:
         yield
@@ -530,9 +514,9 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function or class, its annotations evaluated; an unknown name is Any."""
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
-    known = vars(sys.modules[bare.__module__])
-    hints = get_type_hints(bare, known, _Names(known), include_extras=True)
-    made = {
+    names = vars(sys.modules[bare.__module__])
+    hints = get_type_hints(bare, names, _Names(names), include_extras=True)
+    defaults = {
         field.name: field.default_factory()
         for field in (fields(bare) if is_dataclass(bare) else ())
         if field.default_factory is not MISSING
@@ -540,7 +524,7 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(
         parameters=[
             parameter.replace(
-                annotation=hints.get(name, Any), default=made.get(name, parameter.default)
+                annotation=hints.get(name, Any), default=defaults.get(name, parameter.default)
             )
             for name, parameter in signature.parameters.items()
         ],
@@ -567,30 +551,28 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Argument]:
 @functools.cache
 def option_classes(function: Callable[..., Any]) -> dict[str, type]:
     """The class of each parameter that is an object of options."""
-    parameters = described(function).parameters
-    found: dict[str, Any] = {}
-    for name, kind in kinds_of(function).items():
-        if kind is Argument.OPTIONS:
-            annotated = get_args(parameters[name].annotation)[0]
-            members = get_args(annotated) or (annotated,)
-            found[name] = next(filter(is_dataclass, members))
-    return found
+    classes: dict[str, Any] = {}
+    for name, parameter in described(function).parameters.items():
+        if Argument.OPTIONS in marks_of(parameter):
+            annotated = get_args(parameter.annotation)[0]
+            classes[name] = next(filter(is_dataclass, get_args(annotated) or (annotated,)))
+    return classes
 
 
 @functools.cache
 def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a function; for each object of options, the fields of its class."""
     classes = option_classes(function)
-    found: dict[str, inspect.Parameter] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     for name, parameter in described(function).parameters.items():
-        found |= described(classes[name]).parameters if name in classes else {name: parameter}
-    order = list(found)
+        parameters |= described(classes[name]).parameters if name in classes else {name: parameter}
+    order = list(parameters)
     for name in (name for cls in classes.values() for name in described(cls).parameters):
-        mark = help_of(found[name])
-        if mark is not None and mark.after in found:
+        mark = help_of(parameters[name])
+        if mark is not None and mark.after in parameters:
             order.remove(name)
             order.insert(order.index(mark.after) + 1, name)
-    return {name: found[name] for name in order}
+    return {name: parameters[name] for name in order}
 
 
 def help_of(parameter: inspect.Parameter) -> Help | None:
