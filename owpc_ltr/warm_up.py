@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 class WarmedUp:
     """What was compiled, for which kinds of work (`jobs`), for how long, and where it is kept.
 
-    What was there already is not made again.
-    `failures` are of plugins that could not do a small job; whatever they need is compiled when
-    they can.
+    What was compiled before is not compiled again. `failures` are of plugins that could not do a
+    small job; what they need is compiled when they can.
     """
 
     made: tuple[Made, ...]
@@ -41,12 +41,12 @@ class WarmedUp:
     @property
     def kept(self) -> bool:
         """Whether all of it is there for the next process."""
-        return all(one.folder for one in self.made)
+        return all(function.folder for function in self.made)
 
     def as_dict(self) -> dict[str, Any]:
         """What was compiled, as JSON."""
         return {
-            "compiled": [one._asdict() for one in self.made],
+            "compiled": [function._asdict() for function in self.made],
             "jobs": self.jobs,
             "folder": self.folder,
             "failures": self.failures,
@@ -74,20 +74,20 @@ def warm_up(*, plugins: Plugins = (), progress: Progress = silent) -> WarmedUp:
 
     failures: list[str] = []
     before = len(WORK.made)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore", OwpcLtrWarning)
-        jobs = list(warm_up_jobs(load(map(Path, plugins)), Path(folder), plugins))
+        jobs = list(warm_up_jobs(load(map(Path, plugins)), Path(temporary), plugins))
         for number, (name, work) in enumerate(jobs):
             progress(f"compiling: {name}", number / len(jobs))
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - third-party code; the failure is told
+            except Exception as error:  # noqa: BLE001 - third-party code; the failure is reported
                 failures.append(f"{name}: {type(error).__name__}: {error}")
     give_warnings(failures)
     made = tuple(WORK.made[before:])
-    kept = next((str(Path(one.folder).parent) for one in made if one.folder), "")
-    seconds = sum(one.seconds for one in made)
-    return WarmedUp(made, tuple(name for name, _ in jobs), seconds, kept, tuple(failures))
+    folder = next((str(Path(function.folder).parent) for function in made if function.folder), "")
+    seconds = sum(function.seconds for function in made)
+    return WarmedUp(made, tuple(name for name, _ in jobs), seconds, folder, tuple(failures))
 
 
 Job = tuple[str, Callable[[], object]]
@@ -95,82 +95,81 @@ Job = tuple[str, Callable[[], object]]
 
 def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
     """Each kind of work, by its name."""
+    import pyarrow as pa
+
     import owpc_ltr
-    from owpc_ltr.plugin_checks.promises import sample_dataset
+    from owpc_ltr.data.external_features.table import hashed
+    from owpc_ltr.plugin_checks.click_models import sample_clicks
+    from owpc_ltr.plugin_checks.promises import sample_dataset, sample_queries
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
-    yield "LETOR text", partial(_read_text, data, folder)
-    yield "large Parquet files", _read_large
-    yield "large rankings", _rank_large
-    yield "external features", _join
-    yield "engines' arithmetic", _emulate
-    yield "explained trees", _explain
-    yield "losses in NumPy", _price_in_numpy
-    for loss in registry.all("loss"):
-        yield f"loss {loss.name}", partial(_price, loss.cls)
 
-    for model in registry.all("click-model"):
-        yield f"click model {model.name}", partial(_judge_clicks, model.cls)
+    def price(loss: type[Any]) -> None:
+        _price(loss(), sample_queries()[0].points[0])
+
+    def fit_clicks(model: type[Any]) -> None:
+        model().fit(sample_clicks(50).counts)
 
     def fit(optimizer: str) -> None:
         model = owpc_ltr.train(data, optimizer=optimizer, **common)
         owpc_ltr.evaluate(model, validation, split="all")
 
     def reorder(reranker: str) -> None:
-        owpc_ltr.train_reranker(
-            data, base=f"feature:{data.feature_names[0]}", reranker=reranker, **common
-        )
+        base = f"feature:{data.feature_names[0]}"
+        owpc_ltr.train_reranker(data, base=base, reranker=reranker, **common)
 
+    yield "LETOR text", partial(_read_text, data, folder)
+    yield "large Parquet files", _read_large
+    yield "large rankings", _rank_large
+    yield "external features", partial(hashed, [pa.array(["a query"])], 0)
+    yield "engines' arithmetic", _emulate
+    yield "explained trees", _explain
+    yield "losses in NumPy", _price_in_numpy
+    for loss in registry.all("loss"):
+        yield f"loss {loss.name}", partial(price, loss.cls)
+    for model in registry.all("click-model"):
+        yield f"click model {model.name}", partial(fit_clicks, model.cls)
     for optimizer in registry.all("optimizer"):
         yield f"optimizer {optimizer.name}", partial(fit, optimizer.name)
-        other_ways = partial(_other_ways, optimizer.cls, registry, data)
-        yield f"optimizer {optimizer.name}, other ways", other_ways
+        other_fits = partial(_other_fits, optimizer.cls, registry, data)
+        yield f"optimizer {optimizer.name}, other ways", other_fits
     for reranker in registry.all("reranker"):
         yield f"reranker {reranker.name}", partial(reorder, reranker.name)
 
 
-def _other_ways(optimizer: Any, registry: Registry, data: RankingDataset) -> None:
+def _other_fits(optimizer: Any, registry: Registry, data: RankingDataset) -> None:
     """The optimizer with a loss of each kind of claims, and with each choice of its settings."""
     from owpc_ltr.host.settings import choices_of
 
-    losses = _losses_of_each_kind(registry)
-    for loss in losses:
+    losses: dict[tuple[bool, bool, bool], Any] = {}
+    for plugin in registry.all("loss"):
+        try:
+            loss = plugin.cls()
+            losses.setdefault((loss.convex, loss.conservative, loss.smooth), loss)
+        except Exception:  # noqa: BLE001, S112 - third-party code; its own job reports it
+            continue
+    for loss in losses.values():
         _minimise(optimizer, {}, loss, data)
     for setting, choices in choices_of(optimizer).items():
-        for loss, choice in product(losses[:1], choices):
+        for loss, choice in product([*losses.values()][:1], choices):
             _minimise(optimizer, {setting: choice}, loss, data)
 
 
-def _losses_of_each_kind(registry: Registry) -> list[Any]:
-    kinds: dict[tuple[bool, bool, bool], Any] = {}
-    for loss in registry.all("loss"):
-        try:
-            made = loss.cls()
-            kinds.setdefault((made.convex, made.conservative, made.smooth), made)
-        except Exception:  # noqa: BLE001, S112 - third-party code; its own job reports it
-            continue
-    return list(kinds.values())
-
-
 def _minimise(
-    optimizer: type[Any], settings: dict[str, Any], loss: Any, data: RankingDataset
+    optimizer_class: type[Any], settings: dict[str, Any], loss: Any, data: RankingDataset
 ) -> None:
-    """What goes together; what does not is refused, and needs no code."""
+    """A fit, where optimizer, settings and loss go together; else no code is needed."""
     from owpc_ltr.errors import OwpcLtrError
     from owpc_ltr.protocols import Run
 
     try:
-        made = optimizer(**settings)
+        optimizer = optimizer_class(**settings)
     except ValueError:
         return
-    if made.needs_convex and not loss.convex:
-        return
-    try:
-        found = made.minimise(loss, data, Run())
-        found.model.score(data.features)
-    except OwpcLtrError:
-        return
+    if loss.convex or not optimizer.needs_convex:
+        with suppress(OwpcLtrError):
+            optimizer.minimise(loss, data, Run()).model.score(data.features)
 
 
 def _read_text(data: RankingDataset, folder: Path) -> None:
@@ -204,14 +203,6 @@ def _rank_large() -> None:
 
     ordered_down(np.arange(2.0), np.array([0, 2]))
     sort_as_numba_does(np.arange(2.0), np.array([0]), np.array([2]), np.zeros(2, np.int64))
-
-
-def _join() -> None:
-    import pyarrow as pa
-
-    from owpc_ltr.data.external_features.table import hashed
-
-    hashed([pa.array(["a query"])], 0)
 
 
 def _emulate() -> None:
@@ -248,12 +239,6 @@ def _explain() -> None:
     shapley_values(tree, rows, rows)
 
 
-def _judge_clicks(model: type[Any]) -> None:
-    from owpc_ltr.plugin_checks.click_models import sample_clicks
-
-    model().fit(sample_clicks(50).counts)
-
-
 def _price_in_numpy() -> None:
     """A third-party loss, which is called back."""
     import numpy as np
@@ -264,16 +249,10 @@ def _price_in_numpy() -> None:
         def value_and_gradient(self, scores: Any, _labels: Any, _weights: Any) -> Any:
             return float(scores @ scores), 2 * scores
 
-    _price_of(Squares(), np.zeros(2))
+    _price(Squares(), np.zeros(2))
 
 
-def _price(loss: type[Any]) -> None:
-    from owpc_ltr.plugin_checks.promises import sample_queries
-
-    _price_of(loss(), sample_queries()[0].points[0])
-
-
-def _price_of(loss: Any, scores: Any) -> None:
+def _price(loss: Any, scores: Any) -> None:
     import numpy as np
 
     from owpc_ltr.kernels.kernel import bind, evaluate_query

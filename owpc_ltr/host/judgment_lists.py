@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,31 +55,18 @@ def read_judgments(
     check_policy(duplicates)
     reader = reader or reader_of_file(registry, path)
     texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
-    lines = _read_columns(reader, path, texts, columns) if columns else reader.read(path, texts)
-    judgments = judgments_of(lines, duplicates, skip_unjudged)
-    if texts is None:
-        return judgments
-    judged = {query.query_id for query in judgments.queries}
-    idle = len(texts.keys() - judged)
+    options: dict[str, Any] = {}
+    if columns:
+        if "columns" not in inspect.signature(reader.read).parameters:
+            raise UsageError(
+                f"{path} is of the format {reader.name}, which has no columns to name: leave out "
+                f"{option_name('columns')}"
+            )
+        options["columns"] = checked_columns(columns)
+    judgments = judgments_of(reader.read(path, texts, **options), duplicates, skip_unjudged)
+    idle = len((texts or {}).keys() - {query.query_id for query in judgments.queries})
     notes = (f"{idle} topics have no judgment",) if idle else ()
     return replace(judgments, notes=judgments.notes + notes)
-
-
-def _read_columns(
-    reader: JudgmentReader,
-    path: Path,
-    texts: Mapping[str, str] | None,
-    columns: Mapping[str, str],
-) -> JudgmentLines:
-    """The lines of a table whose columns are given. Raises UsageError where there are none."""
-    read: Any = reader.read
-    if "columns" not in inspect.signature(read).parameters:
-        raise UsageError(
-            f"{path} is of the format {reader.name}, which has no columns to name: leave out "
-            f"{option_name('columns')}"
-        )
-    lines: JudgmentLines = read(path, texts, columns=checked_columns(columns))
-    return lines
 
 
 def judgments_of(
@@ -122,10 +109,9 @@ def write_judgments(
     registry = registry or installed()
     writer = reader_of_format(registry, format)
     if not isinstance(writer, JudgmentWriter):
-        known = ", ".join(
-            one.name for one in judgment_readers(registry) if isinstance(one, JudgmentWriter)
-        )
-        raise UsageError(f"the format '{format}' is read, not written: use {known}")
+        readers = judgment_readers(registry)
+        known = [reader.name for reader in readers if isinstance(reader, JudgmentWriter)]
+        raise UsageError(f"the format '{format}' is read, not written: use {', '.join(known)}")
     try:
         content = writer.to_bytes(judgments)
     except BadInput as error:
@@ -185,7 +171,7 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
     lines = first_lines(head)
     if not lines:
         raise BadInput(f"cannot read {path}: it is empty")
-    if begins_topics(lines[0]):
+    if _OPENING.match(lines[0]):
         raise BadInput(
             f"cannot read {path}: these are topics, which have no grades: name the judgments, and "
             "this file as their topics"
@@ -251,9 +237,9 @@ def read_topics(path: Path) -> dict[str, str]:
     Raises BadInput where an id has two texts, or a topic lacks one.
     """
     text = read_text(path)
-    found = _tagged(text, path) if _OPENING.search(text) else None
+    lines = _tagged if _OPENING.search(text) else _tabbed
     topics: dict[str, str] = {}
-    for line, query, content in found or _tabbed(text, path):
+    for line, query, content in lines(text, path):
         if topics.setdefault(query, content) != content:
             raise BadInput(
                 f"cannot read {path}, line {line}: query {shown(query)} has a second text, "
@@ -264,14 +250,9 @@ def read_topics(path: Path) -> dict[str, str]:
     return topics
 
 
-def begins_topics(line: str) -> bool:
-    """Whether a file that begins with this line has TREC topics in it."""
-    return _OPENING.match(line) is not None
-
-
-def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
-    topics = []
-    for match in _TOPIC.finditer(text):
+def _tagged(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+    matches = list(_TOPIC.finditer(text))
+    for match in matches:
         line = text.count("\n", 0, match.start()) + 1
         number = _NUMBER.search(match.group(2)) or _ATTRIBUTE.search(match.group(1))
         title = _TITLE.search(match.group(2))
@@ -280,14 +261,12 @@ def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
                 f"cannot read {path}, line {line}: the topic has no "
                 f"{'number' if number is None else 'title'}"
             )
-        topics.append((line, number.group(1), " ".join(title.group(1).split())))
-    if len(topics) != len(_OPENING.findall(text)):
+        yield line, number.group(1), " ".join(title.group(1).split())
+    if len(matches) != len(_OPENING.findall(text)):
         raise BadInput(f"cannot read {path}: a topic is not closed by </top>: is the file cut?")
-    return topics
 
 
-def _tabbed(text: str, path: Path) -> list[tuple[int, str, str]]:
-    topics = []
+def _tabbed(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -296,5 +275,4 @@ def _tabbed(text: str, path: Path) -> list[tuple[int, str, str]]:
             raise BadInput(
                 f"cannot read {path}, line {number}: {shown(line)} is not an id, a tab and a text"
             )
-        topics.append((number, query.strip(), content.strip()))
-    return topics
+        yield number, query.strip(), content.strip()

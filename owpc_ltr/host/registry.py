@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import pluggy
@@ -40,49 +40,32 @@ from owpc_ltr.signatures import in_python
 
 T = TypeVar("T")
 
-KINDS = {
-    "loss": "ltr_losses",
-    "optimizer": "ltr_optimizers",
-    "reranker": "ltr_rerankers",
-    "metric": "ltr_metrics",
-    "judgment-reader": "ltr_judgment_readers",
-    "export-target": "ltr_export_targets",
-    "click-model": "ltr_click_models",
-}
-"""Each kind of plugin and the hook that offers it."""
+_PLUGIN_KINDS: tuple[tuple[str, str, str, type[Any] | None], ...] = (
+    ("loss", "ltr_losses", "owpc_ltr_losses", protocols.Loss),
+    ("optimizer", "ltr_optimizers", "owpc_ltr_optimizers", protocols.Optimizer),
+    ("reranker", "ltr_rerankers", "owpc_ltr_rerankers", protocols.Reranker),
+    ("metric", "ltr_metrics", "owpc_ltr_metrics", None),
+    ("judgment-reader", "ltr_judgment_readers", "owpc_ltr_judgments", protocols.JudgmentReader),
+    ("export-target", "ltr_export_targets", "owpc_ltr_exports", protocols.ExportTarget),
+    ("click-model", "ltr_click_models", "owpc_ltr_clicks", protocols.ClickModel),
+)
+"""Each kind of plugin, the hook that offers it, the shipped package of that kind, the protocol.
+
+Metrics extend a class instead. Loading one kind imports no package of another.
+"""
+KINDS = {kind: hook for kind, hook, _, _ in _PLUGIN_KINDS}
+PACKAGES = {package: kind for kind, _, package, _ in _PLUGIN_KINDS}
+PROTOCOLS = {kind: protocol for kind, _, _, protocol in _PLUGIN_KINDS if protocol is not None}
 
 SHIPPED = "owpc-ltr"
 """The distribution whose entry points are named as the plugins that they offer."""
-
-PACKAGES = {
-    "owpc_ltr_losses": "loss",
-    "owpc_ltr_optimizers": "optimizer",
-    "owpc_ltr_rerankers": "reranker",
-    "owpc_ltr_metrics": "metric",
-    "owpc_ltr_judgments": "judgment-reader",
-    "owpc_ltr_exports": "export-target",
-    "owpc_ltr_clicks": "click-model",
-}
-"""What kind the plugins of a shipped package are: who asks for one kind imports no other."""
-
-PROTOCOLS: Mapping[str, type[Any]] = MappingProxyType(
-    {
-        "loss": protocols.Loss,
-        "optimizer": protocols.Optimizer,
-        "reranker": protocols.Reranker,
-        "judgment-reader": protocols.JudgmentReader,
-        "export-target": protocols.ExportTarget,
-        "click-model": protocols.ClickModel,
-    }
-)
-"""The protocol of each kind whose plugins extend nothing."""
 
 CHOICES = ("loss", "optimizer", "reranker", "metric")
 """The kinds that a parameter of their name chooses."""
 
 _BOOSTING = {"optimizer": "boosting"}
 _LAMBDAMART = {"loss": "lambdarank", **_BOOSTING}
-_ELSEWHERE = {
+_OTHER_NAMES = {
     **dict.fromkeys(("xgboost", "lightgbm", "catboost", "gbdt", "trees"), _BOOSTING),
     **dict.fromkeys(("lambdamart", "lambda-mart", "mart"), _LAMBDAMART),
     "ranknet": {"loss": "pairwise", "optimizer": "gradient"},
@@ -103,10 +86,6 @@ def chosen(plugins: Mapping[str, str]) -> str:
 
 _FILE = "owpc_ltr_file_"
 """How the module of a plugin file is called, before the file's own name."""
-
-_METRIC = ("owpc_ltr.metrics.metric", "Metric")
-
-_KNOWN = frozenset(PROTOCOLS.values())
 
 
 @dataclass(frozen=True)
@@ -168,7 +147,7 @@ class Registry:
     ) -> None:
         """Index plugins by kind and name. Raises PluginError where two have one name."""
         self._lock = threading.RLock()
-        # Beside each, the kind that it is known to be of.
+        # Each with its kind, if that is known.
         self._failures: list[tuple[Failure, str | None]] = [(f, None) for f in failures]
         self._waiting = list(entries)
         self._plugins: dict[tuple[str, str], Plugin] = {}
@@ -194,22 +173,23 @@ class Registry:
         plugin = self.look_up(kind, name)
         if plugin is None:
             names = [plugin.name for plugin in self.all(kind)]
-            known = ", ".join(names) or "none"
             failed = "".join(f"; {failure}" for failure in self.failures_of(kind))
-            meant = self.meant(name, names)
-            raise PluginError(f"no {kind} is named '{name}'{meant}; installed: {known}{failed}")
+            raise PluginError(
+                f"no {kind} is named '{name}'{self.meant(name, names)}; installed: "
+                f"{', '.join(names) or 'none'}{failed}"
+            )
         return plugin.cls
 
     def meant(self, name: str, names: Iterable[str]) -> str:
         """The end of a message on a name that none of the `names` is: what is meant, if known."""
         plain = name.lower()
-        if plain in _ELSEWHERE:
-            return f": use {chosen(_ELSEWHERE[plain])}"
+        if plain in _OTHER_NAMES:
+            return f": use {chosen(_OTHER_NAMES[plain])}"
         for plugin in self.all():
             if plugin.name == plain and plugin.kind in CHOICES and plain not in names:
                 return f": use {chosen({plugin.kind: plain})}"
-        asked = did_you_mean(name, names)
-        return f": {asked}" if asked else ""
+        question = did_you_mean(name, names)
+        return question and f": {question}"
 
     def look_up(self, kind: str, name: str, importing: bool = True) -> Plugin | None:
         """A plugin, or None where there is none.
@@ -257,7 +237,7 @@ class Registry:
             failure = Failure(entry.name, entry.source, reason_of(error))
             self._failures.append((failure, entry.kind))
             offered = []
-        # What is refused stays waiting, so that it is refused to whoever asks next, too.
+        # An entry that is refused stays in the list, and is refused again to the next caller.
         for plugin in offered:
             self._refuse_twin(plugin)
         self._waiting.remove(entry)
@@ -292,8 +272,8 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
             raise PluginError(f"{path}: {error}") from error
         except Exception as error:
             raise PluginError(f"plugin {path} failed to load: {reason_of(error)}") from error
-    found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
-    return Registry(plugins, entries=_entries(found))
+    points = sorted(entry_points(group=hookspecs.PROJECT), key=lambda point: point.name)
+    return Registry(plugins, entries=_entries(points))
 
 
 def place_in_plugin(error: BaseException) -> str:
@@ -320,8 +300,8 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
     Raises PluginError for a name that is not installed, UsageError for what is neither.
     """
     if isinstance(plugin, str):
-        found: type[T] = installed().find(kind, plugin)
-        return found
+        cls: type[T] = installed().find(kind, plugin)
+        return cls
     if not isinstance(plugin, type):
         raise UsageError(
             f"{plugin!r} is no class of a plugin: give the {kind}'s name or class, and its "
@@ -360,19 +340,15 @@ def checked_name(kind: str, cls: Any) -> str:
     return name
 
 
-def _entries(points: list[EntryPoint]) -> list[Entry]:
+def _entries(points: list[EntryPoint]) -> Iterator[Entry]:
     # A distribution parses its whole metadata for each question.
     distributions = {id(point.dist): point.dist for point in points if point.dist is not None}
-    known = {key: (one.name, one.version) for key, one in distributions.items()}
-    return [_entry(point, known.get(id(point.dist))) for point in points]
-
-
-def _entry(point: EntryPoint, distribution: tuple[str, str] | None) -> Entry:
-    """An entry point of a distribution, which has a name and a version."""
-    source = " ".join(distribution) if distribution else point.value
-    shipped = distribution is not None and distribution[0] == SHIPPED
-    kind = PACKAGES.get(point.value.partition(".")[0]) if shipped else None
-    return Entry(point.name, source, shipped, point.load, kind)
+    sources = {key: (dist.name, dist.version) for key, dist in distributions.items()}
+    for point in points:
+        name, version = sources.get(id(point.dist), (None, ""))
+        source = point.value if name is None else f"{name} {version}"
+        kind = PACKAGES.get(point.value.partition(".")[0]) if name == SHIPPED else None
+        yield Entry(point.name, source, name == SHIPPED, point.load, kind)
 
 
 def _offers(module: ModuleType, source: str) -> list[Plugin]:
@@ -390,14 +366,14 @@ def _offers(module: ModuleType, source: str) -> list[Plugin]:
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise PluginError(f"it implements an unknown hook{_hook_meant(module)}") from error
-    found: list[Plugin] = []
+    plugins: list[Plugin] = []
     for kind, hook in KINDS.items():
         for implementation in getattr(manager.hook, hook).get_hookimpls():
             classes = implementation.function()
             if not isinstance(classes, Iterable) or isinstance(classes, type):
                 raise PluginError(f"its {hook}() returns {classes!r}: return a list of classes")
-            found += [Plugin(kind, checked_name(kind, cls), cls, source) for cls in classes]
-    return found
+            plugins += [Plugin(kind, checked_name(kind, cls), cls, source) for cls in classes]
+    return plugins
 
 
 def _hook_meant(module: ModuleType) -> str:
@@ -406,8 +382,8 @@ def _hook_meant(module: ModuleType) -> str:
         if not (name.startswith("ltr_") and callable(value)):
             continue
         if name not in KINDS.values():
-            asked = did_you_mean(name, KINDS.values())
-            return f": {name}() is no hook{asked and f': {asked}'}"
+            question = did_you_mean(name, KINDS.values())
+            return f": {name}() is no hook{question and f': {question}'}"
         if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
             return f": write @hookimpl above {name}()"
     return ""
@@ -442,13 +418,14 @@ def _load_file(path: Path) -> ModuleType:
 
 def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
     """What is wrong with a class, each as `has no …`."""
-    protocol: Any = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
+    protocol = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
     if protocol is None:
         yield "does not extend owpc_ltr.metrics.Metric"
         return
-    missing = [words for name, words in _members(protocol) if not hasattr(cls, name)]
-    missing += [_words(protocol, name) for name in sorted(getattr(cls, "__abstractmethods__", ()))]
-    yield from (f"has no {words}" for words in missing)
+    members = _members(protocol)
+    missing = [name for name in members if not hasattr(cls, name)]
+    missing += sorted(getattr(cls, "__abstractmethods__", ()))
+    yield from (f"has no {_words(name, members[name])}" for name in missing)
     bare = [
         field.name
         for field in dataclasses.fields(cls)
@@ -464,66 +441,50 @@ def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
     except Exception as error:  # noqa: BLE001 - third-party code may raise anything
         yield f"cannot be made with its default settings: {reason_of(error)}"
         return
-    yield from _faults_of(protocol, default)
-
-
-def _faults_of(protocol: Any, plugin: Any) -> Iterator[str]:
-    """What is wrong with a plugin object that has everything by name."""
-    for name, hint in _values(protocol).items():
+    for name, member in members.items():
         try:
-            value = getattr(plugin, name)
+            value = getattr(default, name)
         except Exception as error:  # noqa: BLE001 - a property is third-party code
             yield f"cannot tell its {name}: {reason_of(error)}"
             continue
-        wanted = get_origin(hint) or hint
-        if isinstance(wanted, type) and (
-            not isinstance(value, wanted) or (wanted is not bool and isinstance(value, bool))
-        ):
-            yield f"has {name} = {value!r}, which must be {_type_words(hint)}"
-    for name, asked in _methods(protocol).items():
-        method = getattr(plugin, name)
-        if not callable(method):
-            yield f"has {name} = {method!r}, which must be the method {_method_words(name, asked)}"
+        if isinstance(member, inspect.Signature):
+            yield from _method_faults(name, value, member)
             continue
-        fault = _signature_fault(name, method, asked)
-        if fault:
-            yield fault
+        required = get_origin(member) or member
+        if isinstance(required, type) and (
+            not isinstance(value, required) or (required is not bool and isinstance(value, bool))
+        ):
+            yield f"has {name} = {value!r}, which must be {_type_words(member)}"
 
 
-def _signature_fault(name: str, method: Any, asked: inspect.Signature) -> str:
-    """Why the host could not call a method, or nothing: with all arguments, and without options."""
+def _method_faults(name: str, method: Any, required: inspect.Signature) -> Iterator[str]:
+    """Why the host could not call a method with all arguments, or without optional ones."""
+    if not callable(method):
+        yield f"has {name} = {method!r}, which must be the method {_words(name, required)}"
+        return
     try:
-        own = inspect.signature(method)
+        signature = inspect.signature(method)
     except (TypeError, ValueError):
-        # What is compiled may not tell: it is called all the same.
-        return ""
-    needed = [one for one in asked.parameters.values() if one.default is inspect.Parameter.empty]
-    for count, what in ((len(asked.parameters), "all of them"), (len(needed), "those needed")):
+        return  # compiled code may have no signature: it is called nevertheless
+    parameters = required.parameters.values()
+    needed = sum(parameter.default is inspect.Parameter.empty for parameter in parameters)
+    for count, what in ((len(parameters), "all of them"), (needed, "those needed")):
         try:
-            own.bind(*range(count))
+            signature.bind(*range(count))
         except TypeError as error:
-            called = f"called with {what}: {error}"
-            return f"must take {_method_words(name, asked)}, and {called}"
-    return ""
+            yield f"must take {_words(name, required)}, and called with {what}: {error}"
+            return
 
 
-def _members(protocol: Any) -> Iterator[tuple[str, str]]:
-    """Everything that a protocol asks for by name, and how it is written."""
-    for name in (*_values(protocol), *_methods(protocol)):
-        yield name, _words(protocol, name)
-
-
-def _words(protocol: Any, name: str) -> str:
+def _words(name: str, member: Any) -> str:
     """A member as an author writes it: `convex: ClassVar[bool]`, `fit(loss, data, run)`."""
-    if name in _values(protocol):
-        return f"{name}: ClassVar[{_type_words(_values(protocol)[name])}]"
-    return _method_words(name, _methods(protocol)[name])
-
-
-def _method_words(name: str, asked: inspect.Signature) -> str:
+    if not isinstance(member, inspect.Signature):
+        return f"{name}: ClassVar[{_type_words(member)}]"
     parts = [
-        one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}"
-        for one in asked.parameters.values()
+        parameter.name
+        if parameter.default is inspect.Parameter.empty
+        else f"{parameter.name}={parameter.default!r}"
+        for parameter in member.parameters.values()
     ]
     return f"{name}({', '.join(parts)})"
 
@@ -533,42 +494,36 @@ def _type_words(hint: Any) -> str:
 
 
 @functools.cache
-def _values(protocol: Any) -> dict[str, Any]:
-    """What is a value of a plugin by its protocol, class variable or property, and its type."""
-    found: dict[str, Any] = {}
+def _members(protocol: Any) -> dict[str, Any]:
+    """What a protocol requires by name: values with their types, then methods, without self.
+
+    A value is a class variable or a property. Of a base class, only abstract methods are required.
+    """
+    is_protocol = protocol in PROTOCOLS.values()
+    values: dict[str, Any] = {}
+    methods: dict[str, inspect.Signature] = {}
     for base in reversed(protocol.__mro__):
         if base.__module__.partition(".")[0] != "owpc_ltr":
             continue
-        hints = get_type_hints(base)
-        for name in inspect.get_annotations(base):
-            if get_origin(hints[name]) is ClassVar and not name.startswith("_"):
-                found[name] = get_args(hints[name])[0]
+        for name, hint in get_type_hints(base).items():
+            if name in inspect.get_annotations(base) and get_origin(hint) is ClassVar:
+                values[name] = get_args(hint)[0]
         for name, member in vars(base).items():
-            if isinstance(member, property) and member.fget and not name.startswith("_"):
-                found[name] = get_type_hints(member.fget)["return"]
-    return found
-
-
-@functools.cache
-def _methods(protocol: Any) -> dict[str, inspect.Signature]:
-    """The methods of a protocol, without self; of a base class, those that it leaves open."""
-    open_only = getattr(protocol, "__abstractmethods__", None) if protocol not in _KNOWN else None
-    found: dict[str, inspect.Signature] = {}
-    for base in reversed(protocol.__mro__):
-        if base.__module__.partition(".")[0] != "owpc_ltr":
-            continue
-        for name, member in vars(base).items():
-            asked = inspect.isfunction(member) and not name.startswith("_")
-            if asked and (open_only is None or name in open_only):
+            if isinstance(member, property):
+                values[name] = get_type_hints(member.fget)["return"]
+            elif inspect.isfunction(member) and (
+                is_protocol or name in protocol.__abstractmethods__
+            ):
                 signature = inspect.signature(member)
-                given = list(signature.parameters.values())[1:]
-                found[name] = signature.replace(parameters=given)
-    return found
+                parameters = list(signature.parameters.values())[1:]
+                methods[name] = signature.replace(parameters=parameters)
+    members = {**values, **methods}
+    return {name: member for name, member in members.items() if not name.startswith("_")}
 
 
 def _metric_of(cls: type[Any]) -> Any:
-    """The class of metrics that this one extends; by name, for the host imports no metrics."""
+    """The class of metrics that this one extends; by name, since the host imports no metrics."""
     for base in cls.__mro__[1:]:
-        if (base.__module__, base.__qualname__) == _METRIC:
+        if (base.__module__, base.__qualname__) == ("owpc_ltr.metrics.metric", "Metric"):
             return base
     return None
