@@ -108,31 +108,25 @@ def _elasticsearch(version: Version) -> ServingProfile:
 _PROFILES = {"opensearch": _opensearch, "elasticsearch": _elasticsearch}
 
 
-_LINKS: Mapping[str, str] = {
-    "rank:ndcg": "identity",
-    "rank:map": "identity",
-    "rank:pairwise": "identity",
-    "reg:squarederror": "identity",
-    "reg:linear": "identity",
-    "reg:squaredlogerror": "identity",
-    "reg:pseudohubererror": "identity",
-    "reg:absoluteerror": "identity",
-    "binary:logitraw": "identity",
-    "binary:logistic": "logistic",
-    "reg:logistic": "logistic",
-}
+_LOGISTIC = frozenset(("binary:logistic", "reg:logistic"))
+_IDENTITY = frozenset(
+    (
+        *("rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror", "reg:linear"),
+        *("reg:squaredlogerror", "reg:pseudohubererror", "reg:absoluteerror", "binary:logitraw"),
+    )
+)
 _WRITTEN = {"identity": "rank:pairwise", "logistic": "binary:logistic"}
 """The names of a link that every engine takes."""
 
 
 def link_of(objective: object) -> str:
     """What an objective does to the sum of the trees. Raises BadInput where no engine does it."""
-    if not isinstance(objective, str) or objective not in _LINKS:
+    if not isinstance(objective, str) or objective not in _IDENTITY | _LOGISTIC:
         raise BadInput(
             f"the objective {a_json(objective)} is none whose scores an engine gives: train with "
             "rank:ndcg, rank:map, rank:pairwise, reg:squarederror or binary:logistic"
         )
-    return _LINKS[objective]
+    return "logistic" if objective in _LOGISTIC else "identity"
 
 
 def base_margin(objective: str, base_score: float, version: int) -> float:
@@ -140,10 +134,8 @@ def base_margin(objective: str, base_score: float, version: int) -> float:
 
     Logistic objectives state a probability; `binary:logitraw` did before XGBoost 2.
     """
-    states_probability = link_of(objective) == "logistic"
-    if objective == "binary:logitraw" and version < 2:
-        states_probability = True
-    if not states_probability:
+    logitraw = objective == "binary:logitraw" and version < 2
+    if link_of(objective) == "identity" and not logitraw:
         return base_score
     if not 0 < base_score < 1:
         raise BadInput(f"the base score {base_score} of {objective} is not a probability")
@@ -188,23 +180,17 @@ def needs_zero_flag(
     forest, splits = model.forest, model.splits
     safe = np.array([name in never_missing for name in model.feature_names], dtype=bool)
     splits = splits[~safe[forest.feature[splits]]]
-    here = forest.default_left[splits]
-    as_zero = forest.threshold[splits] > 0
-    wrong = splits[here != as_zero] if rule == "zero" else splits[here]
+    default_left = forest.default_left[splits]
+    differs = default_left != (forest.threshold[splits] > 0)
+    wrong = splits[differs if rule == "zero" else default_left]
     if not len(wrong):
         return False
-    if rule == "right" and profile.missing_as_zero and bool((here == as_zero).all()):
+    if rule == "right" and profile.missing_as_zero and not differs.any():
         return True
     name = model.feature_names[forest.feature[wrong[0]]]
+    form = f", which goes in as {RANKLIB}" if rule == "right" else ""
     raise Refused(
         f"{len(wrong)} of {len(model.splits)} splits send a missing feature elsewhere than "
-        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': {_advice(rule)}"
-    )
-
-
-def _advice(rule: str) -> str:
-    form = f", which goes in as {RANKLIB}" if rule == "right" else ""
-    return (
-        f"train with `owpc-ltr train --missing zero`{form}, or make the feature match every "
-        "document"
+        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': train with `owpc-ltr "
+        f"train --missing zero`{form}, or make the feature match every document"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,58 +35,43 @@ def send_zeros(table: NodeTable, zeros: NDArray[np.bool_], where: str) -> NodeTa
     Raises BadInput where that makes the tree too large.
     """
     check_tree(table, where)
-    return _Copy(table, zeros, where).whole()
+    nodes: list[Node] = []
 
-
-@dataclass
-class _Copy:
-    source: NodeTable
-    zeros: NDArray[np.bool_]
-    where: str
-    nodes: list[Node] = field(default_factory=list)
-
-    def whole(self) -> NodeTable:
-        self.grow(0, 0)
-        return node_table(self.nodes)
-
-    def grow(self, node: int, depth: int) -> int:
-        """Copy the subtree of a node; the number of the copy."""
-        source = self.source
-        size = len(source.feature)
-        if depth > DEEPEST or not 0 <= node < size:
-            raise BadInput(f"{self.where} is deeper than {DEEPEST} splits, or not a tree")
-        if source.feature[node] == LEAF:
-            return self.append((LEAF, 0.0, 0, 0, False, float(source.value[node])))
-        first, *rest = _pieces(
-            float(source.threshold[node]), bool(source.default_left[node]), bool(self.zeros[node])
-        )
-        return self.chain(node, first[1], rest, depth)
-
-    def chain(self, node: int, side: bool, rest: list[tuple[float, bool]], depth: int) -> int:
-        """Splits of one feature from low to high: below the first bound go to `side`."""
-        if not rest:
-            return self.grow(self.child(node, side), depth + 1)
-        missing = bool(self.source.default_left[node])
-        # The side of missing values may be in either half: it is in the first if `side` is it.
-        (bound, other), *after = rest
-        here = self.append((LEAF, 0.0, 0, 0, False, 0.0))  # its children are not known yet
-        low = self.grow(self.child(node, side), depth + 1)
-        high = self.chain(node, other, after, depth + 1)
-        feature = int(self.source.feature[node])
-        self.nodes[here] = (feature, bound, low, high, side == missing, 0.0)
-        return here
-
-    def child(self, node: int, side: bool) -> int:
-        return int(self.source.left[node] if side else self.source.right[node])
-
-    def append(self, node: Node) -> int:
-        if len(self.nodes) >= LARGEST:
+    def append(node: Node) -> int:
+        if len(nodes) >= LARGEST:
             raise BadInput(
-                f"{self.where} would need more than {LARGEST} splits without zero_as_missing: "
+                f"{where} would need more than {LARGEST} splits without zero_as_missing: "
                 "train with zero_as_missing=false"
             )
-        self.nodes.append(node)
-        return len(self.nodes) - 1
+        nodes.append(node)
+        return len(nodes) - 1
+
+    def grow(node: int, depth: int) -> int:
+        """Copy the subtree of a node; the number of the copy."""
+        if depth > DEEPEST:
+            raise BadInput(f"{where} is deeper than {DEEPEST} splits, or not a tree")
+        if table.feature[node] == LEAF:
+            return append((LEAF, 0.0, 0, 0, False, float(table.value[node])))
+        missing = bool(table.default_left[node])
+        first, *others = _pieces(float(table.threshold[node]), missing, bool(zeros[node]))
+        return chain(node, first[1], others, depth)
+
+    def chain(node: int, side: bool, pieces: list[tuple[float, bool]], depth: int) -> int:
+        """Splits of one feature from low to high: below the first bound go to `side`."""
+        child = int(table.left[node] if side else table.right[node])
+        if not pieces:
+            return grow(child, depth + 1)
+        # The side of missing values may be in either half: it is in the first if `side` is it.
+        missing = bool(table.default_left[node])
+        (bound, next_side), *others = pieces
+        copy = append((LEAF, 0.0, 0, 0, False, 0.0))  # its children are not known yet
+        low = grow(child, depth + 1)
+        high = chain(node, next_side, others, depth + 1)
+        nodes[copy] = (int(table.feature[node]), bound, low, high, side == missing, 0.0)
+        return copy
+
+    grow(0, 0)
+    return node_table(nodes)
 
 
 def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[float, bool]]:
@@ -127,19 +112,9 @@ class _Section:
         return value
 
     def integers(self, key: str, count: int) -> NDArray[np.int64]:
-        return np.array(self._words(key, count, _INTEGER), dtype=np.int64)
+        return np.array(self.words(key, count, _INTEGER), dtype=np.int64)
 
-    def numbers(self, key: str, count: int) -> Vector:
-        numbers = np.array(self._words(key, count, _NUMBER), dtype=np.float64)
-        if not np.isfinite(numbers).all():
-            raise BadInput(f"{self.where}: a number of '{key}' is too large")
-        return numbers
-
-    def thresholds(self, count: int) -> Vector:
-        """Bounds of splits; infinite where one tells missing values from all others."""
-        return np.array(self._words("threshold", count, _BOUND), dtype=np.float64)
-
-    def _words(self, key: str, count: int, pattern: re.Pattern[str]) -> list[str]:
+    def words(self, key: str, count: int, pattern: re.Pattern[str]) -> list[str]:
         words = self.text(key).split()
         if len(words) != count:
             raise BadInput(f"{self.where} has {len(words)} values of '{key}', not {count}")
@@ -160,10 +135,10 @@ def from_lightgbm(text: str) -> TreeModel:
                 f"the LightGBM model has {key} {shown(header.text(key))}: train one that gives one "
                 "score"
             )
-    told = header.text("tree_sizes", "").split()
-    if told and len(told) != len(trees):
+    sizes = header.text("tree_sizes", "").split()
+    if sizes and len(sizes) != len(trees):
         raise BadInput(
-            f"the LightGBM model has {len(trees)} trees, and its tree_sizes are of {len(told)}: "
+            f"the LightGBM model has {len(trees)} trees, and its tree_sizes are of {len(sizes)}: "
             "save it whole"
         )
     names = tuple(header.text("feature_names").split(" "))
@@ -171,8 +146,7 @@ def from_lightgbm(text: str) -> TreeModel:
     scale = steepness / (len(trees) if "average_output" in header.values else 1)
     growing = GrowingForest()
     for section in trees:
-        table = _read_tree(section, scale)
-        growing.add(table, section.where)
+        growing.add(_read_tree(section, scale), section.where)
     return TreeModel(names, growing.forest("the LightGBM model"), link=link)
 
 
@@ -205,11 +179,10 @@ def _link(objective: str) -> tuple[str, float]:
     if name in _IDENTITY and "sqrt" not in settings:
         return "identity", 1.0
     if name in {"binary", "cross_entropy"}:
-        for setting in settings:
-            key, _, value = setting.partition(":")
-            if key == "sigmoid" and _NUMBER.fullmatch(value) and 0 < float(value) < 1e6:
-                return "logistic", float(value)
-        return "logistic", 1.0
+        values = dict(setting.split(":", 1) for setting in settings if ":" in setting)
+        steepness = values.get("sigmoid", "1")
+        valid = _NUMBER.fullmatch(steepness) and 0 < float(steepness) < 1e6
+        return "logistic", float(steepness) if valid else 1.0
     raise BadInput(
         f"the LightGBM objective '{shown(objective)}' is none whose scores an engine gives: train "
         "with lambdarank, rank_xendcg, regression or binary"
@@ -226,10 +199,13 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
         raise BadInput(f"{section.where} has categorical splits, which no engine scores")
     if section.text("is_linear", "0") != "0":
         raise BadInput(f"{section.where} has linear leaves: train with linear_tree=false")
-    values = section.numbers("leaf_value", leaves) * scale
+    values = np.array(section.words("leaf_value", leaves, _NUMBER), dtype=np.float64) * scale
+    if not np.isfinite(values).all():
+        raise BadInput(f"{section.where}: a number of 'leaf_value' is too large")
     if splits == 0:
         return node_table([(LEAF, 0.0, 0, 0, False, float(values[0]))])
-    threshold = section.thresholds(splits)
+    # Infinite where a split tells missing values from all others.
+    threshold = np.array(section.words("threshold", splits, _BOUND), dtype=np.float64)
     decision = section.integers("decision_type", splits)
     if (decision & _CATEGORICAL).any() or (decision < 0).any():
         raise BadInput(f"{section.where} has categorical splits, which no engine scores")
@@ -239,9 +215,9 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
     children = [section.integers(key, splits) for key in ("left_child", "right_child")]
     left, right = (np.where(child < 0, splits + ~child, child) for child in children)
     missing_type = (decision >> 2) & 3
-    chosen = (decision & _DEFAULT_LEFT) > 0
     # Where NaN is not "missing" it is read as 0; where zeros are, a NaN is a zero too.
-    default_left = np.where(missing_type == _NEVER, threshold >= 0, chosen)
+    says_left = (decision & _DEFAULT_LEFT) > 0
+    default_left = np.where(missing_type == _NEVER, threshold >= 0, says_left)
     padding = np.zeros(leaves, dtype=np.int64)
     table = NodeTable(
         np.append(feature, padding + LEAF),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import expression_variables
@@ -60,13 +60,6 @@ class PluginNormaliser:
 
 
 @dataclass(frozen=True)
-class PluginLinear:
-    """Float32 weights, one a feature of the set; 0 for a feature that is not named."""
-
-    weights: Vector
-
-
-@dataclass(frozen=True)
 class PluginTrees:
     """Trees over the columns of the set; `zero_flag` is the definition's `missing_as_zero`."""
 
@@ -107,12 +100,18 @@ def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> S
     seen = _as_seen(features, normalisers, as_zero)
     if not as_zero:
         _unsee_derived(seen, stored.featureset)
-    if isinstance(model, PluginLinear):
-        scores: Scores = _linear(seen, model.weights.astype(np.float32))
+    if isinstance(model, np.ndarray):
+        scores: Scores = _linear_scores(seen, model)
         return scores
-    if isinstance(model, PluginTrees):
-        return _trees(seen, model, rule == "right")
-    return _ranklib(seen, model)
+    if not isinstance(model, PluginTrees):
+        return _ranklib_scores(seen, model)
+    forest = model.forest
+    if rule == "right":
+        forest = replace(forest, default_left=np.zeros_like(forest.default_left))
+    margin = forest.score_single(seen)
+    if model.link == "identity":
+        return margin
+    return logistic(margin.astype(np.float64)).astype(np.float32)
 
 
 def plugin_definition(
@@ -145,8 +144,11 @@ def plugin_definition(
 
 def read_definition(
     definition: Any, model_type: str, names: Sequence[str], profile: ServingProfile
-) -> PluginLinear | PluginTrees | Parsed:
-    """What the plugin of this version makes of a definition. Raises BadInput where it refuses."""
+) -> Scores | PluginTrees | Parsed:
+    """What the plugin of this version makes of a definition. Raises BadInput where it refuses.
+
+    Of a linear model: the weights, one a feature of the set.
+    """
     if model_type not in profile.missing:
         raise BadInput(f"{profile} does not take {model_type}: use {', '.join(profile.formats)}")
     if model_type == RANKLIB:
@@ -159,7 +161,7 @@ def read_definition(
     if isinstance(definition, str):
         content = parse_json(definition, f"the {model_type} definition")
     if model_type == LINEAR:
-        return _read_linear(content, names)
+        return read_linear(content, names)
     if model_type == XGBOOST:
         return _read_dump(content, names, profile)
     if model_type == XGBOOST_RAW:
@@ -167,43 +169,42 @@ def read_definition(
     raise BadInput(f"{profile} is not served by the LTR plugin: write its files instead")
 
 
-def _read_linear(content: Any, names: Sequence[str]) -> PluginLinear:
+def read_linear(content: Any, names: Sequence[str]) -> Scores:
+    """The weights of a linear definition, 0 for a feature that it does not name."""
     if not isinstance(content, dict):
         raise BadInput(f"a linear definition is an object of weights, not {a_json(content)}")
-    weights = np.zeros(len(names))
+    weights = dict.fromkeys(names, 0.0)
     for name, weight in content.items():
-        if name not in names:
+        if name not in weights:
             raise BadInput(f"the linear model weighs an unknown feature '{shown(name)}'")
         if type(weight) not in (int, float) or not abs(weight) <= ROUNDS_TO_FINITE:
             raise BadInput(f"the weight of '{shown(name)}' is {a_json(weight)}, not a float32")
-        weights[names.index(name)] = weight
-    return PluginLinear(weights.astype(np.float32).astype(np.float64))
+        weights[name] = weight
+    return np.array([*weights.values()], dtype=np.float32)
 
 
 def _read_dump(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
-    flag = False
-    if isinstance(content, dict):
-        flag = bool(content.get("missing_as_zero"))
-        if "missing_as_zero" in content and not profile.missing_as_zero:
-            raise BadInput(f"{profile} does not know 'missing_as_zero': leave it out")
-        if "objective" in content:
-            _check_objective(content["objective"], XGBOOST, profile)
+    options = content if isinstance(content, dict) else {}
+    if "missing_as_zero" in options and not profile.missing_as_zero:
+        raise BadInput(f"{profile} does not know 'missing_as_zero': leave it out")
+    if "objective" in options:
+        _check_objective(options["objective"], XGBOOST, profile)
     # The Elasticsearch plugin unboxes the missing node's number whether it is there or not.
     needs_missing = profile.engine == "elasticsearch" and profile.missing[XGBOOST] == "default"
     model = from_dump(content, tuple(names), statistics=False, needs_missing=needs_missing)
-    return PluginTrees(model.forest, model.link, flag)
+    return PluginTrees(model.forest, model.link, bool(options.get("missing_as_zero")))
 
 
 def _read_raw(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
     where = "the raw XGBoost definition"
     learner = take_object(content, "learner", where)
-    own = take_strings(learner, "feature_names", where)
+    columns = take_strings(learner, "feature_names", where)
     types = take_strings(learner, "feature_types", where)
-    unknown = [name for name in own if name not in names]
+    unknown = [name for name in columns if name not in names]
     if unknown:
         raise BadInput(f"{where} has an unknown feature '{shown(unknown[0])}'")
-    if len(own) != len(types):
-        raise BadInput(f"{where} has {len(own)} feature names and {len(types)} feature types")
+    if len(columns) != len(types):
+        raise BadInput(f"{where} has {len(columns)} feature names and {len(types)} feature types")
     for kind in types:
         if kind != "float":
             raise BadInput(f"{where} has a feature of type '{shown(kind)}': all must be float")
@@ -212,12 +213,12 @@ def _read_raw(content: Any, names: Sequence[str], profile: ServingProfile) -> Pl
     objective = take(take_object(learner, "objective", where), "name", "the objective")
     link = _check_objective(objective, XGBOOST_RAW, profile)
     forest = read_trees(inner, "base_weights").forest(where)
-    width = len(names) if profile.raw_by_number else len(own)
+    width = len(names) if profile.raw_by_number else len(columns)
     if int(forest.feature.max()) >= width:
         raise BadInput(f"{where} splits on column {forest.feature.max()} of {width}")
     if not profile.raw_by_number:
-        columns = np.array([*(names.index(name) for name in own), -1], dtype=np.int32)
-        forest = replace(forest, feature=columns[forest.feature])
+        places = np.array([*(names.index(name) for name in columns), -1], dtype=np.int32)
+        forest = replace(forest, feature=places[forest.feature])
     flag = content.get("missing_as_zero", False)
     if profile.missing_as_zero and not isinstance(flag, bool):
         raise BadInput(f"'missing_as_zero' is {a_json(flag)}, not true or false")
@@ -240,10 +241,10 @@ def read_normalisers(content: Any, names: Sequence[str]) -> list[PluginNormalise
     """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
     if not isinstance(content, dict):
         raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
-    return [_read(name, value, names) for name, value in content.items()]
+    return [_read_normaliser(name, value, names) for name, value in content.items()]
 
 
-def _read(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
+def _read_normaliser(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
     where = f"the normaliser of '{shown(name)}'"
     if name not in names:
         raise BadInput(f"{where}: the feature set has no such feature")
@@ -293,17 +294,7 @@ def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
             seen[missing, column] = np.nan
 
 
-def _trees(seen: NDArray[np.float32], model: PluginTrees, always_right: bool) -> Scores:
-    forest = model.forest
-    if always_right:
-        forest = replace(forest, default_left=np.zeros_like(forest.default_left))
-    margin = forest.score_single(seen)
-    if model.link == "identity":
-        return margin
-    return logistic(margin.astype(np.float64)).astype(np.float32)
-
-
-def _ranklib(seen: NDArray[np.float32], model: Parsed) -> Scores:
+def _ranklib_scores(seen: NDArray[np.float32], model: Parsed) -> Scores:
     if isinstance(model, Sum):
         total = np.full(len(seen), model.intercept)
         for column, weight in zip(model.columns, model.weights, strict=True):
@@ -322,7 +313,7 @@ def _ranklib(seen: NDArray[np.float32], model: Parsed) -> Scores:
 
 
 @compiled
-def _linear(features: Any, weights: Any) -> Any:
+def _linear_scores(features: Any, weights: Any) -> Any:
     scores = np.zeros(features.shape[0], dtype=np.float32)
     for row in range(features.shape[0]):
         total = np.float32(0)

@@ -24,9 +24,9 @@ from owpc_ltr.files.strict_json import (
     take_numbers,
     take_text,
 )
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.lightgbm import from_lightgbm
-from owpc_ltr.formats.ltr_plugin import PluginLinear, read_definition, read_normalisers
+from owpc_ltr.formats.ltr_plugin import read_linear, read_normalisers
 from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
@@ -84,7 +84,10 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
         raise BadInput(f"it is neither JSON nor text: {error.reason}") from error
     if text.split("\n", 1)[0].strip() == "tree":
         model = from_lightgbm(text)
-        return model, "lightgbm", [_below(model, "LightGBM"), *_averaged(text)]
+        notes = [_equal_left(model, "LightGBM")]
+        if "average_output" in text.split("\nTree=", 1)[0].splitlines():
+            notes.append("the mean of the trees, as a sum: leaves were divided")
+        return model, "lightgbm", notes
     if text.startswith("## "):
         return _from_ranklib(text, names)
     raise BadInput(
@@ -97,22 +100,18 @@ def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
     if isinstance(content, list) or "splits" in content:
         return _from_dump(content, names), XGBOOST, [_DUMP_NOTE]
     if "learner" in content:
-        return _from_raw(content, names, slice_best=True)
+        model = from_raw(content, names or None)
+        return model, XGBOOST_RAW, _xgboost_notes(content, model)
     return _from_plugin(content, names)
 
 
 def _from_ranklib(text: str, names: tuple[str, ...]) -> _Imported:
     model = from_ranklib(text, _needed(names))
-    notes = [_below(model, "RankLib")] if isinstance(model, TreeModel) else []
+    notes = [_equal_left(model, "RankLib")] if isinstance(model, TreeModel) else []
     intercept = float(model.record["imported"].get("intercept", 0))
     if intercept:
         notes.append(f"the intercept {intercept:g} was left out: it changes no ranking")
     return model, RANKLIB, notes
-
-
-def _from_raw(content: dict[str, Any], names: tuple[str, ...], *, slice_best: bool) -> _Imported:
-    model = from_raw(content, names or None, slice_best=slice_best)
-    return model, XGBOOST_RAW, _xgboost(content, model)
 
 
 _DUMP_NOTE = (
@@ -133,16 +132,14 @@ def _from_dump(content: Any, names: tuple[str, ...]) -> TreeModel:
 
 
 def _split_names(trees: list[Any]) -> set[str]:
-    found: set[str] = set()
-    stack = [tree for tree in trees if isinstance(tree, dict)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node.get("split"), str):
-            found.add(node["split"])
-        children = node.get("children", [])
-        if isinstance(children, list):
-            stack += [child for child in children if isinstance(child, dict)]
-    return found
+    names: set[str] = set()
+    nodes = list(trees)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            names |= {node["split"]} if isinstance(node.get("split"), str) else set()
+            nodes += node["children"] if isinstance(node.get("children"), list) else []
+    return names
 
 
 def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
@@ -171,21 +168,20 @@ def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
     if kind == XGBOOST:
         return from_dump(definition, _needed(names)), XGBOOST, [_DUMP_NOTE]
     if kind == XGBOOST_RAW:
-        return _from_raw(definition, names, slice_best=False)
+        model = from_raw(definition, names or None, slice_best=False)
+        return model, XGBOOST_RAW, _xgboost_notes(definition, model)
     raise BadInput(f"its model type is {a_json(kind)}, which no LTR plugin has")
 
 
 def _linear(definition: Any, normalisers: Any, names: tuple[str, ...]) -> LinearModel:
     if not names and isinstance(definition, dict):
         names = tuple(definition)
-    read = read_definition(definition, LINEAR, names, serving_profile("opensearch", "3.8.0"))
-    weights = read.weights if isinstance(read, PluginLinear) else np.zeros(0)
-    kept = {
-        names[n.column]: Normaliser(
-            next(iter(normalisers[names[n.column]])), float(n.shift), float(n.scale)
-        )
-        for n in read_normalisers(normalisers, names)
-    }
+    weights = read_linear(definition, names).astype(np.float64)
+    kept = {}
+    for normaliser in read_normalisers(normalisers, names):
+        name = names[normaliser.column]
+        (kind,) = normalisers[name]
+        kept[name] = Normaliser(kind, float(normaliser.shift), float(normaliser.scale))
     return LinearModel(names, weights, kept)
 
 
@@ -224,21 +220,21 @@ def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -
     Its record has a note for each thing that was changed or that the file lacked.
     Raises BadInput where the file is no model, or needs a column that is not there.
     """
-    model, told = _read_model_file(path, columns.names)
-    known, is_own, notes = model.record.get("imported") or {}, told is None, told or []
+    model, file_notes = _read_model_file(path, columns.names)
+    details, notes = model.record.get("imported") or {}, file_notes or []
     if missing == "zero":
         model, note = _with_zeros(model)
         notes.append(note)
-    model, moved = on_columns(model, columns.names)
-    notes += moved
-    record = {**(columns.record or {}), **model.record}
+    model, column_notes = on_columns(model, columns.names)
+    notes += column_notes
     # What an earlier import of the same model did to it stays true.
-    if is_own and known.get("missing") == "zero":
+    if file_notes is None and details.get("missing") == "zero":
         missing = "zero"
-    earlier = known.get("notes")
+    earlier = details.get("notes")
     earlier = [note for note in earlier if note not in notes] if isinstance(earlier, list) else []
-    imported = {**known, "missing": missing, "notes": [*earlier, *notes]}
-    return with_record(model, {**record, "imported": imported})
+    imported = {**details, "missing": missing, "notes": [*earlier, *notes]}
+    record = {**(columns.record or {}), **model.record, "imported": imported}
+    return with_record(model, record)
 
 
 def read_names(path: Path) -> tuple[str, ...]:
@@ -264,48 +260,43 @@ def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:
     Columns that a library only numbered are taken in order; a column that the model does not know
     weighs nothing. Raises BadInput where the model needs another one.
     """
-    own = model.feature_names
-    if not names or own == names:
+    columns = model.feature_names
+    if not names or columns == names:
         return model, []
-    if not set(own) & set(names) and len(own) <= len(names) and _only_numbered(own):
+    numbers = [_NUMBERED.fullmatch(name) for name in columns]
+    if (
+        not set(columns) & set(names)
+        and len(columns) <= len(names)
+        and all(match and int(match[1]) == place for place, match in enumerate(numbers))
+    ):
         if not isinstance(model, TreeModel):
             raise BadInput(
                 f"a {model.kind} model whose features are only numbered: give it their names"
             )
-        named = replace(model, feature_names=names[: len(own)])
-        note = f"its columns are only numbered ({own[0]} …): they were named in order"
-        return _moved(named, names), [note]
-    lacking = [name for name in own if name not in names]
+        model = replace(model, feature_names=names[: len(columns)])
+        note = f"its columns are only numbered ({columns[0]} …): they were named in order"
+        return with_features(model, names), [note]
+    lacking = [name for name in columns if name not in names]
     if lacking:
         raise BadInput(
             f"the model needs the feature {shown(lacking[0])}, which is not among the {len(names)} "
             "given: name the feature set that it was trained on"
         )
-    unknown = len(names) - len(own)
-    note = "its columns were put in the order of the feature set" + (
-        f"; {unknown} of them it does not use" if unknown else ""
-    )
-    return _moved(model, names), [note]
-
-
-def _only_numbered(names: tuple[str, ...]) -> bool:
-    numbers = [_NUMBERED.fullmatch(name) for name in names]
-    return all(match and int(match[1]) == place for place, match in enumerate(numbers))
-
-
-def _moved(model: Model, names: tuple[str, ...]) -> Model:
-    if isinstance(model, LinearModel | TreeModel):
-        return with_features(model, names)
-    raise BadInput(
-        f"the features of the {model.kind} model are not those given, or in another order: give "
-        "the feature set that it was trained on"
-    )
+    if not isinstance(model, LinearModel | TreeModel):
+        raise BadInput(
+            f"the features of the {model.kind} model are not those given, or in another order: "
+            "give the feature set that it was trained on"
+        )
+    note = "its columns were put in the order of the feature set"
+    unknown = len(names) - len(columns)
+    if unknown:
+        note += f"; {unknown} of them it does not use"
+    return with_features(model, names), [note]
 
 
 def _with_zeros(model: Model) -> tuple[Model, str]:
     if isinstance(model, TreeModel):
-        changed = model.with_missing_as_zero()
-        splits = model.splits
+        changed, splits = model.with_missing_as_zero(), model.splits
         moved = int((changed.forest.default_left != model.forest.default_left)[splits].sum())
         return changed, (
             f"missing features go where 0 goes: {moved} of {len(splits)} splits sent them elsewhere"
@@ -315,7 +306,7 @@ def _with_zeros(model: Model) -> tuple[Model, str]:
     raise BadInput(f"--missing zero is for tree models, and this is a {model.kind} model")
 
 
-def _xgboost(content: dict[str, Any], model: TreeModel) -> list[str]:
+def _xgboost_notes(content: dict[str, Any], model: TreeModel) -> list[str]:
     booster = content["learner"]["gradient_booster"]
     notes = []
     if booster["name"] == "dart":
@@ -350,13 +341,8 @@ def _stale_leaves(tree: dict[str, Any]) -> int:
     return int((read != looked_at)[leaves].sum()) if same_length else int(leaves.sum())
 
 
-def _below(model: TreeModel, library: str) -> str:
+def _equal_left(model: TreeModel, library: str) -> str:
     return (
         f"{len(model.splits)} splits of {library} send a value that equals the threshold left: "
         "each became the next float32, so that `<` does the same"
     )
-
-
-def _averaged(text: str) -> list[str]:
-    lines = text.split("\nTree=", 1)[0].splitlines()
-    return ["the mean of the trees, as a sum: leaves were divided"] * ("average_output" in lines)

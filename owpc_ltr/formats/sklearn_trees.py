@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
@@ -55,15 +56,12 @@ def _converted(estimator: Any, feature_names: Sequence[str]) -> tuple[TreeModel,
     name = type(estimator).__name__
     growing = _Growing()
     base = 0.0
-    if name in _TREES:
-        takes = _takes_missing(estimator)
-        _add_tree(growing, estimator, 1.0, "the tree", takes_missing=takes)
-    elif name in _FORESTS:
-        trees = _fitted(estimator, "estimators_")
-        takes, share = _takes_missing(estimator), 1.0 / len(trees)
+    if name in _TREES | _FORESTS:
+        trees = _fitted(estimator, "estimators_") if name in _FORESTS else [estimator]
+        takes_missing = _takes_missing(estimator)
         for number, tree in enumerate(trees):
-            where = f"tree {number} of the {name}"
-            _add_tree(growing, tree, share, where, takes_missing=takes)
+            where = f"tree {number} of the {name}" if name in _FORESTS else "the tree"
+            _add_tree(growing, tree, 1.0 / len(trees), where, takes_missing=takes_missing)
     elif name in _BOOSTED:
         base = _boosted(growing, estimator)
     elif name in _HISTOGRAM:
@@ -86,13 +84,29 @@ class _Growing(GrowingForest):
 
     learned: bool = False
 
-    def note(
-        self, to_left: NDArray[np.bool_], left: NDArray[np.int64], right: NDArray[np.int64],
+    def add_tree(
+        self,
+        feature: NDArray[np.int64],
+        threshold: Vector,
+        children: tuple[NDArray[np.int64], NDArray[np.int64]],
+        *,
+        to_left: NDArray[np.bool_] | None,
         sizes: NDArray[Any],
-    ) -> None:  # fmt: skip
-        """Look at splits: without missing values the larger side, or the right, has them."""
-        larger = sizes[left] > sizes[right]
-        self.learned |= bool(to_left.any() and (to_left != larger).any())
+        value: Vector,
+        where: str,
+    ) -> None:
+        """Add a tree; a missing value goes where 0 goes if `to_left` does not say where.
+
+        A tree that was fitted without missing values sends them to the larger child, or right.
+        """
+        left, right = children
+        if to_left is None:
+            to_left, self.learned = threshold >= 0, True
+        else:
+            splits = feature != LEAF
+            larger = sizes[left[splits]] > sizes[right[splits]]
+            self.learned |= bool(to_left[splits].any() and (to_left[splits] != larger).any())
+        self.add(NodeTable(feature, below(threshold), left, right, to_left, value), where)
 
 
 def _takes_missing(estimator: Any) -> bool:
@@ -115,24 +129,15 @@ def _add_tree(
     if tree.value.shape[1:] != (1, 1):
         raise BadInput(f"{where} has several outputs: fit one that gives one score")
     left = np.asarray(tree.children_left, dtype=np.int64)
-    threshold = np.asarray(tree.threshold, dtype=np.float64)
-    to_left = getattr(tree, "missing_go_to_left", None)
-    right = np.asarray(tree.children_right, dtype=np.int64)
-    if takes_missing and to_left is not None:
-        default_left, splits = np.asarray(to_left, dtype=bool), left >= 0
-        growing.note(default_left[splits], left[splits], right[splits], tree.n_node_samples)
-    else:
-        default_left, growing.learned = threshold >= 0, True
-    growing.add(
-        NodeTable(
-            np.where(left < 0, LEAF, tree.feature).astype(np.int64),
-            below(threshold),
-            left,
-            right,
-            default_left=default_left,
-            value=tree.value[:, 0, 0] * scale,
-        ),
-        where,
+    to_left = getattr(tree, "missing_go_to_left", None) if takes_missing else None
+    growing.add_tree(
+        np.where(left < 0, LEAF, tree.feature).astype(np.int64),
+        np.asarray(tree.threshold, dtype=np.float64),
+        (left, np.asarray(tree.children_right, dtype=np.int64)),
+        to_left=None if to_left is None else np.asarray(to_left, dtype=bool),
+        sizes=tree.n_node_samples,
+        value=tree.value[:, 0, 0] * scale,
+        where=where,
     )
 
 
@@ -159,28 +164,20 @@ def _histogram(growing: _Growing, estimator: Any) -> float:
     for number, stage in enumerate(_fitted(estimator, "_predictors")):
         if len(stage) != 1:
             raise BadInput(f"the estimator has {len(stage)} outputs: fit one with two classes")
-        _add_histogram_tree(growing, stage[0].nodes, f"stage {number}")
-    return float(np.ravel(estimator._baseline_prediction)[0])
-
-
-def _add_histogram_tree(growing: _Growing, nodes: Any, where: str) -> None:
-    leaf = nodes["is_leaf"].astype(bool)
-    if nodes["is_categorical"][~leaf].any():
-        raise BadInput(f"{where} has categorical splits, which no engine scores: use numbers")
-    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-    to_left = nodes["missing_go_to_left"].astype(bool)
-    growing.note(to_left[~leaf], left[~leaf], right[~leaf], nodes["count"])
-    growing.add(
-        NodeTable(
+        nodes, where = stage[0].nodes, f"stage {number}"
+        leaf = nodes["is_leaf"].astype(bool)
+        if nodes["is_categorical"][~leaf].any():
+            raise BadInput(f"{where} has categorical splits, which no engine scores: use numbers")
+        growing.add_tree(
             np.where(leaf, LEAF, nodes["feature_idx"]).astype(np.int64),
-            below(nodes["num_threshold"].astype(np.float64)),
-            left,
-            right,
-            default_left=to_left,
+            nodes["num_threshold"].astype(np.float64),
+            (nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)),
+            to_left=nodes["missing_go_to_left"].astype(bool),
+            sizes=nodes["count"],
             value=nodes["value"].astype(np.float64),
-        ),
-        where,
-    )
+            where=where,
+        )
+    return float(np.ravel(estimator._baseline_prediction)[0])
 
 
 def _fitted(estimator: Any, attribute: str) -> Any:

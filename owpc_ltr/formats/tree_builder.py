@@ -40,20 +40,14 @@ NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
 
 def node_table(nodes: Sequence[Node]) -> NodeTable:
     """The tree whose nodes are these, the root first."""
-    feature, threshold, left, right, default_left, value = zip(*nodes, strict=True)
-    return NodeTable(
-        np.array(feature, dtype=np.int64),
-        np.array(threshold, dtype=np.float64),
-        np.array(left, dtype=np.int64),
-        np.array(right, dtype=np.int64),
-        default_left=np.array(default_left, dtype=np.bool_),
-        value=np.array(value, dtype=np.float64),
-    )
+    types = (np.int64, np.float64, np.int64, np.int64, np.bool_, np.float64)
+    columns = zip(zip(*nodes, strict=True), types, strict=True)
+    return NodeTable(*(np.array(column, dtype=dtype) for column, dtype in columns))
 
 
 @dataclass
 class GrowingForest:
-    """Collects trees; each is walked from its root, so that only a tree gets in."""
+    """Collects trees; each is walked from its root, so that everything else is refused."""
 
     trees: list[NodeTable] = field(default_factory=list)
     nodes: int = 0
@@ -84,16 +78,14 @@ class GrowingForest:
         """All trees, in order. Raises BadInput if there are none."""
         if not self.trees:
             raise BadInput(f"{where} has no trees")
-        sizes = np.array([len(tree.feature) for tree in self.trees])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        starts = np.cumsum([0, *(len(tree.feature) for tree in self.trees[:-1])])
+        left = [tree.left + start for tree, start in zip(self.trees, starts, strict=True)]
         try:
             return Forest(
-                starts.astype(np.int32),
-                np.concatenate([tree.feature for tree in self.trees]).astype(np.int32),
-                to_single(np.concatenate([tree.threshold for tree in self.trees])),
-                np.concatenate(
-                    [t.left + start for t, start in zip(self.trees, starts, strict=True)]
-                ).astype(np.int32),
+                roots=starts.astype(np.int32),
+                feature=np.concatenate([tree.feature for tree in self.trees]).astype(np.int32),
+                threshold=to_single(np.concatenate([tree.threshold for tree in self.trees])),
+                left=np.concatenate(left).astype(np.int32),
                 default_left=np.concatenate([tree.default_left for tree in self.trees]),
                 value=np.concatenate([tree.value for tree in self.trees]),
             )
