@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,6 @@ class Contributions:
     def scores(self) -> Vector:
         """What they add up to."""
         return np.asarray(self.baseline + self.amounts.sum(axis=1))
-
-    def times(self, share: float) -> Contributions:
-        """Those of the scores times a number."""
-        return Contributions(share * self.amounts, share * self.baseline, self.method)
 
 
 @dataclass(frozen=True)
@@ -273,60 +270,37 @@ TREES_METHOD = (
 THROUGH_THE_LINK = "; shared out in log-odds, and carried over to the score in proportion"
 
 
-def of_trees(model: TreeModel, features: Matrix, background: Matrix) -> Contributions:
-    """What each feature adds to the mean score of the background, in the score's own units.
+def _of_trees(model: TreeModel, features: Matrix) -> Contributions:
+    """What each feature adds to the mean score of the documents, in the score's own units.
 
-    Log-odds are shared out first, where that is what the trees add up to: then all contributions
-    of a document are multiplied by what its score moved for each unit that its log-odds did.
+    If the trees add up to log-odds, these are shared out first: then all contributions of a
+    document are multiplied by the change of its score per unit of its log-odds.
     """
-    amounts, means = shapley_values(model.forest, features, background)
+    amounts, means = shapley_values(model.forest, features, features)
     mean = model.base + float(means.sum())
     if model.link == "identity":
         return Contributions(amounts, mean, TREES_METHOD)
     baseline = float(logistic(np.array(mean)))
-    moved = amounts.sum(axis=1)
-    still = np.abs(moved) < 1e-9
-    slopes = (logistic(mean + moved) - baseline) / np.where(still, 1.0, moved)
-    slopes = np.where(still, baseline * (1 - baseline), slopes)
+    log_odds = amounts.sum(axis=1)
+    unchanged = np.abs(log_odds) < 1e-9
+    slopes = (logistic(mean + log_odds) - baseline) / np.where(unchanged, 1.0, log_odds)
+    slopes = np.where(unchanged, baseline * (1 - baseline), slopes)
     return Contributions(amounts * slopes[:, None], baseline, TREES_METHOD + THROUGH_THE_LINK)
 
 
-def splits_in_words(model: TreeModel, row: Vector) -> tuple[str, ...]:
-    """On how many splits of its ways down a document is asked for each feature."""
-    counts = np.zeros(len(model.feature_names), dtype=np.int64)
-    for node in _ways_down(model, row)[:-1]:
-        columns = model.forest.feature[node]
-        np.add.at(counts, columns[columns != LEAF], 1)
-    return tuple(f"{count} split{'s'[: count != 1]}" for count in counts.tolist())
-
-
-def heaviest_paths(model: TreeModel, row: Vector, background: Matrix, most: int) -> list[TreePath]:
-    """The ways of a document down the trees whose outputs are furthest from their means."""
-    means = tree_means(model.forest, shares_of(model.forest, background))
-    ways = np.stack(_ways_down(model, row))
-    outputs = model.forest.value[ways[-1]]
-    chosen = np.argsort(-np.abs(outputs - means), kind="stable")[:most].tolist()
-    return [
-        TreePath(
-            str(tree + 1), _splits(model, row, ways[:, tree]), float(outputs[tree]),
-            float(means[tree]),
-        )
-        for tree in chosen
-    ]  # fmt: skip
-
-
-def thresholds_met(model: TreeModel, row: Matrix, column: int) -> Vector:
+def _thresholds_met(model: TreeModel, row: Matrix, column: int) -> Vector:
     """The thresholds at which a document's way may turn, whatever its value of one feature is."""
     forest, values = model.forest, row.astype(np.float32)
-    at, found = forest.roots, []
-    while len(at):
-        at = at[forest.feature[at] != LEAF]
-        open_ways = forest.feature[at] == column
-        both, one = at[open_ways], at[~open_ways]
-        found.append(forest.threshold[both])
-        left = forest.left[both]
-        at = np.concatenate([left, left + 1, forest.left[one] + ~_goes_left(forest, values, one)])
-    return np.unique(np.concatenate(found)).astype(np.float64)
+    nodes, thresholds = forest.roots, []
+    while len(nodes):
+        nodes = nodes[forest.feature[nodes] != LEAF]
+        on_column = forest.feature[nodes] == column
+        both_ways, one_way = nodes[on_column], nodes[~on_column]
+        thresholds.append(forest.threshold[both_ways])
+        left = forest.left[both_ways]
+        next_nodes = forest.left[one_way] + ~_goes_left(forest, values, one_way)
+        nodes = np.concatenate([left, left + 1, next_nodes])
+    return np.unique(np.concatenate(thresholds)).astype(np.float64)
 
 
 def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -338,52 +312,46 @@ def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDAr
 def _ways_down(model: TreeModel, row: Vector) -> list[NDArray[np.int32]]:
     """The nodes of a document in all trees, level by level; leaves are repeated to the end."""
     forest, values = model.forest, row.astype(np.float32)
-    at = forest.roots
-    levels = [at]
-    while (forest.feature[at] != LEAF).any():
-        inner = forest.feature[at] != LEAF
-        # A leaf's feature, −1, is some column: what is found there is not used.
-        at = np.where(inner, forest.left[at] + ~_goes_left(forest, values, at), at)
-        levels.append(at)
+    levels = [forest.roots]
+    while (splits := forest.feature[levels[-1]] != LEAF).any():
+        nodes = levels[-1]
+        # A leaf's feature, −1, is the last column, whose value is not used.
+        nodes = np.where(splits, forest.left[nodes] + ~_goes_left(forest, values, nodes), nodes)
+        levels.append(nodes)
     return levels
-
-
-def _splits(model: TreeModel, row: Vector, way: NDArray[np.int32]) -> tuple[Split, ...]:
-    forest = model.forest
-    steps = zip(way[:-1].tolist(), way[1:].tolist(), strict=True)
-    return tuple(
-        Split(
-            model.feature_names[forest.feature[node]],
-            float(row[forest.feature[node]]),
-            float(forest.threshold[node]),
-            bool(below == forest.left[node]),
-        )
-        for node, below in steps
-        if forest.feature[node] != LEAF
-    )
 
 
 PATHS = 3
 """How many of the heaviest trees are gone through."""
 
 
-def contributions(
-    model: Model, features: Matrix, background: Matrix | None = None
-) -> Contributions:
+def contributions(model: Model, features: Matrix) -> Contributions:
     """What each feature adds to each document's score; float32 features, NaN where missing.
 
-    Trees are explained against the documents of `background`, by default all that are given.
-    Raises Refused for a kind of model that is not known.
+    Trees are explained against all documents of `features`. Raises Refused for a kind of model
+    that is not known.
     """
     if isinstance(model, LinearModel):
         weights, intercept = model.folded()
         return Contributions(missing_as_zero(features) * weights, intercept, _LINEAR)
     if isinstance(model, AdditiveModel):
-        return of_curves(model, features)
+        amounts = np.zeros(features.shape)
+        for column, name in enumerate(model.feature_names):
+            if name in model.curves:
+                values = features[:, column].astype(np.float64)
+                amounts[:, column] = model.curves[name].at(values)
+        return Contributions(amounts, 0.0, "each feature's curve at its value")
     if isinstance(model, TreeModel):
-        return of_trees(model, features, features if background is None else background)
+        return _of_trees(model, features)
     if isinstance(model, AverageModel):
-        return _of_average(model, features, background)
+        parts = [contributions(part, features) for part in model.parts]
+        methods = "; ".join(dict.fromkeys(part.method for part in parts))
+        weighted = list(zip(map(float, model.weights), parts, strict=True))
+        return Contributions(
+            np.sum([weight * part.amounts for weight, part in weighted], axis=0),
+            float(sum(weight * part.baseline for weight, part in weighted)),
+            f"the mean of its parts' contributions: {methods}",
+        )
     if isinstance(model, NetworkModel | LogisticNetwork):
         return of_network(model, features)
     # A run is a ranker, and no model.
@@ -394,27 +362,17 @@ def contributions(
     )
 
 
-def _of_average(model: AverageModel, features: Matrix, background: Matrix | None) -> Contributions:
-    """The weighted sum of the parts' contributions."""
-    found = [
-        contributions(part, features, background).times(float(weight))
-        for weight, part in zip(model.weights, model.parts, strict=True)
-    ]
-    methods = "; ".join(dict.fromkeys(one.method for one in found))
-    amounts = np.sum([one.amounts for one in found], axis=0)
-    baseline = float(sum(one.baseline for one in found))
-    return Contributions(amounts, baseline, f"the mean of its parts' contributions: {methods}")
-
-
 def in_words(model: Model, row: Vector) -> tuple[str, ...]:
     """By what each feature acts on this document: a weight, a curve, so many splits."""
     if isinstance(model, LinearModel):
         return tuple(f"weight {weight:.4g}" for weight in model.folded()[0].tolist())
     if isinstance(model, AdditiveModel):
         curves = (model.curves.get(name) for name in model.feature_names)
-        return tuple(f"curve, {len(one.knots)} knots" if one else "no curve" for one in curves)
+        return tuple(f"curve, {len(c.knots)} knots" if c else "no curve" for c in curves)
     if isinstance(model, TreeModel):
-        return splits_in_words(model, row)
+        columns = model.forest.feature[np.stack(_ways_down(model, row))]
+        counts = np.bincount(columns[columns != LEAF], minlength=len(model.feature_names))
+        return tuple(f"{count} split{'s'[: count != 1]}" for count in counts.tolist())
     if isinstance(model, AverageModel):
         parts = [in_words(part, row) for part in model.parts]
         return tuple(", ".join(dict.fromkeys(words)) for words in zip(*parts, strict=True))
@@ -422,12 +380,15 @@ def in_words(model: Model, row: Vector) -> tuple[str, ...]:
 
 
 def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> tuple[TreePath, ...]:
-    """The ways of a document down the heaviest trees; none of a model without trees."""
+    """The ways of a document down the trees whose outputs are furthest from their means.
+
+    None for a model without trees.
+    """
     if isinstance(model, TreeModel):
-        return tuple(heaviest_paths(model, row, background, most))
+        return _paths_down(model, row, background, most)
     if not isinstance(model, AverageModel):
         return ()
-    found = [
+    candidates = [
         replace(
             path,
             tree=f"{path.tree} of part {number}",
@@ -437,7 +398,28 @@ def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> t
         for number, (weight, part) in enumerate(zip(model.weights, model.parts, strict=True), 1)
         for path in paths(part, row, background, most)
     ]
-    return tuple(sorted(found, key=lambda one: -abs(one.output - one.mean_output))[:most])
+    candidates.sort(key=lambda path: -abs(path.output - path.mean_output))
+    return tuple(candidates[:most])
+
+
+def _paths_down(
+    model: TreeModel, row: Vector, background: Matrix, most: int
+) -> tuple[TreePath, ...]:
+    forest, ways = model.forest, np.stack(_ways_down(model, row))
+    means = tree_means(forest, shares_of(forest, background))
+    outputs, paths = forest.value[ways[-1]], []
+    for tree in np.argsort(-np.abs(outputs - means), kind="stable")[:most].tolist():
+        splits = []
+        for node, child in pairwise(ways[:, tree].tolist()):
+            column, threshold = forest.feature[node], float(forest.threshold[node])
+            if column != LEAF:
+                below = bool(child == forest.left[node])
+                name = model.feature_names[column]
+                splits.append(Split(name, float(row[column]), threshold, below))
+        paths.append(
+            TreePath(str(tree + 1), tuple(splits), float(outputs[tree]), float(means[tree]))
+        )
+    return tuple(paths)
 
 
 def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | None:
@@ -451,26 +433,14 @@ def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | No
         curve = model.curves.get(model.feature_names[column])
         return [] if curve is None else [curve.knots]
     if isinstance(model, TreeModel):
-        return [thresholds_met(model, row, column)]
+        return [_thresholds_met(model, row, column)]
     if isinstance(model, AverageModel):
         parts = [breakpoints(part, row, column) for part in model.parts]
-        return None if None in parts else [one for part in parts if part for one in part]
+        return None if None in parts else [bends for part in parts if part for bends in part]
     return None
 
 
 _LINEAR = "weight × value, and the intercept as the baseline"
-_CURVES = "each feature's curve at its value"
-
-
-def of_curves(model: AdditiveModel, features: Matrix) -> Contributions:
-    """What each curve gives; a missing value what the curve gives to it."""
-    amounts = np.zeros(features.shape)
-    for column, name in enumerate(model.feature_names):
-        if name in model.curves:
-            amounts[:, column] = model.curves[name].at(features[:, column].astype(np.float64))
-    return Contributions(amounts, 0.0, _CURVES)
-
-
 _NETWORK = (
     "DeepLIFT's rescale rule, from the document whose features are all 0, which is the baseline"
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,8 @@ class ScorePart(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The part as JSON."""
-        added = [{"document_id": one, "amount": amount} for one, amount in self.documents]
-        known = {"name": self.name, "amount": self.amount}
-        return {**known, "logarithm": self.logarithm, "documents": added}
+        documents = [{"document_id": name, "amount": amount} for name, amount in self.documents]
+        return {**asdict(self), "documents": documents}
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,10 @@ class ExplainedHit(ShortRepr):
     def terms(self) -> tuple[Term, ...]:
         """All features and parts that contribute anything, the largest first."""
         rows = zip(self.feature_names, self.contributions, self.values, strict=True)
-        found = [Term(name, float(amount), float(value)) for name, amount, value in rows]
-        found += [Term(part.name, part.amount) for part in self.parts]
-        kept = [term for term in found if term.contribution != 0]
-        return tuple(sorted(kept, key=lambda term: -abs(term.contribution)))
+        terms = [Term(name, float(amount), float(value)) for name, amount, value in rows]
+        terms += [Term(part.name, part.amount) for part in self.parts]
+        terms.sort(key=lambda term: -abs(term.contribution))
+        return tuple(term for term in terms if term.contribution != 0)
 
     def largest(self, n: int) -> tuple[Term, ...]:
         """The `n` terms that contribute most, in size, the largest first."""
@@ -128,19 +127,6 @@ def heading(hit: ExplainedHit) -> str:
     return f"{hit.rank}{before}  {_called(hit.title, hit.document_id)}  {hit.score:.6g}"
 
 
-def as_text(
-    title: str, hits: Sequence[ExplainedHit], baseline: float, warnings: Sequence[str]
-) -> str:
-    """The hits in a line each, without bars."""
-    lines = [title]
-    for hit in hits:
-        terms = [f"{_named(term.name)} {term.contribution:+.4g}" for term in hit.largest(LISTED)]
-        if len(hit.terms()) > LISTED:
-            terms.append(f"others {hit.rest(LISTED):+.4g}")
-        lines.append(f"{heading(hit)} = {', '.join([f'baseline {baseline:.4g}', *terms])}")
-    return "\n".join([*lines, *(f"warning: {line}" for line in warnings)])
-
-
 def _named(feature: str) -> str:
     """The feature of a term; one whose name is a number is said to be one.
 
@@ -148,18 +134,6 @@ def _named(feature: str) -> str:
     ('feature 8', 'title')
     """
     return f"feature {feature}" if feature.isdecimal() else feature
-
-
-def as_html(title: str, hits: Sequence[ExplainedHit], notes: Sequence[str]) -> str:
-    """The hits with bars, as a notebook shows them; all terms of a hit that stands alone."""
-    parts = []
-    for hit in hits:
-        shown = hit.largest(LISTED) if len(hits) > 1 else hit.terms()
-        rows = [(term.name, term.contribution) for term in shown]
-        if len(hit.terms()) > len(rows):
-            rows.append(("others", hit.rest(len(rows))))
-        parts += [html.line(heading(hit)), html.bars(rows, "{:+.4g}")]
-    return html.block(title, *parts, *map(html.line, notes))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,59 +181,71 @@ class Explanation:
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
-        by = f"'{self.query}' by {self.model}: {self.method}"
-        return as_text(by, self.hits, self.baseline, self.warnings)
+        lines = [f"'{self.query}' by {self.model}: {self.method}"]
+        for hit in self.hits:
+            terms = [f"baseline {self.baseline:.4g}"]
+            terms += [f"{_named(t.name)} {t.contribution:+.4g}" for t in hit.largest(LISTED)]
+            if len(hit.terms()) > LISTED:
+                terms.append(f"others {hit.rest(LISTED):+.4g}")
+            lines.append(f"{heading(hit)} = {', '.join(terms)}")
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
-        notes = [f"baseline {self.baseline:.4g}; {self.method}"]
-        notes += [f"warning: {line}" for line in self.warnings]
-        return as_html(f"{self.query} by {self.model}", self.hits, notes)
+        """The hits with bars; all terms of a hit that stands alone."""
+        lines = [f"baseline {self.baseline:.4g}; {self.method}"]
+        lines += [f"warning: {warning}" for warning in self.warnings]
+        parts = []
+        for hit in self.hits:
+            terms = hit.largest(LISTED) if len(self.hits) > 1 else hit.terms()
+            rows = [(term.name, term.contribution) for term in terms]
+            if len(hit.terms()) > len(rows):
+                rows.append(("others", hit.rest(len(rows))))
+            parts += [html.line(heading(hit)), html.bars(rows, "{:+.4g}")]
+        return html.block(f"{self.query} by {self.model}", *parts, *map(html.line, lines))
 
 
 _NAME, _NUMBER, _BARS = 28, 10, 24
 _CHANGES = 5
 
 
-def _lines(found: Explanation) -> Iterator[str]:
-    if not found.hits:
-        yield f"nothing matches: {found.query}"
-    elif found.hits[0].how:
-        yield from _document(found)
+def _lines(explanation: Explanation) -> Iterator[str]:
+    if not explanation.hits:
+        yield f"nothing matches: {explanation.query}"
+    elif explanation.hits[0].how:
+        yield from _document_lines(explanation)
     else:
-        yield from _hits(found)
+        yield from _hit_lines(explanation)
         yield ""
-        yield wrapped_text(f"baseline {found.baseline:.4g}; {found.method}")
-    for message in found.warnings:
+        yield wrapped_text(f"baseline {explanation.baseline:.4g}; {explanation.method}")
+    for message in explanation.warnings:
         yield f"warning: {message_line(message)}"
 
 
-def _hits(found: Explanation) -> Iterator[str]:
+def _hit_lines(explanation: Explanation) -> Iterator[str]:
     """Each hit and, below it, bars of what adds most to its score; all of one scale."""
-    listed = [(hit, hit.largest(LISTED), hit.rest(LISTED)) for hit in found.hits]
-    amounts = [term.contribution for _, terms, _ in listed for term in terms]
-    amounts += [rest for _, _, rest in listed]
-    for hit, terms, rest in listed:
+    hits = explanation.hits
+    amounts = [term.contribution for hit in hits for term in hit.largest(LISTED)]
+    amounts += [hit.rest(LISTED) for hit in hits]
+    for hit in hits:
         yield _heading(hit)
-        for term in terms:
+        for term in hit.largest(LISTED):
             yield _bar_line(term.name, term.value, term.contribution, amounts)
-        others = len(hit.terms()) - len(terms)
+        others = len(hit.terms()[LISTED:])
         if others:
-            yield _bar_line(f"{others} other{'s'[: others != 1]}", None, rest, amounts)
+            name = f"{others} other{'s'[: others != 1]}"
+            yield _bar_line(name, None, hit.rest(LISTED), amounts)
 
 
 def _heading(hit: ExplainedHit) -> str:
+    """A document's rank, how far the model has moved it (▲3, ▼1 or =), its title and score."""
+    move = ""
+    if hit.rank_before is not None:
+        steps = hit.rank_before - hit.rank
+        move = f"{'▲' if steps > 0 else '▼'}{abs(steps)}" if steps else "="
     title = _called(hit.title, hit.document_id)
-    start, end = f"{hit.rank:>2} {_move(hit)} ", f"  {hit.score:.4f}"
+    start, end = f"{hit.rank:>2} {move} ", f"  {hit.score:.4f}"
     room = 80 - len(start) - len(end)
     return f"{start}{_short(title, room)}{end}"
-
-
-def _move(hit: ExplainedHit) -> str:
-    """How far it has come by the model: ▲3, ▼1, or =; nothing where that is not known."""
-    if hit.rank_before is None:
-        return ""
-    steps = hit.rank_before - hit.rank
-    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
 
 
 def _bar_line(name: str, value: float | None, amount: float, amounts: list[float]) -> str:
@@ -285,33 +271,33 @@ def bar(amount: float, amounts: list[float], width: int = _BARS) -> str:
     return " " * (left - length) + drawn if amount < 0 else " " * left + drawn
 
 
-def _document(found: Explanation) -> Iterator[str]:
+def _document_lines(explanation: Explanation) -> Iterator[str]:
     """One document: every feature, what the list did, the heaviest trees, and what would change."""
-    (hit,) = found.hits
-    yield f"{_heading(hit)}\nrank {hit.rank} of {found.documents}, by {found.model}\n"
-    yield _features(found, hit)
+    (hit,) = explanation.hits
+    yield f"{_heading(hit)}\nrank {hit.rank} of {explanation.documents}, by {explanation.model}\n"
+    yield _feature_table(explanation, hit)
     for part in hit.parts:
-        told = "" if part.logarithm is None else f" ({part.logarithm:+.4g} in logs)"
-        who = ", ".join(f"{one} {amount:+.4g}" for one, amount in part.documents)
+        logarithm = "" if part.logarithm is None else f" ({part.logarithm:+.4g} in logs)"
+        who = ", ".join(f"{name} {amount:+.4g}" for name, amount in part.documents)
         most = f": most of it {who}" if who else ""
-        yield wrapped_text(f"{part.name} adds {part.amount:+.4g}{told}{most}")
+        yield wrapped_text(f"{part.name} adds {part.amount:+.4g}{logarithm}{most}")
     features, parts = float(hit.contributions.sum()), sum(part.amount for part in hit.parts)
-    sums = f"baseline {found.baseline:.4g}, features {features:+.4g}"
+    sums = f"baseline {explanation.baseline:.4g}, features {features:+.4g}"
     yield f"\n{sums}{f', the list {parts:+.4g}' if hit.parts else ''} = {hit.score:.4f}"
-    yield wrapped_text(found.method)
+    yield wrapped_text(explanation.method)
     for path in hit.paths:
         splits = ", ".join(map(str, path.splits))
         gives = f"gives {path.output:+.4g} (mean {path.mean_output:+.4g})"
         yield ""
         yield wrapped_text(f"tree {path.tree} {gives}: {splits}")
-    yield from _changes(found)
+    yield from _change_lines(explanation.to_pass)
 
 
-def _features(found: Explanation, hit: ExplainedHit) -> str:
+def _feature_table(explanation: Explanation, hit: ExplainedHit) -> str:
     """Every feature, the largest first: its value, what it adds, and its place at the mean."""
     amounts: list[float] = hit.contributions.tolist()
     order = sorted(range(len(amounts)), key=lambda column: -abs(amounts[column]))
-    # Sums of what cancels leave rounding, which is nothing.
+    # Terms that cancel leave a rounding error, which counts as 0.
     least = 1e-9 * max(map(abs, amounts), default=0.0)
     return text_table(
         ["FEATURE", "VALUE", "BY", "ADDS", "MEAN", "AT MEAN", ""],
@@ -321,7 +307,7 @@ def _features(found: Explanation, hit: ExplainedHit) -> str:
                 _value(float(hit.values[column])),
                 hit.how[column],
                 _signed(amounts[column], least),
-                _signed(float(found.mean_contributions[column]), least),
+                _signed(float(explanation.mean_contributions[column]), least),
                 f"rank {int(hit.ranks_at_mean[column])}",
                 bar(amounts[column], amounts, 10),
             )
@@ -330,16 +316,15 @@ def _features(found: Explanation, hit: ExplainedHit) -> str:
     )
 
 
-def _changes(found: Explanation) -> Iterator[str]:
-    passed = found.to_pass
-    if passed is None:
+def _change_lines(to_pass: ToPass | None) -> Iterator[str]:
+    if to_pass is None:
         yield "\nnothing is above it"
         return
-    other = _called(_short(passed.title, 30), passed.document_id)
+    other = _called(_short(to_pass.title, 30), to_pass.document_id)
     yield ""
-    yield wrapped_text(f"to be above {other}, rank {passed.rank}, score {passed.score:.4f}:")
-    if not passed.changes:
-        yield f"none of its features could alone, within what was seen {passed.seen}"
+    yield wrapped_text(f"to be above {other}, rank {to_pass.rank}, score {to_pass.score:.4f}:")
+    if not to_pass.changes:
+        yield f"none of its features could alone, within what was seen {to_pass.seen}"
         return
     yield text_table(
         ["FEATURE", "IS", "ENOUGH", "OF ITS RANGE", "SCORE THEN"],
@@ -348,13 +333,12 @@ def _changes(found: Explanation) -> Iterator[str]:
                 change.feature, _value(change.value), f"{change.needed:.7g}", f"{change.share:.1%}",
                 change.score,
             )
-            for change in passed.changes[:_CHANGES]
+            for change in to_pass.changes[:_CHANGES]
         ],
     )  # fmt: skip
-    more = len(passed.changes) - _CHANGES
-    yield (
-        f"each alone{f', and {more} more' if more > 0 else ''}; within what was seen {passed.seen}"
-    )
+    more = len(to_pass.changes) - _CHANGES
+    others = f", and {more} more" if more > 0 else ""
+    yield f"each alone{others}; within what was seen {to_pass.seen}"
 
 
 def _called(title: str, document: str) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.contributions import Contributions, contributions, in_words, paths
+from owpc_ltr.explanations.contributions import contributions, in_words, paths
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart
 from owpc_ltr.explanations.what_if import ToPass, ways_past
 from owpc_ltr.models.reordering import ReorderingModel
@@ -31,8 +31,8 @@ def ranks_with(scores: Vector, changed: Vector) -> NDArray[np.int64]:
     above = np.searchsorted(-scores, -changed, side="left")
     not_below = np.searchsorted(-scores, -changed, side="right")
     # One that falls counts itself among those above its new score.
-    found = np.where(places < above, above - 1, np.minimum(places, not_below))
-    return np.asarray(found + 1, dtype=np.int64)
+    ranks = np.where(places < above, above - 1, np.minimum(places, not_below)) + 1
+    return np.asarray(ranks, dtype=np.int64)
 
 
 LUMP = "the list"
@@ -45,7 +45,7 @@ _NAMED = 3
 def list_terms(
     ranker: ReorderingModel, features: Matrix, fields: Fields
 ) -> tuple[list[ListTerm], str, tuple[str, ...]]:
-    """The terms of one list, how they were come by, and warnings; no term of a base alone.
+    """The terms of one list, how they were computed, and warnings; no term of a base alone.
 
     A reranker that does not explain its lists, or explains them by terms that do not add up, is
     explained by one term.
@@ -60,10 +60,11 @@ def list_terms(
         return lump, f"reranker {name} as one term: what the list added to the base score", ()
     terms = list(ranker.reordering.explain(features, base, fields))
     if not add_up(terms, scores - base):
-        told = (
-            f"the terms by which reranker '{name}' explains its lists do not add up to its scores"
+        warning = (
+            f"the terms by which reranker '{name}' explains its lists do not add up to its scores: "
+            "they are shown as one"
         )
-        return lump, f"reranker {name} as one term", (f"{told}: they are shown as one",)
+        return lump, f"reranker {name} as one term", (warning,)
     return terms, f"reranker {name} by its own terms", ()
 
 
@@ -73,7 +74,7 @@ def add_up(terms: Sequence[ListTerm], moved: Vector) -> bool:
         return False
     total = np.sum([term.amounts for term in terms], axis=0) if terms else np.zeros(len(moved))
     allowed = TERMS_TOLERANCE * max(float(np.ptp(moved)), float(np.abs(moved).max()), 1e-300)
-    # What is no number must not slip through a comparison.
+    # NaN must not pass the comparison.
     return bool((np.abs(total - moved) <= allowed).all())
 
 
@@ -119,17 +120,6 @@ class ServedList:
         return list(self.doc_ids).index(document)
 
 
-@dataclass(frozen=True, eq=False)
-class _SharedScores:
-    """The scores of a list, shared out: (n_documents, n_features), and the list's terms."""
-
-    contributions: Contributions
-    terms: Sequence[ListTerm]
-    method: str
-    ranks_at_mean: NDArray[np.int64]
-    warnings: tuple[str, ...]
-
-
 def explain_list(
     ranker: Model | ReorderingModel,
     listed: ServedList,
@@ -146,26 +136,54 @@ def explain_list(
     """
     place = None if document is None else listed.place(document)
     target = _target(listed, place, above)
-    shared = _shared(ranker, listed)
-    chosen = range(len(listed.doc_ids))[:size] if place is None else [place]
+    base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
+    shares = contributions(base, listed.features)
+    amounts, method = shares.amounts, shares.method
+    means = amounts.mean(axis=0) if len(amounts) else np.zeros(amounts.shape[1])
+    terms: Sequence[ListTerm] = []
+    warnings: tuple[str, ...] = ()
+    if isinstance(ranker, ReorderingModel):
+        terms, how, warnings = list_terms(ranker, listed.features, listed.fields)
+        method = f"{method}; {how}" if how else method
+    explained = shares.scores + sum((term.amounts for term in terms), np.zeros(1))
+    ranks_at_mean = ranks_with(listed.scores, listed.scores[:, None] + (means - amounts))
+
+    def hit(row: int) -> ExplainedHit:
+        values = listed.features[row]
+        return ExplainedHit(
+            document_id=listed.doc_ids[row],
+            title=listed.titles[row],
+            rank=row + 1,
+            rank_before=listed.ranks_before[row],
+            score=float(listed.scores[row]),
+            feature_names=ranker.feature_names,
+            values=values.astype(np.float64),
+            contributions=amounts[row],
+            ranks_at_mean=ranks_at_mean[row],
+            parts=tuple(part_of(term, row, listed.doc_ids) for term in terms),
+            how=() if place is None else in_words(base, values),
+            paths=() if place is None else paths(base, values, listed.features),
+        )
+
     to_pass: ToPass | None = None
     if place is not None and target is not None:
-        other = listed.doc_ids[target], listed.titles[target], float(listed.scores[target])
+        shown = listed.doc_ids[target], listed.titles[target], float(listed.scores[target])
         to_pass = ways_past(
-            ranker, listed.features, listed.fields, place=place, target=target, shown=other
+            ranker, listed.features, listed.fields, place=place, target=target, shown=shown
         )
+    rows = range(len(listed.doc_ids))[:size] if place is None else [place]
     return Explanation(
         query=listed.query,
         model=listed.model,
         kind=ranker.kind,
         feature_names=ranker.feature_names,
-        hits=tuple(_hit(ranker, listed, shared, row, place is not None) for row in chosen),
-        baseline=shared.contributions.baseline,
-        method=shared.method,
+        hits=tuple(map(hit, rows)),
+        baseline=shares.baseline,
+        method=method,
         documents=len(listed.doc_ids),
-        mean_contributions=_means(shared.contributions),
+        mean_contributions=means,
         to_pass=to_pass,
-        warnings=shared.warnings,
+        warnings=(*warnings, *_difference_warning(listed, explained)),
     )
 
 
@@ -184,69 +202,17 @@ def _target(listed: ServedList, place: int | None, above: str | None) -> int | N
     return target
 
 
-def _shared(ranker: Model | ReorderingModel, listed: ServedList) -> _SharedScores:
-    terms: Sequence[ListTerm] = []
-    warnings: tuple[str, ...] = ()
-    base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
-    found = contributions(base, listed.features)
-    method = found.method
-    if isinstance(ranker, ReorderingModel):
-        terms, how, warnings = list_terms(ranker, listed.features, listed.fields)
-        method = f"{method}; {how}" if how else method
-    explained = found.scores + sum((term.amounts for term in terms), np.zeros(1))
-    at_mean = listed.scores[:, None] + (_means(found) - found.amounts)
-    return _SharedScores(
-        found,
-        terms,
-        method,
-        ranks_with(listed.scores, at_mean),
-        (*warnings, *_differing(listed, explained)),
-    )
-
-
-def _means(found: Contributions) -> Vector:
-    amounts = found.amounts
-    return amounts.mean(axis=0) if len(amounts) else np.zeros(amounts.shape[1])
-
-
-def _differing(listed: ServedList, explained: Vector) -> tuple[str, ...]:
-    """What to warn of where served scores are not the explained ones."""
-    if not len(explained):
+def _difference_warning(listed: ServedList, explained: Vector) -> tuple[str, ...]:
+    """The warning where served scores are not the explained ones."""
+    apart = np.abs(listed.scores - explained) / np.maximum(1.0, np.abs(explained))
+    # NaN must not pass the comparison.
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    if not (apart > SCORE_TOLERANCE).any():
         return ()
-    away = np.abs(listed.scores - explained) / np.maximum(1.0, np.abs(explained))
-    # What is no number must not slip through a comparison.
-    away = np.where(np.isnan(away), np.inf, away)
-    worst = int(away.argmax())
-    if away[worst] <= SCORE_TOLERANCE:
-        return ()
+    worst = int(apart.argmax())
     return (
         f"what was served is not what is explained: document '{listed.doc_ids[worst]}' has "
         f"the score {listed.scores[worst]:.6g}, and its terms add up to {explained[worst]:.6g} "
-        f"({int((away > SCORE_TOLERANCE).sum())} documents differ): prove the model again with "
+        f"({int((apart > SCORE_TOLERANCE).sum())} documents differ): prove the model again with "
         "owpc-ltr verify",
-    )
-
-
-def _hit(
-    ranker: Model | ReorderingModel,
-    listed: ServedList,
-    shared: _SharedScores,
-    row: int,
-    fully: bool,
-) -> ExplainedHit:
-    base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
-    values = listed.features[row]
-    return ExplainedHit(
-        document_id=listed.doc_ids[row],
-        title=listed.titles[row],
-        rank=row + 1,
-        rank_before=listed.ranks_before[row],
-        score=float(listed.scores[row]),
-        feature_names=ranker.feature_names,
-        values=values.astype(np.float64),
-        contributions=shared.contributions.amounts[row],
-        ranks_at_mean=shared.ranks_at_mean[row],
-        parts=tuple(part_of(term, row, listed.doc_ids) for term in shared.terms),
-        how=in_words(base, values) if fully else (),
-        paths=paths(base, values, listed.features) if fully else (),
     )

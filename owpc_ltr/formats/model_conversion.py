@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.sources import (
     KEY,
     ExternalSource,
@@ -22,17 +21,15 @@ from owpc_ltr.data.external_features.sources import (
     sources_in,
 )
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import Feature, FeatureSet, refuse_by_client
+from owpc_ltr.features.feature_set import FeatureSet, refuse_by_client
 from owpc_ltr.features.score_analysis import always_matches
-from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile
-from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
-from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
+from owpc_ltr.formats.ltr_plugin import plugin_definition, rejection_reason
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of, packed, unpacked, with_record
-from owpc_ltr.names import check_name, version_text
-from owpc_ltr.protocols import ExportedFile, Model, RankingModel
+from owpc_ltr.protocols import Model, RankingModel
 
 _TYPE = "owpc-ltr/"
 LEFT_OUT = "joined_left_out"
@@ -172,39 +169,6 @@ def check_features(model: Model, featureset: FeatureSet) -> None:
         )
 
 
-def ltr_plugin_file(
-    model: Model, name: str, profile: ServingProfile, featureset: FeatureSet | None = None
-) -> ExportedFile:
-    """The body of `_createmodel`; Refused where the plugin of this version cannot score it so."""
-    check_name("model", name)
-    known = featureset or _unknown(model.feature_names)
-    stored = export_checked(model, known, name, profile)
-    body = {"model": {"name": name, "model": ranker_source(stored)}}
-    where = featureset.name if featureset is not None else "FEATURESET"
-    request = f"POST /_ltr/_featureset/{where}/_createmodel"
-    return ExportedFile(body_text(body), stored.type, request, version_text(profile.version))
-
-
-def ltr_plugin_scores(
-    exported: ExportedFile, feature_names: Sequence[str], features: Matrix, profile: ServingProfile
-) -> Vector:
-    """The plugin's scores by the file alone. Raises BadInput where it would refuse it."""
-    where = "the request's body"
-    model = take_object(parse_json(exported.text, where), "model", where)
-    ranker = take_object(model, "model", where)
-    kind = take(ranker, "type", where)
-    if kind != exported.type:
-        raise BadInput(f"{where} makes a {kind}, and is said to make a {exported.type}")
-    stored = StoredModel(
-        str(take(model, "name", where)),
-        kind,
-        take(ranker, "definition", where),
-        _unknown(tuple(feature_names)),
-        ranker.get("feature_normalizers") or {},
-    )
-    return emulate(stored, features, profile).astype(np.float64)
-
-
 def joined_sources(model: RankingModel) -> tuple[ExternalSource, ...]:
     """Where the model's joined features are from. Raises BadInput where its record is damaged."""
     sources = sources_in(model.record, "the model's record")
@@ -290,11 +254,6 @@ def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
             f"the weight of '{names[bad[0]]}' is {weights[bad[0]]:g}, more than a float32 holds: "
             "scale the feature"
         )
-
-
-def _unknown(names: tuple[str, ...]) -> FeatureSet:
-    """Features of these names, of which nothing else is known."""
-    return FeatureSet("unknown", tuple(Feature(name, (), "") for name in names))
 
 
 def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:

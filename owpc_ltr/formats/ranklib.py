@@ -34,6 +34,7 @@ from owpc_ltr.models.trees import (
     Forest,
     TreeModel,
     shortest_floats,
+    written_trees,
 )
 from owpc_ltr.protocols import Model
 
@@ -86,7 +87,7 @@ def parse_ranklib(text: str) -> tuple[str, Parsed]:
         return name, Ensembles(tuple(forests), single=True)
     if name == "RANDOM FORESTS":
         return name, Ensembles(tuple(read_ensembles(text, where)), single=True)
-    lines = [line.strip() for line in text.splitlines()]
+    lines = map(str.strip, text.splitlines())
     body = [line for line in lines if line and not line.startswith("##")]
     if name in {"RANKNET", "LAMBDARANK", "LISTNET"}:
         columns, layers = read_layers(body, where)
@@ -356,26 +357,28 @@ def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
         thresholds = np.maximum(up_to(forest.threshold), -HIGHEST)
     numbers = shortest_floats(thresholds.astype(np.float32))
     outputs = shortest_floats(forest.value.astype(np.float32))
-    feature, left = forest.feature.tolist(), forest.left.tolist()
+
+    def leaf(node: int) -> list[str]:
+        return [f"<output> {outputs[node]!r} </output>"]
+
+    def split(node: int, low: list[str], high: list[str]) -> list[str]:
+        return [
+            f"<feature> {places[forest.feature[node]]} </feature>",
+            f"<threshold> {numbers[node]!r} </threshold>",
+            '<split pos="left">',
+            *(f"\t{line}" for line in low),
+            "</split>",
+            '<split pos="right">',
+            *(f"\t{line}" for line in high),
+            "</split>",
+        ]
+
     yield "<ensemble>"
-    for number, nodes in enumerate(forest.tree_nodes(), start=1):
+    for number, lines in enumerate(written_trees(forest, leaf, split), start=1):
         yield f'\t<tree id="{number}" weight="1.0">'
-        stack: list[tuple[int, str, int]] = [(nodes.start, "<split>", 2)]
-        while stack:
-            node, tag, depth = stack.pop()
-            indent = "\t" * depth
-            if node < 0:
-                yield f"{indent}</split>"
-                continue
-            yield f"{indent}{tag}"
-            stack.append((-1, "", depth))
-            if feature[node] == LEAF:
-                yield f"{indent}\t<output> {outputs[node]!r} </output>"
-                continue
-            yield f"{indent}\t<feature> {places[feature[node]]} </feature>"
-            yield f"{indent}\t<threshold> {numbers[node]!r} </threshold>"
-            stack.append((left[node] + 1, '<split pos="right">', depth + 1))
-            stack.append((left[node], '<split pos="left">', depth + 1))
+        yield "\t\t<split>"
+        yield from (f"\t\t\t{line}" for line in lines)
+        yield "\t\t</split>"
         yield "\t</tree>"
     yield "</ensemble>"
 

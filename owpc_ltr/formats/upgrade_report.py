@@ -78,30 +78,30 @@ def upgrade_effect(
     Raises BadInput where the old version would refuse the model.
     """
     cuts = np.asarray([0, len(features)] if offsets is None else offsets, dtype=np.int64)
-    moved, mixed, unsure = (
-        _of_kind(stored, kind) for kind in (ScoreKind.text, ScoreKind.mixed, ScoreKind.unknown)
-    )
     factor = after.bm25_factor / before.bm25_factor
-    old, new = scores_around(stored, features, before, after)
-    found = [
-        pair_agreement(old[first:last].astype(np.float64), new[first:last].astype(np.float64))
-        for first, last in pairwise(cuts.tolist())
+    moved, mixed, unsure = (
+        _of_kind(stored, kind) if factor != 1 else ()
+        for kind in (ScoreKind.text, ScoreKind.mixed, ScoreKind.unknown)
+    )
+    old, new = (s.astype(np.float64) for s in scores_around(stored, features, before, after))
+    agreements = [
+        pair_agreement(old[first:last], new[first:last]) for first, last in pairwise(cuts.tolist())
     ]
-    known = np.array([one.tau for one in found if one.tau is not None])
-    difference = np.abs(new.astype(np.float64) - old.astype(np.float64))
+    taus = np.array([queries.tau for queries in agreements if queries.tau is not None])
+    difference = np.abs(new - old)
     return UpgradeEffect(
         queries=len(cuts) - 1,
         documents=len(features),
         rescored=int((difference > 0).sum()),
-        reordered=sum(one.swapped + one.ties_broken > 0 for one in found),
-        mean_tau=float(known.mean()) if len(known) else 1.0,
-        lowest_tau=float(known.min()) if len(known) else 1.0,
+        reordered=sum(queries.swapped + queries.ties_broken > 0 for queries in agreements),
+        mean_tau=float(taus.mean()) if len(taus) else 1.0,
+        lowest_tau=float(taus.min(initial=1.0)),
         largest_difference=float(difference.max(initial=0.0)),
         missing_values=int(np.isnan(features).sum()),
         bm25_factor=factor,
-        bm25_features=moved if factor != 1 else (),
-        bm25_mixed=mixed if factor != 1 else (),
-        bm25_unsure=unsure if factor != 1 else (),
+        bm25_features=moved,
+        bm25_mixed=mixed,
+        bm25_unsure=unsure,
         refused=rejection_reason(stored, after),
     )
 
@@ -267,6 +267,7 @@ def report_upgrade(
     """What the upgrade does to a model's rankings of judged documents.
 
     Without data, of the few that a model file remembers; UsageError where it remembers none.
+    Raises BadInput where the data has other features, or the old version refuses the model.
     """
     deployed = read_deployed(path, before, featureset)
     if data is None:
@@ -275,16 +276,6 @@ def report_upgrade(
         if model is None or not samples:
             raise UsageError(f"{path} remembers no judged documents: give --data FILE")
         data = dataset_of(samples, model.feature_names)
-    return compare_versions(deployed, data, before, after)
-
-
-def compare_versions(
-    deployed: Deployed, data: RankingDataset, before: ServingProfile, after: ServingProfile
-) -> UpgradeReport:
-    """Score the judged documents as both versions would, and compare orders and quality.
-
-    Raises BadInput where the data has other features, or the old version refuses the model.
-    """
     stored = deployed.stored
     features = _columns(data, stored.featureset.feature_names)
     effect = upgrade_effect(stored, features, before, after, data.offsets)
@@ -293,7 +284,6 @@ def compare_versions(
         rankings.append(deployed.model.score(features))
     metric = parse_metric(METRIC)
     means = [measure(scores, data, [metric])[0].mean for scores in rankings]
-    trained = means[2] if len(means) > 2 else None
     return UpgradeReport(
         before=before,
         after=after,
@@ -301,7 +291,7 @@ def compare_versions(
         effect=effect,
         ndcg_before=means[0],
         ndcg_after=means[1],
-        ndcg_trained=trained,
+        ndcg_trained=means[2] if len(means) > 2 else None,
         inexact=deployed.inexact,
     )
 
@@ -314,8 +304,9 @@ def read_deployed(path: Path, before: ServingProfile, featureset: FeatureSet | N
     content = parse_json(read_text(path, largest=100_000_000), str(path))
     if isinstance(content, dict) and content.get("format") == FORMAT:
         return deploy(model_of(content, path), before, featureset)
-    if isinstance(content, dict) and "model" in content.get("_source", content):
-        return Deployed(read_model(content.get("_source", content), str(path)))
+    source = content.get("_source", content) if isinstance(content, dict) else {}
+    if "model" in source:
+        return Deployed(read_model(source, str(path)))
     raise BadInput(
         f"{path} is neither a model file of owpc-ltr nor a model that a store answered: import it "
         "first"
