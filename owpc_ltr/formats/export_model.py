@@ -80,13 +80,19 @@ def export_model(
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model
 
-    found = load(map(Path, plugins)).find("export-target", target)
-    made = configure(found, _own_settings(settings or {}))
-    known = load_featureset(Path(featureset)) if isinstance(featureset, Path | str) else featureset
+    values: dict[str, Any] = {}
+    for full_name, value in (settings or {}).items():
+        kind, dot, setting = full_name.rpartition(".")
+        if dot and kind != "target":
+            raise UsageError(f"export has no '{kind}' to set: write target.FIELD=VALUE")
+        values[setting] = value
+    exporter = configure(load(map(Path, plugins)).find("export-target", target), values)
+    if isinstance(featureset, Path | str):
+        featureset = load_featureset(Path(featureset))
     ranker = load_scoring_model(model) if isinstance(model, Path | str) else model
-    if known is not None:
-        check_features(ranker, known)
-    exported = made.export(for_engine(ranker), name, version, known)
+    if featureset is not None:
+        check_features(ranker, featureset)
+    exported = exporter.export(for_engine(ranker), name, version, featureset)
     if not isinstance(exported, protocols.ExportedFile):
         raise PluginError(
             f"export target '{target}' returned a {type(exported).__name__}: return an ExportedFile"
@@ -95,13 +101,3 @@ def export_model(
     if out is not None:
         write_output(out, exported.text.encode())
     return exported
-
-
-def _own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for full, value in settings.items():
-        kind, dot, setting = full.rpartition(".")
-        if dot and kind != "target":
-            raise UsageError(f"export has no '{kind}' to set: write target.FIELD=VALUE")
-        given[setting] = value
-    return given

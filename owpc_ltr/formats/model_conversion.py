@@ -29,6 +29,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of, packed, unpacked, with_record
+from owpc_ltr.models.trees import ROUNDS_TO_FINITE
 from owpc_ltr.protocols import Model, RankingModel
 
 _TYPE = "owpc-ltr/"
@@ -114,15 +115,15 @@ def export_linear(model: LinearModel, featureset: FeatureSet, name: str) -> Stor
             f"the model's features are not those of '{featureset.name}', or in another order: use "
             "the feature set that it was trained on"
         )
-    weights, normalisers = model.weights, model.normalisers
-    _check_float32(weights, model.feature_names)
-    return StoredModel(
-        name,
-        LINEAR,
-        dict(zip(model.feature_names, map(float, weights), strict=True)),
-        featureset,
-        {feature: _normaliser(normaliser) for feature, normaliser in normalisers.items()},
-    )
+    weights = dict(zip(model.feature_names, map(float, model.weights), strict=True))
+    for feature, weight in weights.items():
+        if not abs(weight) <= ROUNDS_TO_FINITE:
+            raise Refused(
+                f"the weight of '{feature}' is {weight:g}, more than a float32 holds: scale the "
+                "feature"
+            )
+    normalisers = {name: _normaliser(normaliser) for name, normaliser in model.normalisers.items()}
+    return StoredModel(name, LINEAR, weights, featureset, normalisers)
 
 
 def import_linear(stored: StoredModel) -> LinearModel:
@@ -213,14 +214,16 @@ def without_joined(
     samples: Sequence[dict[str, Any]], features: int, joined: int
 ) -> list[dict[str, Any]]:
     """Samples of so many features without the last, joined ones."""
-    found = []
+    if not joined:
+        return list(samples)
+    shortened = []
     for sample in samples:
-        if joined and "features" in sample:
+        values = {}
+        if "features" in sample:
             matrix = unpacked(sample["features"], len(sample["document_ids"]), features)
-            found.append({**sample, "features": packed(matrix[:, : features - joined])})
-        else:
-            found.append(sample)
-    return found
+            values["features"] = packed(matrix[:, : features - joined])
+        shortened.append({**sample, **values})
+    return shortened
 
 
 def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
@@ -244,16 +247,6 @@ def _parsed(content: dict[str, Any]) -> Normaliser:
         low, high = float(values["minimum"]), float(values["maximum"])
         return Normaliser(kind, low, high - low)
     raise ValueError(f"unknown normaliser '{kind}'")
-
-
-def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~np.isfinite(np.asarray(weights, dtype=np.float32)))
-    if len(bad):
-        raise Refused(
-            f"the weight of '{names[bad[0]]}' is {weights[bad[0]]:g}, more than a float32 holds: "
-            "scale the feature"
-        )
 
 
 def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class CodedBlock:
     @property
     def sizes(self) -> list[int]:
         """How many bins each feature has."""
-        return [len(each) + 2 for each in self.thresholds]
+        return [len(bounds) + 2 for bounds in self.thresholds]
 
     @property
     def steps(self) -> list[int]:
@@ -119,10 +119,9 @@ class CodedBlock:
 
     def query(self, queries: Mapping[str, Query], unit: float, floor: float) -> Query:
         """The sum of its tables for every document."""
-        parts = zip(self.features, self.thresholds, self.steps, strict=True)
         codes = [
-            scripted(scoring(queries[name]), BIN, feature=name, thresholds=list(each), step=step)
-            for name, each, step in parts
+            scripted(scoring(queries[name]), BIN, feature=name, thresholds=list(bounds), step=step)
+            for name, bounds, step in zip(self.features, self.thresholds, self.steps, strict=True)
         ]
         return scripted(
             summed(codes), TABLES, sizes=digits_of(self.sizes, PLACE), tables=self.tables,
@@ -134,25 +133,20 @@ class CodedBlock:
         places = numbers_of(self.places, PLACE, "a block's text")
         values = numbers_of(self.values, VALUE, "a block's text")
         code = np.zeros(len(next(iter(columns.values()))), dtype=np.float32)
-        for name, each, step in zip(self.features, self.thresholds, self.steps, strict=True):
-            found = np.searchsorted(np.array(each), columns[name], side="right") + 1
-            code += (np.where(np.isnan(columns[name]), 0, found) * step).astype(np.float32)
+        for name, bounds, step in zip(self.features, self.thresholds, self.steps, strict=True):
+            number = np.searchsorted(np.array(bounds), columns[name], side="right") + 1
+            code += (np.where(np.isnan(columns[name]), 0, number) * step).astype(np.float32)
         whole = code.astype(np.int64)
         bins = [whole // step % size for step, size in zip(self.steps, self.sizes, strict=True)]
         total = np.zeros(len(code))
-        for start, parts in self._tables():
+        for start, parts in self.read_tables():
             x = np.full(len(code), start)
             for column, first in parts:
                 x += places[first + bins[column]]
             total += values[x]
         return total
 
-    @property
-    def table_count(self) -> int:
-        """How many tables it has."""
-        return sum(1 for _ in self._tables())
-
-    def _tables(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def read_tables(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Where each table's values start; of each of its columns which it is, and its places."""
         numbers, at = numbers_of(self.tables, PLACE, "a block's text"), 0
         while at < len(numbers):
@@ -161,8 +155,14 @@ class CodedBlock:
             at = end
 
 
+class _Form:
+    def as_dict(self) -> dict[str, Any]:
+        """The form as the JSON that a store keeps."""
+        return {"format": _FORMAT, **json.loads(json.dumps(asdict(self)))}  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class PluginFreeTrees:
+class PluginFreeTrees(_Form):
     """Blocks whose sums, in `unit`s, are the trees' score but for a constant.
 
     The trees' own sum, before the link, is that of the blocks less `middle`.
@@ -192,27 +192,26 @@ class PluginFreeTrees:
 
     def query(self, queries: Mapping[str, Query]) -> Query:
         """The query whose score is the model's plus the shift, for every document."""
-        own = self.link == "identity"
-        floor = LOWEST_RESCORED if own else 0.0
+        floor = LOWEST_RESCORED if self.link == "identity" else 0.0
         parts = [
             block.query(queries, self.unit, 0.0 if place else floor)
             for place, block in enumerate(self.blocks)
         ] or [lowest(floor)]
-        whole = parts[0] if len(parts) == 1 else summed(parts)
-        return (
-            whole if own else scripted(whole, LOGISTIC, floor=LOWEST_RESCORED, middle=self.middle)
-        )
+        total = parts[0] if len(parts) == 1 else summed(parts)
+        if self.link == "identity":
+            return total
+        return scripted(total, LOGISTIC, floor=LOWEST_RESCORED, middle=self.middle)
 
     @property
     def size(self) -> tuple[int, int]:
         """The feature queries of all blocks, and their tables."""
-        asked = sum(len(block.features) for block in self.blocks)
-        return asked, sum(block.table_count for block in self.blocks)
+        queries = sum(len(block.features) for block in self.blocks)
+        return queries, sum(len(list(block.read_tables())) for block in self.blocks)
 
     def in_words(self) -> str:
         """How the engine comes by its scores."""
-        asked, tables = self.size
-        return f"{tables} tables of up to three features, {asked} feature queries"
+        queries, tables = self.size
+        return f"{tables} tables of up to three features, {queries} feature queries"
 
     def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
         """What the engine gives, rounded to float32 where it rounds."""
@@ -225,19 +224,10 @@ class PluginFreeTrees:
         scores = single if self.link == "identity" else logistic(single - self.middle)
         return np.asarray((scores + LOWEST_RESCORED).astype(np.float32), dtype=np.float64)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The form as JSON."""
-        return written_form(self)
-
-
-def written_form(form: Any) -> dict[str, Any]:
-    """A dataclass as the JSON that a store keeps, with its format."""
-    return {"format": _FORMAT, **json.loads(json.dumps(asdict(form)))}
-
 
 @contextmanager
 def form_content(definition: Any, where: str) -> Iterator[dict[str, Any]]:
-    """What `written_form` wrote, without its format. Raises BadInput where it is damaged."""
+    """The content of a stored form, without its format. Raises BadInput where it is damaged."""
     try:
         content = json.loads(definition) if isinstance(definition, str) else dict(definition)
         if content.pop("format") != _FORMAT:
@@ -281,7 +271,7 @@ def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> 
 def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
     """Refuse features that are no queries: scripts see nothing but scores."""
     refuse_by_client(featureset)
-    languages = {each.name: each.template_language for each in featureset.features}
+    languages = {feature.name: feature.template_language for feature in featureset.features}
     for name in names:
         if languages[name] != MUSTACHE:
             raise Refused(
@@ -293,26 +283,21 @@ def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
 def read_plugin_free_trees(definition: Any, where: str) -> PluginFreeTrees:
     """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
     with form_content(definition, where) as content:
-        blocks = tuple(_read_block(each) for each in content.pop("blocks"))
+        blocks = tuple(map(_read_block, content.pop("blocks")))
         form = PluginFreeTrees(blocks, **content)
-        _check(form)
+        if form.link not in LINKS:
+            raise ValueError(f"no link is called '{form.link}'")
+        if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
+            raise ValueError("its numbers are not finite")
+        if any(math.prod(block.sizes) > MOST_CODES for block in blocks):
+            raise ValueError("a block has more codes than a float32 holds")
     return form
 
 
 def _read_block(content: dict[str, Any]) -> CodedBlock:
     texts = {key: str(content[key]) for key in ("tables", "places", "values")}
-    thresholds = tuple(tuple(float(t) for t in each) for each in content["thresholds"])
-    return CodedBlock(tuple(str(name) for name in content["features"]), thresholds, **texts)
-
-
-def _check(form: PluginFreeTrees) -> None:
-    if form.link not in LINKS:
-        raise ValueError(f"no link is called '{form.link}'")
-    if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
-        raise ValueError("its numbers are not finite")
-    for block in form.blocks:
-        if math.prod(block.sizes) > MOST_CODES:
-            raise ValueError("a block has more codes than a float32 holds")
+    thresholds = tuple(tuple(map(float, bounds)) for bounds in content["thresholds"])
+    return CodedBlock(tuple(map(str, content["features"])), thresholds, **texts)
 
 
 def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
@@ -332,7 +317,7 @@ def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
         start += table.values.size
     return CodedBlock(
         tuple(names[column] for column in block.columns),
-        tuple(tuple(_not_above(each)) for each in block.thresholds),
+        tuple(tuple(_not_above(bounds)) for bounds in block.thresholds),
         digits_of(tables, PLACE),
         digits_of(places, PLACE),
         digits_of(np.concatenate(values), VALUE),
@@ -395,29 +380,27 @@ class LiftedCurve:
 
     def query(self, query: Query) -> Query:
         """What it gives to every document."""
-        asked = scoring(query)
-        if not self.missing:
-            return scripted(asked, CURVE, knots=list(self.knots), values=list(self.values))
         # A document without the feature is one whose sum is 0: all others are lifted above that.
-        span = self._span
-        lifted = [value + span for value in self.values]
-        curve = scripted(asked, CURVE, knots=list(self.knots), values=lifted)
-        return scripted(summed([curve]), PRESENT, span=span, missing=self.missing)
+        lifted = [value + self._span for value in self.values]
+        curve = scripted(scoring(query), CURVE, knots=list(self.knots), values=lifted)
+        if not self.missing:
+            return curve
+        return scripted(summed([curve]), PRESENT, span=self._span, missing=self.missing)
 
     def at(self, values: Vector) -> Vector:
         """What it gives, rounded to float32 where the engine rounds."""
-        span = self._span if self.missing else 0.0
-        found = np.interp(values, self.knots, np.array(self.values) + span).astype(np.float32)
-        known = np.maximum(0.0, found.astype(np.float64) - span)
-        return np.where(np.isnan(values), self.missing or 0.0, known).astype(np.float32)
+        span = self._span
+        lifted = np.interp(values, self.knots, np.array(self.values) + span).astype(np.float32)
+        present = np.maximum(0.0, lifted.astype(np.float64) - span)
+        return np.where(np.isnan(values), self.missing or 0.0, present).astype(np.float32)
 
     @property
     def _span(self) -> float:
-        return max(*self.values, self.missing or 0.0)
+        return max(*self.values, self.missing) if self.missing else 0.0
 
 
 @dataclass(frozen=True)
-class PluginFreeCurves:
+class PluginFreeCurves(_Form):
     """Lifted curves, whose sum exceeds the model's score by `shift`."""
 
     curves: tuple[LiftedCurve, ...]
@@ -456,26 +439,21 @@ class PluginFreeCurves:
             total += curve.at(rows[:, list(feature_names).index(curve.feature)])
         return np.asarray(total.astype(np.float32), dtype=np.float64)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The form as JSON."""
-        return written_form(self)
-
 
 def plugin_free_curves(model: AdditiveModel, always: Collection[str] = ()) -> PluginFreeCurves:
     """The form of an additive model; the features of `always` are never missing."""
     curves, lows = [], []
     for name, curve in model.curves.items():
-        own = curve.values if name in always else np.append(curve.values, curve.missing)
-        low = float(own.min())
-        curves.append(_lifted(name, curve, low, never_missing=name in always))
-        lows.append(low)
+        values = curve.values if name in always else np.append(curve.values, curve.missing)
+        lows.append(float(values.min()))
+        curves.append(_lifted(name, curve, lows[-1], never_missing=name in always))
     return PluginFreeCurves(tuple(curves), LOWEST_RESCORED - math.fsum(lows))
 
 
 def read_plugin_free_curves(definition: Any, where: str) -> PluginFreeCurves:
     """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
     with form_content(definition, where) as content:
-        curves = tuple(_read_curve(each) for each in content["curves"])
+        curves = tuple(map(_read_curve, content["curves"]))
         shift = float(content["shift"])
         if not math.isfinite(shift):
             raise ValueError("its shift is not finite")
@@ -529,26 +507,22 @@ def plugin_free_model(stored: StoredModel) -> PluginFreeModel | None:
     if reader is None:
         return None
     # The cache holds the stored model, so that no other object gets its id.
-    found = _CACHE.get(id(stored))
-    if found is None:
-        found = _CACHE[id(stored)] = stored, _read(reader, stored)
+    if id(stored) not in _CACHE:
+        form = reader(stored.definition, f"the stored model '{stored.name}'")
+        unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
+        if unknown:
+            raise BadInput(
+                f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is "
+                "no feature of its set"
+            )
+        _CACHE[id(stored)] = stored, form
         for oldest in list(_CACHE)[:-_LARGEST_CACHE]:
             _CACHE.pop(oldest, None)
-    return found[1]
+        return form
+    return _CACHE[id(stored)][1]
 
 
 def score_shift(stored: StoredModel) -> float:
     """By how much an engine's scores of a stored model exceed the model's own."""
     form = plugin_free_model(stored)
     return form.shift if form else 0.0
-
-
-def _read(reader: Callable[[Any, str], PluginFreeModel], stored: StoredModel) -> PluginFreeModel:
-    form = reader(stored.definition, f"the stored model '{stored.name}'")
-    unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
-    if unknown:
-        raise BadInput(
-            f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is no "
-            "feature of its set"
-        )
-    return form

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,22 +59,19 @@ def read_model(source: Any, place: str) -> StoredModel:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
 
 
-def same_model(one: StoredModel, other: StoredModel) -> bool:
+def same_model(first: StoredModel, second: StoredModel) -> bool:
     """Whether two models score alike: their features, definition and normalisers are equal."""
     return (
-        one.type == other.type
-        and one.featureset.hash == other.featureset.hash
-        and one.feature_normalizers == other.feature_normalizers
-        and _decoded(one.definition) == _decoded(other.definition)
+        first.type == second.type
+        and first.featureset.hash == second.featureset.hash
+        and first.feature_normalizers == second.feature_normalizers
+        and _decoded(first.definition) == _decoded(second.definition)
     )
 
 
 def _decoded(definition: Any) -> Any:
-    if isinstance(definition, str):
-        try:
-            return json.loads(definition)
-        except (ValueError, RecursionError):
-            return definition
+    with suppress(ValueError, RecursionError):
+        return json.loads(definition) if isinstance(definition, str) else definition
     return definition
 
 
