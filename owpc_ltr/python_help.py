@@ -32,21 +32,24 @@ def with_help(public: Any) -> Any:
         for member in list(vars(public).values()):
             if hasattr(member, "shows"):
                 with_help(member)
-    if (inspect.isfunction(public) or is_dataclass(public)) and not hasattr(
-        public, "__signature__"
-    ):
-        parameters = described(public).parameters.values()
-        if any(map(help_of, parameters)):
-            public.__doc__ = python_docstring(public)
-            public.__signature__ = inspect.Signature(
-                [
-                    parameter.replace(
-                        annotation=inspect.Parameter.empty, default=_readable(parameter.default)
-                    )
-                    for parameter in parameters
-                ]
-            )
+    takes_help = inspect.isfunction(public) or is_dataclass(public)
+    if takes_help and not hasattr(public, "__signature__"):
+        _add_help(public)
     return public
+
+
+def _add_help(public: Any) -> None:
+    parameters = described(public).parameters.values()
+    if any(map(help_of, parameters)):
+        public.__doc__ = python_docstring(public)
+        public.__signature__ = inspect.Signature(
+            [
+                parameter.replace(
+                    annotation=inspect.Parameter.empty, default=_readable(parameter.default)
+                )
+                for parameter in parameters
+            ]
+        )
 
 
 def python_docstring(function: Callable[..., Any]) -> str:

@@ -459,10 +459,10 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
             inputs += files
     outputs: dict[str, Path | str] = {}
     for name, mark in marks.items():
-        path = values.get(name)
-        if isinstance(mark, Writes) and isinstance(path, Path | str):
-            mark.check(path, inputs)
-            outputs[name] = path
+        output = values.get(name)
+        if isinstance(mark, Writes) and isinstance(output, Path | str):
+            mark.check(output, inputs)
+            outputs[name] = output
     for (name, path), (other, other_path) in combinations(outputs.items(), 2):
         if same_file(path, other_path):
             raise UsageError(

@@ -26,8 +26,14 @@ from owpc_ltr.features.mustache import (
     text_variables,
     variables,
 )
-from owpc_ltr.files.input import read_regular
-from owpc_ltr.files.strict_json import LARGEST_FILE, each_once, kind_of
+from owpc_ltr.files.input import read_regular, read_text
+from owpc_ltr.files.strict_json import (
+    LARGEST_FILE,
+    each_once,
+    kind_of,
+    not_finite,
+    read_json_value,
+)
 from owpc_ltr.plain_text import ShortRepr, printable, shortened
 from owpc_ltr.signatures import Help
 
@@ -37,13 +43,8 @@ SCRIPT = "script_feature"
 LANGUAGES = (MUSTACHE, DERIVED, SCRIPT)
 RESERVED_NAMES = frozenset(
     (
-        "query_id",
-        "document_id",
-        "label",
-        "document_weight",
-        "query_weight",
-        "query_params",
-        "comment",
+        *("query_id", "document_id", "label", "document_weight", "query_weight"),
+        *("query_params", "comment"),
     )
 )
 """Names of a dataset's own columns, which no feature can have."""
@@ -91,12 +92,12 @@ class FeatureSet:
     """`{"index": …, "params": {…}}`: where and with what the engine tries the templates."""
 
     def __repr__(self) -> str:
-        names, rest = self.feature_names[:10], len(self.features) - 10
+        names, more = self.feature_names[:10], len(self.features) - 10
         return shortened(
             f"FeatureSet {printable(self.name)!r}: {len(self.features)} features, "
             f"hash {self.hash[:12]}\n"
             f"  features: {', '.join(map(printable, names))}"
-            f"{f' and {rest} more' if rest > 0 else ''}\n"
+            f"{f' and {more} more' if more > 0 else ''}\n"
             f"  params: {', '.join(map(printable, self.params)) or 'none'}"
         )
 
@@ -145,13 +146,13 @@ class FeatureSet:
         self, variables_of: Callable[[str], set[str]], kind: type = object
     ) -> dict[str, str]:
         """Variables of mustache templates of this kind, each with the first feature that has it."""
-        found: dict[str, str] = {}
+        uses: dict[str, str] = {}
         for feature in self.features:
             if feature.template_language == MUSTACHE and isinstance(feature.template, kind):
                 for text in strings(feature.template):
                     for name in sorted(variables_of(text)):
-                        found.setdefault(name, feature.name)
-        return found
+                        uses.setdefault(name, feature.name)
+        return uses
 
     def to_body(self) -> dict[str, Any]:
         """The set as a request stores it, and as `load_featureset` reads it."""
@@ -174,14 +175,14 @@ def parse_featureset(
         validation = _validation(place, content.get("validation"))
         content = content["featureset"]
     _check(f"{place}: featureset", content, {"name", "features"}, ("features",))
-    named = name or content.get("name") or default_name
-    if not isinstance(named, str):
+    name = name or content.get("name") or default_name
+    if not isinstance(name, str):
         raise BadInput(f'{place}: the feature set has no name: give it "name": "…"')
     features = content["features"]
     if not isinstance(features, list):
         raise BadInput(f"{place}: features must be a list of features")
     return FeatureSet(
-        named, tuple(_feature(place, i, part) for i, part in enumerate(features)), validation
+        name, tuple(_feature(place, i, part) for i, part in enumerate(features)), validation
     )
 
 
@@ -229,13 +230,13 @@ def _validation(place: str, content: Any) -> dict[str, Any] | None:
     return {"index": content["index"], "params": params}
 
 
-def _check(where: str, content: Any, known: Collection[str], needed: Collection[str]) -> None:
+def _check(where: str, content: Any, known: Collection[str], required: Collection[str]) -> None:
     if not isinstance(content, dict):
         raise BadInput(f"{where} must be a JSON object")
     unknown = sorted(set(content) - set(known))
     if unknown:
         raise BadInput(f"{where}: unknown key '{unknown[0]}'; known: {', '.join(sorted(known))}")
-    for key in needed:
+    for key in required:
         if key not in content:
             raise BadInput(f"{where}: {key} is missing")
 
@@ -250,9 +251,16 @@ def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
     """
     if isinstance(source, str) and source.strip() and not source.lstrip().startswith(("{", "[")):
         source = Path(source)
-    place, text = _read(source)
+    place, text = "the feature set", source
+    if isinstance(source, Path):
+        place = str(source)
+        raw = read_regular(source, LARGEST_FILE, "cannot read the feature set", "a feature set")
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
     try:
-        content = json.loads(text, object_pairs_hook=each_once)
+        content = json.loads(str(text), object_pairs_hook=each_once)
     except RecursionError as error:
         raise BadInput(f"{place} is no feature set: it is nested too deep") from error
     except json.JSONDecodeError as error:
@@ -261,20 +269,10 @@ def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
         ) from error
     except ValueError as error:
         raise BadInput(f"{place}: {error}") from error
-    usual = source.stem if isinstance(source, Path) else None
-    featureset = parse_featureset(content, place, name=name, default_name=usual)
+    default_name = source.stem if isinstance(source, Path) else None
+    featureset = parse_featureset(content, place, name=name, default_name=default_name)
     lint(featureset, place)
     return featureset
-
-
-def _read(source: Path | str) -> tuple[str, str]:
-    if isinstance(source, str):
-        return "the feature set", source
-    try:
-        raw = read_regular(source, LARGEST_FILE, "cannot read the feature set", "a feature set")
-        return str(source), raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
 
 
 def lint(featureset: FeatureSet, place: str) -> None:
@@ -489,7 +487,7 @@ def named_params(texts: Iterable[str]) -> dict[str, Any]:
             )
         if name in params:
             raise UsageError(f"--param {name} is given twice: give it one value")
-        params[name] = _held_by(value[1:], name) if value.startswith("@") else _value(value)
+        params[name] = _file_value(value[1:], name) if value.startswith("@") else _value(value)
     return params
 
 
@@ -513,9 +511,10 @@ def plain_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     >>> plain_params({"vector": np.array([0.5, 1]), "year": np.int64(1979)})
     {'vector': [0.5, 1.0], 'year': 1979}
     """
-    from owpc_ltr.files.strict_json import not_finite
-
-    plain = {name: _plain(value) for name, value in (params or {}).items()}
+    plain = {
+        name: value.tolist() if hasattr(value, "tolist") else value
+        for name, value in (params or {}).items()
+    }
     for name, value in plain.items():
         number = not_finite(value)
         if number is not None:
@@ -525,14 +524,7 @@ def plain_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
-def _plain(value: Any) -> Any:
-    """The value itself, or what an array or a number of NumPy's is as Python's own."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
 def _value(text: str) -> Any:
-    from owpc_ltr.files.strict_json import read_json_value
-
     try:
         decoded = read_json_value(text)
     except ValueError:
@@ -540,10 +532,7 @@ def _value(text: str) -> Any:
     return text if decoded is None else decoded
 
 
-def _held_by(file: str, name: str) -> Any:
-    from owpc_ltr.files.input import read_text
-    from owpc_ltr.files.strict_json import read_json_value
-
+def _file_value(file: str, name: str) -> Any:
     try:
         value = read_json_value(read_text(Path(file), largest=_LARGEST))
     except ValueError as error:

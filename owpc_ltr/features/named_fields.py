@@ -76,8 +76,12 @@ def named_fields(feature: Feature, params: Mapping[str, Any] | None = None) -> l
     template = feature.template
     if isinstance(template, str):
         template = _filled(template, params or {})
-    found = _script(template) if feature.template_language == SCRIPT else _query(template)
-    return list(dict.fromkeys(field for field in found if not _varies(field.name)))
+    fields = _script(template) if feature.template_language == SCRIPT else _query(template)
+    return [
+        field
+        for field in dict.fromkeys(fields)
+        if field.name and _MARK not in field.name and "{{" not in field.name
+    ]
 
 
 def _filled(template: str, params: Mapping[str, Any]) -> Any:
@@ -100,10 +104,6 @@ def _marked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_MARK + key: _marked(part) for key, part in value.items()}
     return value
-
-
-def _varies(name: str) -> bool:
-    return _MARK in name or "{{" in name or not name
 
 
 def _query(tree: Any) -> Iterator[NamedField]:
@@ -190,9 +190,9 @@ def _script(script: Any) -> Iterator[NamedField]:
                 yield NamedField(name)
 
 
-def _names(given: Any, use: Use = "field") -> Iterator[NamedField]:
+def _names(content: Any, use: Use = "field") -> Iterator[NamedField]:
     """One name or several, without their boosts."""
-    for name in given if isinstance(given, list) else [given]:
+    for name in content if isinstance(content, list) else [content]:
         if isinstance(name, str):
             yield NamedField(name.partition("^")[0], use)
 

@@ -73,14 +73,13 @@ def _kind(query: Any) -> ScoreKind:
 
 def _together(kinds: Iterable[ScoreKind]) -> ScoreKind:
     """The kind of a sum, or of the best, of scores; of no score, a constant."""
-    found = set(kinds)
-    if ScoreKind.mixed in found:
+    distinct = set(kinds)
+    for kind in (ScoreKind.mixed, ScoreKind.unknown):
+        if kind in distinct:
+            return kind
+    if len(distinct) == 2:
         return ScoreKind.mixed
-    if ScoreKind.unknown in found:
-        return ScoreKind.unknown
-    if len(found) == 2:
-        return ScoreKind.mixed
-    return found.pop() if found else ScoreKind.constant
+    return distinct.pop() if distinct else ScoreKind.constant
 
 
 def _text(name: str, content: dict[str, Any]) -> ScoreKind:
@@ -93,7 +92,7 @@ def _text(name: str, content: dict[str, Any]) -> ScoreKind:
 
 
 def _bool(content: dict[str, Any]) -> ScoreKind:
-    clauses = (each for key in ("must", "should") for each in _listed(content.get(key, [])))
+    clauses = [*_listed(content.get("must", [])), *_listed(content.get("should", []))]
     return _together(map(_kind, clauses))
 
 
@@ -170,19 +169,14 @@ def text_scores(featureset: FeatureSet) -> tuple[str, ...]:
     return tuple(
         feature.name
         for feature in featureset.features
-        if feature.template_language == MUSTACHE and _matches(_tree(feature.template))
+        if feature.template_language == MUSTACHE
+        and _matches(query_of(feature.template) or feature.template)
     )
-
-
-def _tree(template: Any) -> Any:
-    """The query as an object, where it is known without parameters."""
-    tree = query_of(template)
-    return template if tree is None else tree
 
 
 def _matches(template: Any) -> bool:
     if isinstance(template, str):
-        # Mustache text is not parsed before its sections are known.
+        # Text that is no JSON before its parameters are known.
         return any(f'"{name}"' in template for name in _MATCHING)
     if isinstance(template, dict):
         if template.get("boost_mode") == "replace":
@@ -252,8 +246,8 @@ def _highest_function(content: dict[str, Any]) -> float:
     """What functions give that replace the score of their query: decays 1 at most."""
     functions = content.get("functions", [content])
     decays = isinstance(functions, list) and all(
-        isinstance(each, dict) and _DECAYS & each.keys() and "weight" not in each
-        for each in functions
+        isinstance(function, dict) and _DECAYS & function.keys() and "weight" not in function
+        for function in functions
     )
     bound = 1.0 if decays and content.get("score_mode", "multiply") != "sum" else math.inf
     return min(bound, _number(content.get("max_boost")))
