@@ -30,8 +30,7 @@ from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.sklearn_trees import from_sklearn
-from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
-from owpc_ltr.formats.xgboost_model import from_raw, to_raw
+from owpc_ltr.formats.xgboost import from_dump, from_raw, to_dump, to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
@@ -378,7 +377,7 @@ def test_a_split_on_a_feature_that_is_far_away_counts_nothing(
     content = raw(trained(rng))
     tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["split_indices"][0] = 2**31 - 1
-    monkeypatch.setattr(xgboost_model, "told_importances", count)
+    monkeypatch.setattr(xgboost_model, "recorded_importances", count)
     with pytest.raises(BadInput, match="feature number 2147483647"):
         from_raw(content)
 
