@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import java_text, variables
-from owpc_ltr.features.named_fields import NamedField, fields_of_query_text, named_fields
+from owpc_ltr.features.query_analysis import NamedField, fields_of_query_text, named_fields
 
 SHIPPED = sorted((Path(__file__).resolve().parents[1] / "featuresets").glob("*.json"))
 TITLE = {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}

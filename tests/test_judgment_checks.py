@@ -20,7 +20,7 @@ from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
 from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_doubts
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
-from owpc_ltr.features.score_analysis import text_scores
+from owpc_ltr.features.query_analysis import text_scores
 from tests.datasets import train_on_all
 
 NAMES = ("title", "body", "size")

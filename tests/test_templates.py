@@ -20,7 +20,7 @@ from owpc_ltr.engine.stores.feature_queries import (
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import compiled, json_escape, query_of
-from owpc_ltr.features.score_analysis import (
+from owpc_ltr.features.query_analysis import (
     ScoreKind,
     always_matches,
     highest_value,

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,23 +70,20 @@ def fault_of(error: BaseException) -> tuple[str, int]:
 def _lacks_memory(error: BaseException) -> bool:
     """Whether it, or what it was raised from, says that memory or threads were refused.
 
-    Libraries that cannot be loaded, threads and extensions say so each in a way of its own.
+    Libraries that cannot be loaded, threads and extensions each have a message of their own.
     """
     seen: list[BaseException] = []
-    found: BaseException | None = error
-    while found is not None and found not in seen:
-        if isinstance(found, MemoryError) or _OF_MEMORY.search(str(found)):
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, MemoryError) or _OF_MEMORY.search(str(cause)):
             return True
-        seen.append(found)
-        found = found.__cause__ or found.__context__
-    return isinstance(error, SystemError) and _memory_is_limited()
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, SystemError):
+        with suppress(ImportError):
+            import resource
 
-
-def _memory_is_limited() -> bool:
-    with suppress(ImportError):
-        import resource
-
-        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+            return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     return False
 
 
@@ -103,12 +100,14 @@ def _crashed(error: BaseException) -> tuple[str, int]:
 def crash_message(
     error: BaseException, cause: str = "this is a bug of ours", advice: str = "please report it"
 ) -> str:
-    """What is told of a bug; its traceback is written, or with OWPC_LTR_TRACEBACK=1 printed."""
+    """The message of a bug; its traceback is written, or with OWPC_LTR_TRACEBACK=1 printed."""
     hidden = hidden_texts()
     words = redacted(" ".join(str(error).split()), hidden)
     short = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
     what = f"{cause}: {type(error).__name__}: {printable(short)}"
-    trace = traceback_of(error, hidden)
+    # No values of variables, and of a long traceback its end.
+    lines = traceback.TracebackException.from_exception(error, limit=-100, compact=True).format()
+    trace = redacted("".join(lines), hidden)
     if os.environ.get("OWPC_LTR_TRACEBACK") == "1":
         sys.stderr.write(trace)
         return f"{what}; the traceback is above: {advice}"
@@ -116,14 +115,6 @@ def crash_message(
     if path is None:
         return f"{what}; OWPC_LTR_TRACEBACK=1 prints the traceback: {advice}"
     return f"{what}; the traceback is in {path}: {advice}"
-
-
-def traceback_of(error: BaseException, hidden: Iterable[str]) -> str:
-    """The traceback with what led to it, without values of variables and without secrets."""
-    from traceback import TracebackException
-
-    lines = TracebackException.from_exception(error, limit=-100, compact=True).format()
-    return redacted("".join(lines), hidden)
 
 
 def _usage(error: BaseException) -> tuple[str, int] | None:
@@ -160,7 +151,7 @@ def _ended_by_a_plugin(error: BaseException) -> tuple[str, int] | None:
 def _about() -> str:
     # The values of options can be secrets, and the other words are what somebody searches for.
     words = [word for word in sys.argv[1:2] if re.fullmatch(r"[a-z-]+", word)]
-    options = [found[0] for word in sys.argv[2:] if (found := re.match(r"--?[a-z-]+", word))]
+    options = [match[0] for word in sys.argv[2:] if (match := re.match(r"--?[a-z-]+", word))]
     return (
         f"owpc-ltr {VERSION}, Python {platform.python_version()}, {platform.platform()}\n"
         f"owpc-ltr {' '.join([*words, *options])}\n"
@@ -168,7 +159,7 @@ def _about() -> str:
 
 
 def hidden_texts() -> list[str]:
-    """What must not be shown: of the environment, the command line and the configuration file."""
+    """Secrets in the environment, on the command line and in the configuration file."""
     addresses = [word.partition("=")[2] or word for word in sys.argv[1:] if "@" in word]
     return [*secrets_of(), *addresses, *_of_config_file()]
 
@@ -191,7 +182,8 @@ def _written(content: str) -> Path | None:
     with suppress(OSError, RuntimeError):
         folder = platformdirs.user_state_path("owpc-ltr", appauthor=False) / "crashes"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_old(folder)
+        for old in sorted(folder.glob("*.log"))[: -KEPT + 1]:
+            old.unlink(missing_ok=True)
         return _write(os.open(folder / name, _NEW, 0o600), folder / name, content)
     with suppress(OSError):
         descriptor, path = tempfile.mkstemp(prefix="owpc-ltr-", suffix=".log")
@@ -203,8 +195,3 @@ def _write(descriptor: int, path: Path, content: str) -> Path:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content.encode("utf-8", "backslashreplace"))
     return path
-
-
-def _remove_old(folder: Path) -> None:
-    for path in sorted(folder.glob("*.log"))[: -KEPT + 1]:
-        path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -192,24 +193,15 @@ def _as_json(name: str, value: Any) -> str:
 
 def _java_double(value: float) -> str:
     """Double.toString: plain from 1e-3 to 1e7, else a mantissa, E and an exponent."""
+    from decimal import Decimal
+
     digits = repr(value)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return digits
-    if value in {float("inf"), float("-inf")} or value != value:  # noqa: PLR0124
+    if not math.isfinite(value):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(digits, "NaN")
-    sign, figures, exponent = _decimal(digits)
-    mantissa = f"{figures[0]}.{figures[1:] or '0'}"
-    return f"{sign}{mantissa}E{exponent}"
-
-
-def _decimal(digits: str) -> tuple[str, str, int]:
-    """Sign, significant figures and the exponent of the first, from Python's shortest repr."""
-    from decimal import Decimal
-
-    sign, figures, exponent = Decimal(digits).as_tuple()
-    text = "".join(map(str, figures))
-    stripped = text.rstrip("0") or "0"
-    return "-" if sign else "", stripped, int(exponent) + len(text) - 1
+    mantissa, exponent = f"{Decimal(digits).normalize():E}".split("E")
+    return f"{mantissa}{'' if '.' in mantissa else '.0'}E{int(exponent)}"
 
 
 _SECTION = re.compile(r"\{\{\s*[#^/]")

@@ -22,7 +22,7 @@ from owpc_ltr.data.external_features.sources import (
 )
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet, refuse_by_client
-from owpc_ltr.features.score_analysis import always_matches
+from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile
 from owpc_ltr.formats.ltr_plugin import plugin_definition, rejection_reason
 from owpc_ltr.formats.stored_model import StoredModel

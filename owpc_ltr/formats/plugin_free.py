@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import scoring
-from owpc_ltr.features.score_analysis import always_matches
+from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval

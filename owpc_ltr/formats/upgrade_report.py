@@ -16,7 +16,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.score_analysis import ScoreKind, always_matches, score_kind
+from owpc_ltr.features.query_analysis import ScoreKind, always_matches, score_kind
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.strict_json import parse_json
 from owpc_ltr.formats.engine_versions import XGBOOST, MissingRule, ServingProfile, serving_profile

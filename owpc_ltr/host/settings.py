@@ -109,10 +109,10 @@ def check_settings(plugin: Any) -> None:
 
 def check_types(plugin: Any) -> None:
     """The same, of a plugin that tells its choices in its own words, and has looked at them."""
-    own = _name_of(plugin.__class__)
+    plugin_name = _name_of(plugin.__class__)
     for name, hint in _hints_of(plugin.__class__).items():
         value = getattr(plugin, name)
-        checked = _checked(own, name, value, hint)
+        checked = _checked(plugin_name, name, value, hint)
         if checked is not value:
             object.__setattr__(plugin, name, checked)
 
@@ -125,7 +125,9 @@ def choice_number(plugin: Any, name: str) -> float:
 def describe_settings(cls: type[Any]) -> list[str]:
     """Each setting as `name=default`."""
     return [
-        f"{field.name}={_plain(field.default)}" for field in dataclasses.fields(cls) if field.init
+        f"{field.name}={'' if field.default is None else field.default}"
+        for field in dataclasses.fields(cls)
+        if field.init
     ]
 
 
@@ -165,10 +167,6 @@ def _named_values(texts: Iterable[str], what: str, example: str) -> dict[str, st
     return named
 
 
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
 def _name_of(cls: type[Any]) -> str:
     return str(getattr(cls, "name", cls.__name__))
 
@@ -191,9 +189,9 @@ def _checked(plugin: str, name: str, value: Any, hint: Any) -> Any:
     if origin is Literal:
         fits = value in arguments
     elif hint in {int, float}:
-        # A numpy number is registered as what it is; True is a 1 that nobody means.
-        wanted = Real if hint is float else Integral
-        fits = isinstance(value, wanted) and not isinstance(value, bool)
+        # NumPy's numbers are registered as such; True is a 1 that nobody means.
+        number = Real if hint is float else Integral
+        fits = isinstance(value, number) and not isinstance(value, bool)
         value = value if not fits or type(value) is hint else hint(value)
     else:
         # Of other types only the plugin knows what fits.

@@ -13,7 +13,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_analysis import always_matches
+from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_list, take_object
 from owpc_ltr.formats.engine_versions import LEGACY_BM25, ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.stored_model import body_text

@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
-from owpc_ltr.features.score_analysis import always_matches, highest_value, never_negative
+from owpc_ltr.features.query_analysis import always_matches, highest_value, never_negative
 from tests.engine.documents import QUERIES, featureset_of, fill
 from tests.engine.documents import logged as logged_of
 from tests.engine.vector_workflow import (

@@ -10,7 +10,7 @@ import pytest
 import owpc_ltr
 from owpc_ltr.engine.stores.feature_set_trial import flattened
 from owpc_ltr.errors import UsageError
-from owpc_ltr.features.named_fields import NamedField, Use
+from owpc_ltr.features.query_analysis import NamedField, Use
 from tests.commands import Run
 
 TEXT = {"type": "text"}

@@ -29,7 +29,7 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.upload_result import NotBetter
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
-from owpc_ltr.features.score_analysis import text_scores
+from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop

@@ -18,7 +18,7 @@ from owpc_ltr_node.release import Release
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.features.score_analysis import ScoreKind, score_kind
+from owpc_ltr.features.query_analysis import ScoreKind, score_kind
 from owpc_ltr.formats.engine_versions import LINEAR, serving_profile
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect

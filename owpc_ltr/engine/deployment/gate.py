@@ -55,7 +55,7 @@ from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_analysis import text_scores
+from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model

@@ -34,7 +34,7 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
-from owpc_ltr.features.score_analysis import highest_value, never_negative
+from owpc_ltr.features.query_analysis import highest_value, never_negative
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import (
     export_checked,

@@ -360,7 +360,7 @@ def _check_data(
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
-    from owpc_ltr.features.score_analysis import text_scores
+    from owpc_ltr.features.query_analysis import text_scores
 
     check_features(ranker, data, featureset.name)
     if not warn:

@@ -264,7 +264,7 @@ def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -
     """The features whose queries the index rejects, each searched by itself."""
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
     from owpc_ltr.features.feature_set import DOC_IDS
-    from owpc_ltr.features.named_fields import named_fields
+    from owpc_ltr.features.query_analysis import named_fields
 
     params = {DOC_IDS: [], **(deployment.samples[0]["params"] if deployment.samples else {})}
     features = {feature.name: feature for feature in deployment.featureset.features}

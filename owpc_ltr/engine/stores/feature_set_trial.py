@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, DOC_IDS, FeatureSet
-from owpc_ltr.features.named_fields import NamedField, named_fields
+from owpc_ltr.features.query_analysis import NamedField, named_fields
 from owpc_ltr.formats.engine_versions import XGBOOST, serving_profile
 
 _NO_JSON = re.compile(
