@@ -55,13 +55,13 @@ class Compiled:
     @property
     def dispatcher(self) -> Any:
         """What Python calls: numba's function, kept on disk."""
-        found = self.__dict__.get("_outer")
-        if found is None:
+        dispatcher = self.__dict__.get("_outer")
+        if dispatcher is None:
             with _MAKING:
-                found = self.__dict__.get("_outer")
-                if found is None:
-                    found = self._outer = _kept(self._make(), self.py_func, self.options)
-        return found
+                dispatcher = self.__dict__.get("_outer")
+                if dispatcher is None:
+                    dispatcher = self._outer = _kept(self._make(), self.py_func, self.options)
+        return dispatcher
 
     def _make(self, **more: bool) -> Any:
         from numba import njit
@@ -98,9 +98,9 @@ def compiled_address(function: Callable[..., Any], signature: Any) -> Any:
     """What numba's `cfunc` makes of a function: its `address` is where the code lies."""
     from numba.core.ccallback import CFunc
 
-    made = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
-    _kept(made, function, {}).compile()
-    return made
+    callback = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
+    _kept(callback, function, {}).compile()
+    return callback
 
 
 class Intrinsic:
@@ -207,7 +207,7 @@ def _temporary_folder() -> Any:
     return tempfile.TemporaryDirectory(prefix="owpc-ltr-")
 
 
-def _kept(made: Any, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+def _kept(compiled_function: Any, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """A function of numba's that keeps its code in the `cache_folder`, if there is one."""
     from numba.core import config
 
@@ -217,15 +217,15 @@ def _kept(made: Any, function: Callable[..., Any], options: Mapping[str, Any]) -
         with _MAKING:
             before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
             try:
-                made.enable_caching()
-                if Path(made._cache.cache_path).is_relative_to(folder):
-                    cache = made._cache
+                compiled_function.enable_caching()
+                if Path(compiled_function._cache.cache_path).is_relative_to(folder):
+                    cache = compiled_function._cache
             except RuntimeError:
                 pass  # there is none for a function without a file, or where nothing can be written
             finally:
                 config.CACHE_DIR = before
-    made._cache = _Cache(function, options, cache)
-    return made
+    compiled_function._cache = _Cache(function, options, cache)
+    return compiled_function
 
 
 class _Cache:
@@ -246,16 +246,16 @@ class _Cache:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for a signature before; None where it must be compiled now."""
-        found = None
+        overload = None
         if self._cache is not None:
             try:
-                found = self._cache.load_overload(sig, target_context)
+                overload = self._cache.load_overload(sig, target_context)
             except Exception:  # noqa: BLE001 - a damaged file raises what unpickling it comes upon
                 with suppress(OSError):
                     self._cache.flush()
-        if found is None:
+        if overload is None:
             WORK.begin()
-        return found
+        return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, if the disk takes it."""
@@ -301,7 +301,7 @@ def named_by(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> set[str]:
-    inner = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*inner)
 
 
@@ -333,26 +333,26 @@ def why_unsafe(path: Path) -> str:
         return ""
     path = path.resolve()
     for place in (path, *path.parents):
-        found = place.stat()
-        if found.st_uid not in {0, os.getuid()}:
+        status = place.stat()
+        if status.st_uid not in {0, os.getuid()}:
             return f"'{place}' belongs to another user"
-        shared = place != path and found.st_mode & stat.S_ISVTX
-        if _others_write(found) and not shared:
+        shared = place != path and status.st_mode & stat.S_ISVTX
+        if _others_write(status) and not shared:
             return f"others can write '{place}'"
     return ""
 
 
-def _others_write(found: os.stat_result) -> bool:
+def _others_write(status: os.stat_result) -> bool:
     """Whether anybody but the owner can write; a user's own group, of nobody else, is the user."""
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return True
-    if not found.st_mode & stat.S_IWGRP or found.st_gid == 0:
+    if not status.st_mode & stat.S_IWGRP or status.st_gid == 0:
         return False
     import grp
     import pwd
 
     try:
-        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.getuid())
+        group, user = grp.getgrgid(status.st_gid), pwd.getpwuid(os.getuid())
     except KeyError:
         return True
     alone = set(group.gr_mem) <= {user.pw_name}

@@ -55,9 +55,9 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    known = {one.lower(): one for one in sorted(set(names) - {name})}
-    close = get_close_matches(name.lower(), known, 1, cutoff=0.7)
-    return known[close[0]] if close else None
+    by_lower = {candidate.lower(): candidate for candidate in sorted(set(names) - {name})}
+    close = get_close_matches(name.lower(), by_lower, 1, cutoff=0.7)
+    return by_lower[close[0]] if close else None
 
 
 def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
@@ -164,8 +164,8 @@ def only_one(names: Sequence[str], what: str, option: str, where: str) -> str:
     """The only name that there is. Raises UsageError, naming those that there are."""
     if len(names) == 1:
         return names[0]
-    found = f"there are {', '.join(names[:8])}" if names else "there is none"
-    raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")
+    choices = f"there are {', '.join(names[:8])}" if names else "there is none"
+    raise UsageError(f"say which {what} is meant, with {option}: in {where} {choices}")
 
 
 Version = tuple[int, ...]

@@ -50,12 +50,12 @@ class ShortRepr:
         cls: Any = type(self)
         if cls.__str__ is not object.__str__:
             return shortened(str(self))
-        fields = [one.name for one in dataclasses.fields(cls) if one.repr]
+        fields = [field.name for field in dataclasses.fields(cls) if field.repr]
         short = Repr()
         short.maxother = short.maxstring = 60
         short.maxlevel = 2
-        told = (f"{name}={_flat(short.repr(getattr(self, name)))}" for name in fields)
-        return shortened(f"{cls.__name__}({', '.join(told)})")
+        texts = (f"{name}={_flat(short.repr(getattr(self, name)))}" for name in fields)
+        return shortened(f"{cls.__name__}({', '.join(texts)})")
 
 
 def shortened(text: str) -> str:
@@ -65,17 +65,17 @@ def shortened(text: str) -> str:
     ['n', '… and 12 more lines: print it']
     """
     lines = text.split("\n")
-    room, kept = REPR_CHARACTERS - 60, 0
+    room, count = REPR_CHARACTERS - 60, 0
     for line in lines[: REPR_LINES - 1]:
         room -= len(line) + 1
         if room < 0:
             break
-        kept += 1
-    if kept == len(lines) or (len(lines) <= REPR_LINES and len(text) <= REPR_CHARACTERS):
+        count += 1
+    if count == len(lines) or (len(lines) <= REPR_LINES and len(text) <= REPR_CHARACTERS):
         return text
-    if not kept:
+    if not count:
         return f"{text[: REPR_CHARACTERS - 60]} … print it for the rest"
-    return "\n".join([*lines[:kept], f"… and {len(lines) - kept} more lines: print it"])
+    return "\n".join([*lines[:count], f"… and {len(lines) - count} more lines: print it"])
 
 
 def _flat(text: str) -> str:
@@ -124,7 +124,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, BLACK)
     text = _USERINFO.sub(f"{BLACK}@", text)
-    return _AUTHORIZATION.sub(lambda found: f"{found[1] or ''} {BLACK}".strip(), text)
+    return _AUTHORIZATION.sub(lambda match: f"{match[1] or ''} {BLACK}".strip(), text)
 
 
 def secrets_of(environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -179,17 +179,17 @@ def columns() -> int:
     return max(80, shutil.get_terminal_size((80, 24)).columns)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def _forms(secret: str) -> list[str]:
     """How a secret may stand in a text: as it is, quoted, escaped, in base64."""
     raw = secret.encode("utf-8", "surrogateescape")
-    found = [secret, repr(secret)[1:-1], quote(raw, safe=""), quote(raw)]
-    found += [base64.b64encode(raw).decode(), printable(secret)]
+    forms = [secret, repr(secret)[1:-1], quote(raw, safe=""), quote(raw)]
+    forms += [base64.b64encode(raw).decode(), printable(secret)]
     # A message may hold a line of it only.
-    return found + [line for line in secret.splitlines() if len(line) > 3]
+    return forms + [line for line in secret.splitlines() if len(line) > 3]
 
 
 def _wrapped(cell: str, width: int) -> list[str]:

@@ -402,8 +402,8 @@ class ExportedFile(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """What the file is, and how to send it, as JSON."""
-        told = {"for": self._engine, "type": self.type, "request": self.request}
-        return told | ({"notes": list(self.notes)} if self.notes else {})
+        content = {"for": self._engine, "type": self.type, "request": self.request}
+        return content | ({"notes": list(self.notes)} if self.notes else {})
 
     def __str__(self) -> str:
         first = f"{self.type} for {self._engine}; send it by {self.request}"
@@ -465,8 +465,8 @@ class ClickFit(ShortRepr):
         At ranks that were never seen it is as at the lowest one.
         """
         rank = np.minimum(counts.rank, len(self.examination)) - 1
-        found: Vector = self.attractiveness[counts.pair] * self.examination[rank]
-        return found
+        probability: Vector = self.attractiveness[counts.pair] * self.examination[rank]
+        return probability
 
     def conditional_click_probability(self, lists: ClickLists) -> Vector:
         """The chance of a click on each result, given which results above it were clicked.
@@ -475,5 +475,5 @@ class ClickFit(ShortRepr):
         other; a model in which they do overrides this.
         """
         rank = np.minimum(lists.rank, len(self.examination)) - 1
-        found: Vector = self.attractiveness[lists.pair] * self.examination[rank]
-        return found
+        probability: Vector = self.attractiveness[lists.pair] * self.examination[rank]
+        return probability

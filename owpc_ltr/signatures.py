@@ -463,10 +463,10 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         if isinstance(mark, Writes) and isinstance(output, Path | str):
             mark.check(output, inputs)
             outputs[name] = output
-    for (name, path), (other, other_path) in combinations(outputs.items(), 2):
+    for (name, path), (second, other_path) in combinations(outputs.items(), 2):
         if same_file(path, other_path):
             raise UsageError(
-                f"{option_name(name)} {path} and {option_name(other)} {other_path} are one file, "
+                f"{option_name(name)} {path} and {option_name(second)} {other_path} are one file, "
                 "which can hold one of them: name two files"
             )
 

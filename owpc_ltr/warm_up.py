@@ -84,10 +84,13 @@ def warm_up(*, plugins: Plugins = (), progress: Progress = silent) -> WarmedUp:
             except Exception as error:  # noqa: BLE001 - third-party code; the failure is reported
                 failures.append(f"{name}: {type(error).__name__}: {error}")
     give_warnings(failures)
-    made = tuple(WORK.made[before:])
-    folder = next((str(Path(function.folder).parent) for function in made if function.folder), "")
-    seconds = sum(function.seconds for function in made)
-    return WarmedUp(made, tuple(name for name, _ in jobs), seconds, folder, tuple(failures))
+    functions = tuple(WORK.made[before:])
+    folder = next(
+        (str(Path(function.folder).parent) for function in functions if function.folder),
+        "",
+    )
+    seconds = sum(function.seconds for function in functions)
+    return WarmedUp(functions, tuple(name for name, _ in jobs), seconds, folder, tuple(failures))
 
 
 Job = tuple[str, Callable[[], object]]

@@ -178,8 +178,8 @@ class _Commands(_Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name."""
-        found = self.commands.get(cmd_name)
-        if found is None or isinstance(found, TyperGroup):
+        command = self.commands.get(cmd_name)
+        if command is None or isinstance(command, TyperGroup):
             self._add_plugins()
         return super().get_command(ctx, cmd_name)
 
@@ -196,8 +196,10 @@ class _Commands(_Group):
         width = max(map(len, self.commands))
         for name in self.list_commands(ctx):
             command = self.commands[name]
-            own = getattr(getattr(command, "about", None), "panel", _OTHER)
-            panel: str = next((one for one, names in _PANELS.items() if name in names), own)
+            default_panel = getattr(getattr(command, "about", None), "panel", _OTHER)
+            panel: str = next(
+                (title for title, names in _PANELS.items() if name in names), default_panel
+            )
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
         panels["Connection options of every command that uses a cluster"] = connection_rows()
@@ -219,13 +221,13 @@ class _Commands(_Group):
         self._complete = True
         from owpc_ltr.host.commands import plugin_commands
 
-        found = plugin_commands()
+        installed = plugin_commands()
         refused = [
             f"a plugin's command '{command.name}' is not there, since owpc-ltr has one of that name"
-            for command in found.commands
+            for command in installed.commands
             if not self._mount(command)
         ]
-        give_warnings([*found.failures, *refused])
+        give_warnings([*installed.failures, *refused])
 
     def _mount(self, command: Command) -> bool:
         """Add a command, or a group; False where there is another command of its name."""
@@ -234,8 +236,8 @@ class _Commands(_Group):
         if group:
             parent = self.commands.setdefault(group, _group(group, ""))
         if not command.function:
-            known = parent.commands.setdefault(name, _group(name, command.summary))
-            known.help = known.help or command.summary
+            existing = parent.commands.setdefault(name, _group(name, command.summary))
+            existing.help = existing.help or command.summary
             return True
         if name in parent.commands:
             return False
@@ -277,8 +279,8 @@ _PANELS = {
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"owpc-ltr {VERSION}")
         raise typer.Exit
 

@@ -59,25 +59,25 @@ def names_for(kind: str, ctx: Any) -> list[str]:
 
 
 def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any]], list[str]]:
-    def of(given: Mapping[str, Any]) -> list[str]:
+    def of(values: Mapping[str, Any]) -> list[str]:
         from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
         from owpc_ltr.engine.connect import connect
 
         os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
         options = ("url", "store_kind", "store", "ca", "insecure")
-        named = {option: given[option] for option in options if given.get(option)}
+        named = {option: values[option] for option in options if values.get(option)}
         cluster = connect(**named, caution=lambda _: None)
-        found: list[str] = []
+        completions: list[str] = []
 
         def ask() -> None:
             with contextlib.suppress(Exception):
-                found.extend(names(cluster))
+                completions.extend(names(cluster))
 
         # A name server may keep one waiting for longer than any deadline of requests.
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(SECONDS)
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(completions))
 
     return of
 
@@ -99,11 +99,11 @@ def _models(cluster: Any) -> list[str]:
     return aliases + [name for store in cluster.stores for name in store.list_models()]
 
 
-def _features(given: Mapping[str, Any]) -> list[str]:
+def _features(values: Mapping[str, Any]) -> list[str]:
     """The features of the models and datasets that the line names."""
     words = [
         word
-        for value in given.values()
+        for value in values.values()
         for word in (value if isinstance(value, list | tuple) else [value])
     ]
     files = [Path(word) for word in words if isinstance(word, str | Path) and Path(word).exists()]

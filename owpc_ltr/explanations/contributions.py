@@ -110,8 +110,8 @@ def shares_of(forest: Forest, background: Matrix) -> Vector:
     left = forest.left[parents]
     for child in (left, left + 1):
         met = counts[parents] > 0
-        found = np.divide(counts[child], counts[parents], where=met, out=np.zeros(len(parents)))
-        shares[child] = np.where(met, found, leaves[child] / leaves[parents])
+        ratio = np.divide(counts[child], counts[parents], where=met, out=np.zeros(len(parents)))
+        shares[child] = np.where(met, ratio, leaves[child] / leaves[parents])
     return shares
 
 
@@ -469,7 +469,9 @@ def _rescaled(
     # What a unit of each feature moves each value by: the identity, to begin with.
     moved = np.broadcast_to(np.eye(rows.shape[1]), (len(rows), rows.shape[1], rows.shape[1]))
     for layer in layers:
-        inputs, at_zero = (each @ layer.weights.T + layer.bias for each in (values, zero))
+        inputs, at_zero = (
+            rows_of_layer @ layer.weights.T + layer.bias for rows_of_layer in (values, zero)
+        )
         values, zero = neuron(inputs), neuron(at_zero)
         slopes = _slopes(inputs - at_zero, values - zero, derivative(zero))
         moved = (moved @ layer.weights.T) * slopes[:, None, :]

@@ -89,27 +89,27 @@ def explain(
         features=judged.features[order],
         scores=scores[order],
         ranks_before=[None] * len(order),
-        fields={name: [each[row] for row in order] for name, each in fields_of(judged).items()},
+        fields={name: [values[row] for row in order] for name, values in fields_of(judged).items()},
     )
-    found = explain_list(ranker, listed, size=size, document=document, above=above)
-    write_report(found, report, plugins)
-    return found
+    explanation = explain_list(ranker, listed, size=size, document=document, above=above)
+    write_report(explanation, report, plugins)
+    return explanation
 
 
 def _ranker(
-    given: Model | ReorderingModel | Path | str, data: JudgedTable, plugins: Plugins
+    ranker: Model | ReorderingModel | Path | str, data: JudgedTable, plugins: Plugins
 ) -> Model | ReorderingModel:
     """A ranker as it is, from its file, or `feature:NAME`."""
     from owpc_ltr.data.runs import is_run
     from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_model
 
-    if isinstance(given, str) and given.startswith(FEATURE):
-        return feature_ranker(given, data)
-    if not isinstance(given, Path | str):
-        return given
-    if is_run(Path(given)):
+    if isinstance(ranker, str) and ranker.startswith(FEATURE):
+        return feature_ranker(ranker, data)
+    if not isinstance(ranker, Path | str):
+        return ranker
+    if is_run(Path(ranker)):
         raise UsageError("a run has no features to explain it by: give the model that made it")
-    return load_model(Path(given), [Path(plugin) for plugin in plugins])
+    return load_model(Path(ranker), [Path(plugin) for plugin in plugins])
 
 
 def _query_of(data: JudgedTable, query_id: str) -> RankingDataset:
@@ -118,12 +118,12 @@ def _query_of(data: JudgedTable, query_id: str) -> RankingDataset:
 
     ids = data.query_ids.to_pylist()
     if query_id not in ids:
-        known = ", ".join(ids[:5])
-        raise UsageError(f"no query of the data has the id '{query_id}': there are {known} …")
+        first = ", ".join(ids[:5])
+        raise UsageError(f"no query of the data has the id '{query_id}': there are {first} …")
     return data.select(np.array([ids.index(query_id)])).load()
 
 
 def _ids(data: RankingDataset) -> list[str]:
     if data.doc_ids is None:
         return [str(row_number(row)) for row in range(data.n_documents)]
-    return [str(one) for one in data.doc_ids.to_pylist()]
+    return [str(doc_id) for doc_id in data.doc_ids.to_pylist()]

@@ -72,12 +72,12 @@ def smallest_changes(
     last bit of a float32, which features are. A missing value counts as 0 where distances are
     measured from it. Nearest in shares of the ranges come first.
     """
-    own = np.where(np.isnan(row), np.float32(0), row).astype(np.float32)
-    columns, starts, ends = _brackets(own, ranges, bends, lead)
+    filled = np.where(np.isnan(row), np.float32(0), row).astype(np.float32)
+    columns, starts, ends = _brackets(filled, ranges, bends, lead)
     values = _bisected(columns, starts, ends, lead)
     _, scores = lead(columns, values)
     width = np.maximum(ranges[1] - ranges[0], np.finfo(np.float32).tiny)[columns]
-    shares = np.abs(values.astype(np.float64) - own[columns]) / width
+    shares = np.abs(values.astype(np.float64) - filled[columns]) / width
     changes: dict[int, ValueChange] = {}
     for place in np.argsort(shares, kind="stable").tolist():
         column = int(columns[place])
@@ -90,29 +90,31 @@ def smallest_changes(
 
 
 def _brackets(
-    own: Single, ranges: Vector, bends: Sequence[Sequence[Vector] | None], lead: Lead
+    filled: Single, ranges: Vector, bends: Sequence[Sequence[Vector] | None], lead: Lead
 ) -> tuple[NDArray[np.int64], Single, Single]:
     """Neighbouring points, the second in the lead and the first not: the nearest up, and down."""
-    points = [_points(own[c], ranges[:, c], bend) for c, bend in enumerate(bends)]
-    columns = np.repeat(np.arange(len(points)), [len(each) for each in points])
+    points = [_points(filled[c], ranges[:, c], bend) for c, bend in enumerate(bends)]
+    columns = np.repeat(np.arange(len(points)), [len(tried) for tried in points])
     leads = lead(columns, np.concatenate(points))[0] > 0
-    found: list[tuple[int, np.float32, np.float32]] = []
-    for column, each in enumerate(points):
+    brackets: list[tuple[int, np.float32, np.float32]] = []
+    for column, tried in enumerate(points):
         ahead = leads[columns == column]
-        start = int(np.searchsorted(each, own[column]))
+        start = int(np.searchsorted(tried, filled[column]))
         for step in (1, -1):
             place = start
-            while 0 <= place < len(each) and not ahead[place]:
+            while 0 <= place < len(tried) and not ahead[place]:
                 place += step
-            if 0 <= place < len(each):
+            if 0 <= place < len(tried):
                 before = place if place == start else place - step
-                found.append((column, each[before], each[place]))
-    kept = np.array([one[0] for one in found], dtype=np.int64)
-    starts, ends = (np.array([one[k] for one in found], dtype=np.float32) for k in (1, 2))
-    return kept, starts, ends
+                brackets.append((column, tried[before], tried[place]))
+    bracket_columns = np.array([bracket[0] for bracket in brackets], dtype=np.int64)
+    starts, ends = (
+        np.array([bracket[k] for bracket in brackets], dtype=np.float32) for k in (1, 2)
+    )
+    return bracket_columns, starts, ends
 
 
-def _points(own: np.float32, ends: Vector, bend: Sequence[Vector] | None) -> Single:
+def _points(value: np.float32, ends: Vector, bend: Sequence[Vector] | None) -> Single:
     """Where a feature is tried: its value, the ends of its range, and both sides of each bend."""
     low, high = ends.astype(np.float32)
     if bend is None:
@@ -121,7 +123,7 @@ def _points(own: np.float32, ends: Vector, bend: Sequence[Vector] | None) -> Sin
         inside = np.concatenate([[low, high], *bend]).astype(np.float32)
         tried = np.append(inside, np.nextafter(inside, np.float32(-np.inf)))
     tried = tried[(tried >= low) & (tried <= high)]
-    return np.unique(np.append(tried, own).astype(np.float32))
+    return np.unique(np.append(tried, value).astype(np.float32))
 
 
 def _bisected(columns: NDArray[np.int64], starts: Single, ends: Single, lead: Lead) -> Single:
@@ -231,10 +233,10 @@ def _ranges(ranker: Model | ReorderingModel, features: Matrix) -> tuple[Vector, 
         ranges = _recorded(record, features.shape[1])
         if ranges is not None:
             return ranges, "in training"
-    known = ~np.isnan(features)
-    low = np.where(known, features, np.inf).min(axis=0)
-    high = np.where(known, features, -np.inf).max(axis=0)
-    nothing = ~known.any(axis=0)
+    present = ~np.isnan(features)
+    low = np.where(present, features, np.inf).min(axis=0)
+    high = np.where(present, features, -np.inf).max(axis=0)
+    nothing = ~present.any(axis=0)
     ends = np.stack([np.where(nothing, 0.0, low), np.where(nothing, 0.0, high)])
     return ends.astype(np.float64), "in this list"
 

@@ -23,8 +23,8 @@ def _summary(model: Model) -> CommandSummary:
     source, notes = imported.get("format", "owpc-ltr"), list(imported["notes"])
     first = f"a {model.kind} model of {len(features)} features, from {source}"
     text = "\n".join([first, *(f"- {note}" for note in notes)])
-    known = {"kind": model.kind, "format": source, "features": features, "notes": notes}
-    return CommandSummary(text, known)
+    content = {"kind": model.kind, "format": source, "features": features, "notes": notes}
+    return CommandSummary(text, content)
 
 
 @job(shows=_summary)
@@ -85,7 +85,7 @@ def import_model(
     from owpc_ltr.formats.model_reader import import_with
     from owpc_ltr.models.model_file import save_model
 
-    if sum(one is not None and one != () for one in (feature_names, featureset, data)) > 1:
+    if sum(names is not None and names != () for names in (feature_names, featureset, data)) > 1:
         raise UsageError(
             f"{option_name('feature_names')}, {option_name('featureset')} and "
             f"{option_name('data')} name the "
@@ -108,8 +108,8 @@ def _with_queries(model: Model, trained_on: Any) -> Model:
 
     read = read_data(trained_on) if isinstance(trained_on, Path | str) else trained_on
     queries = read.queries if isinstance(read, Judgments) else read
-    known = model.record.get("source") or {}
-    return with_record(model, {**model.record, "source": {**known, **seen_queries(queries)}})
+    source = model.record.get("source") or {}
+    return with_record(model, {**model.record, "source": {**source, **seen_queries(queries)}})
 
 
 def _columns(

@@ -176,12 +176,12 @@ def _linear(definition: Any, normalisers: Any, names: tuple[str, ...]) -> Linear
     if not names and isinstance(definition, dict):
         names = tuple(definition)
     weights = read_linear(definition, names).astype(np.float64)
-    kept = {}
+    selected = {}
     for normaliser in read_normalisers(normalisers, names):
         name = names[normaliser.column]
         (kind,) = normalisers[name]
-        kept[name] = Normaliser(kind, float(normaliser.shift), float(normaliser.scale))
-    return LinearModel(names, weights, kept)
+        selected[name] = Normaliser(kind, float(normaliser.shift), float(normaliser.scale))
+    return LinearModel(names, weights, selected)
 
 
 def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -207,10 +207,10 @@ class Columns:
 
 def columns_of(data: RankingDataset, source: str) -> Columns:
     """The columns of the dataset that a model was trained on; `source` is what it is called."""
-    known = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
+    origin = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
     record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
     record |= external_entry(sources_in(data.manifest, "the dataset's manifest"))
-    return Columns(data.feature_names, {**record, "source": known})
+    return Columns(data.feature_names, {**record, "source": origin})
 
 
 def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Model:
@@ -312,14 +312,14 @@ def _xgboost_notes(content: dict[str, Any], model: TreeModel) -> list[str]:
         notes.append("dart: the weights of its trees were multiplied into their leaves")
         booster = booster["gbtree"]
     trees = booster["model"]["trees"]
-    kept = len(model.forest.roots)
-    if kept < len(trees):
-        notes.append(f"trees after the best iteration were left out: {kept} of {len(trees)} kept")
+    count = len(model.forest.roots)
+    if count < len(trees):
+        notes.append(f"trees after the best iteration were left out: {count} of {len(trees)} kept")
     if model.base:
         notes.append(
             f"the base score, which engines leave out, is part of the model: {model.base:g}"
         )
-    stale = sum(_stale_leaves(tree) for tree in trees[:kept])
+    stale = sum(_stale_leaves(tree) for tree in trees[:count])
     if stale:
         notes.append(
             f"{stale} leaves have another value in base_weights, where the LTR plugin looks: those "

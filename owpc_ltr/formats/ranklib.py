@@ -284,7 +284,7 @@ def write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
         for neuron, links in enumerate(layer.weights.T.tolist()):
             yield f"{number} {neuron} " + " ".join(map(repr, links))
         if number == 0:
-            bias = np.concatenate([other.bias for other in layers]).tolist()
+            bias = np.concatenate([following.bias for following in layers]).tolist()
             yield f"0 {len(places)} " + " ".join(map(repr, bias))
 
 

@@ -67,8 +67,8 @@ def _converted(estimator: Any, feature_names: Sequence[str]) -> tuple[TreeModel,
     elif name in _HISTOGRAM:
         base = _histogram(growing, estimator)
     else:
-        known = sorted(_TREES | _FORESTS | _BOOSTED | _HISTOGRAM)
-        raise BadInput(f"no converter for {shown(name)}; known: {', '.join(known)}")
+        classes = sorted(_TREES | _FORESTS | _BOOSTED | _HISTOGRAM)
+        raise BadInput(f"no converter for {shown(name)}; known: {', '.join(classes)}")
     link = "logistic" if name.endswith("Classifier") else "identity"
     if len(feature_names) != estimator.n_features_in_:
         raise BadInput(

@@ -321,12 +321,14 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
     lacking = [name for name in names if featureset is not None and name not in templates]
     if lacking:
         raise BadInput(f"the feature set lacks '{lacking[0]}', which the model needs")
-    known = FeatureSet("upgrade-check", tuple(templates.get(n, Feature(n, (), "")) for n in names))
+    features = FeatureSet(
+        "upgrade-check", tuple(templates.get(n, Feature(n, (), "")) for n in names)
+    )
     if isinstance(model, LinearModel):
-        return Deployed(export_linear(model, known, "upgrade-check"), model)
+        return Deployed(export_linear(model, features, "upgrade-check"), model)
     inexact = None
     try:
-        always = {feature.name for feature in known.features if always_matches(feature)}
+        always = {feature.name for feature in features.features if always_matches(feature)}
         model_type, definition = plugin_definition(model, names, before, always)
     except Refused as refusal:
         if not isinstance(model, TreeModel):
@@ -334,7 +336,7 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
         # What somebody has deployed all the same: the trees, with the directions that they have.
         model_type, inexact = XGBOOST, str(refusal)
         definition = to_dump(model, names, serving_profile("opensearch", "3.8.0"))
-    return Deployed(StoredModel("upgrade-check", model_type, definition, known), model, inexact)
+    return Deployed(StoredModel("upgrade-check", model_type, definition, features), model, inexact)
 
 
 def _columns(data: RankingDataset, names: tuple[str, ...]) -> NDArray[np.float32]:

@@ -128,23 +128,23 @@ def _read_dump_tree(
 
 def _check_split(node: dict[str, Any], needed: tuple[str, ...], where: str) -> bool:
     """Whether missing values go left. Raises BadInput where the plugin would refuse the split."""
-    here = f"{where}, node {node['nodeid']}"
+    place = f"{where}, node {node['nodeid']}"
     if isinstance(node.get("split_condition"), list):
-        raise BadInput(f"{here} is a categorical split, which no engine scores: encode as numbers")
+        raise BadInput(f"{place} is a categorical split, which no engine scores: encode as numbers")
     absent = [key for key in needed if key not in node]
     if absent:
-        raise BadInput(f"{here} is a split without '{absent[0]}'")
+        raise BadInput(f"{place} is a split without '{absent[0]}'")
     if not isinstance(node["split"], str):
-        raise BadInput(f"{here} splits on {a_json(node['split'])}, not on a feature's name")
+        raise BadInput(f"{place} splits on {a_json(node['split'])}, not on a feature's name")
     children, yes, no = node["children"], node["yes"], node["no"]
     if not isinstance(children, list) or len(children) != 2:
-        raise BadInput(f"{here} has not two children")
+        raise BadInput(f"{place} has not two children")
     ids = [child.get("nodeid") if isinstance(child, dict) else None for child in children]
     if any(type(number) is not int for number in (node["depth"], yes, no)) or ids != [yes, no]:
-        raise BadInput(f"{here}: 'yes' and 'no' do not name its first and second child")
+        raise BadInput(f"{place}: 'yes' and 'no' do not name its first and second child")
     missing = node.get("missing", no)
     if type(missing) is not int or missing not in (yes, no):
-        raise BadInput(f"{here}: 'missing' names neither child")
+        raise BadInput(f"{place}: 'missing' names neither child")
     return bool(missing == yes)
 
 

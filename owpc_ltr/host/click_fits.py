@@ -18,8 +18,8 @@ def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
     """The model fitted to `counts`. Raises PluginError where it is no fit of these counts."""
     try:
         fit = model.fit(counts)
-        known = isinstance(fit, ClickFit)
-        fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
+        is_fit = isinstance(fit, ClickFit)
+        fault = _fault(fit, counts) if is_fit else f"gave no ClickFit, but a {type(fit).__name__}"
     except Exception as error:
         raise _failed(model, error) from error
     if fault:
@@ -42,9 +42,9 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
             "probability of each result"
         )
     chance = np.clip(chance, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
-    each = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
-    found: Vector = np.bincount(lists.list, each, lists.n_lists).astype(np.float64)
-    return found
+    logarithms = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
+    sums: Vector = np.bincount(lists.list, logarithms, lists.n_lists).astype(np.float64)
+    return sums
 
 
 def _failed(model: ClickModel, error: Exception) -> PluginError:
@@ -61,8 +61,8 @@ def _fault(fit: ClickFit, counts: ClickCounts) -> str:
     for name in ("attractiveness", "trials"):
         if np.shape(getattr(fit, name)) != (counts.n_pairs,):
             return f"gave {name} of shape {np.shape(getattr(fit, name))} for {counts.n_pairs} pairs"
-    found = fit.attractiveness
-    if not _are_probabilities(found):
+    attractiveness = fit.attractiveness
+    if not _are_probabilities(attractiveness):
         return "gave an attractiveness that is no probability"
     if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
         return "gave trials that are no counts"

@@ -70,14 +70,16 @@ def plugin_commands() -> PluginCommands:
     for point in sorted(entry_points(group=GROUP), key=_shipped_first):
         try:
             offered = _offered(point)
-            twice = [one.name for one in offered if one.function and one.name in commands]
+            twice = [
+                command.name for command in offered if command.function and command.name in commands
+            ]
             if twice:
                 raise PluginError(f"another plugin offers the command '{twice[0]}'")
         except Exception as error:  # noqa: BLE001 - third-party code; the reason is kept
             why = reason_of(error)
             failures.append(f"plugin '{point.name}' ({point.value}) failed to load: {why}")
             continue
-        commands = {**{one.name: one for one in offered}, **commands}
+        commands = {**{command.name: command for command in offered}, **commands}
     return PluginCommands(tuple(commands.values()), tuple(failures))
 
 
@@ -119,13 +121,15 @@ def _offered(point: EntryPoint) -> list[Command]:
             return []
         raise PluginError("it has no function ltr_commands()")
     offered = module.ltr_commands()
-    if not isinstance(offered, list) or not all(isinstance(one, Command) for one in offered):
+    if not isinstance(offered, list) or not all(
+        isinstance(command, Command) for command in offered
+    ):
         raise PluginError(f"its ltr_commands() returns {offered!r}: return a list of Command")
     return offered
 
 
 def _report() -> Any:
-    found = public_function("report")
-    if found is None:
+    function = public_function("report")
+    if function is None:
         raise PluginError("no plugin offers the command 'report': install owpc-ltr again")
-    return found
+    return function

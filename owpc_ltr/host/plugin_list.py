@@ -98,8 +98,10 @@ class InstalledPlugins(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The descriptions as JSON."""
-        told: dict[str, Any] = {"plugins": [asdict(one) for one in self.plugins]}
-        return told if self.name else told | {"failures": [asdict(one) for one in self.failures]}
+        content = {"plugins": [asdict(plugin) for plugin in self.plugins]}
+        if self.name is None:
+            content["failures"] = [asdict(failure) for failure in self.failures]
+        return content
 
     def __str__(self) -> str:
         if self.name is not None:
@@ -110,10 +112,10 @@ class InstalledPlugins(ShortRepr):
         if self.name is not None:
             return super().__repr__()
         names: dict[str, list[str]] = {}
-        for one in self.plugins:
-            names.setdefault(one.kind, []).extend([one.name, *one.variants])
+        for plugin in self.plugins:
+            names.setdefault(plugin.kind, []).extend([plugin.name, *plugin.variants])
         lines = [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items()]
-        return shortened("\n".join([*lines, *(f"failed: {one}" for one in self.failures)]))
+        return shortened("\n".join([*lines, *(f"failed: {failure}" for failure in self.failures)]))
 
     def _repr_html_(self) -> str:
         from owpc_ltr.data import html
@@ -124,7 +126,8 @@ class InstalledPlugins(ShortRepr):
 
     def _rows(self) -> list[tuple[str, str, str]]:
         return [
-            (one.kind, ", ".join([one.name, *one.variants]), one.summary) for one in self.plugins
+            (plugin.kind, ", ".join([plugin.name, *plugin.variants]), plugin.summary)
+            for plugin in self.plugins
         ]
 
 
@@ -147,13 +150,13 @@ def plugins(
     from owpc_ltr.host.registry import load
 
     registry = load(map(Path, plugins))
-    found = tuple(map(PluginDescription.of, registry.all()))
+    installed = tuple(map(PluginDescription.of, registry.all()))
     if name is not None:
-        named = tuple(one for one in found if name in {one.name, *one.variants})
+        named = tuple(plugin for plugin in installed if name in {plugin.name, *plugin.variants})
         if not named:
-            meant = registry.meant(name, [one.name for one in found])
+            meant = registry.meant(name, [plugin.name for plugin in installed])
             listed = "owpc_ltr.plugins()" if in_python() else "owpc-ltr plugins"
             raise UsageError(f"no plugin is named '{name}'{meant}; see: {listed}")
         return InstalledPlugins(named, name=name)
     give_warnings(map(str, registry.failures))
-    return InstalledPlugins(found, registry.failures)
+    return InstalledPlugins(installed, registry.failures)

@@ -249,10 +249,10 @@ class Registry:
         self._plugins[plugin.kind, plugin.name] = plugin
 
     def _refuse_twin(self, plugin: Plugin) -> None:
-        other = self._plugins.get((plugin.kind, plugin.name))
-        if other is not None:
+        first = self._plugins.get((plugin.kind, plugin.name))
+        if first is not None:
             raise PluginError(
-                f"two plugins offer the {plugin.kind} '{plugin.name}': {other.source} and "
+                f"two plugins offer the {plugin.kind} '{plugin.name}': {first.source} and "
                 f"{plugin.source}; rename or uninstall one"
             )
 
@@ -418,7 +418,7 @@ def _load_file(path: Path) -> ModuleType:
 
 def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
     """What is wrong with a class, each as `has no …`."""
-    protocol = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
+    protocol: Any = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
     if protocol is None:
         yield "does not extend owpc_ltr.metrics.Metric"
         return

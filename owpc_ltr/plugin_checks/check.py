@@ -43,8 +43,8 @@ class Checked:
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "BREAKS"
-        told = [f"{verdict:7} {self.kind} {self.name}, with {self.given}", self.fault]
-        return "\n        ".join(filter(None, (*told, *self.skipped)))
+        lines = [f"{verdict:7} {self.kind} {self.name}, with {self.given}", self.fault]
+        return "\n        ".join(filter(None, (*lines, *self.skipped)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,19 +57,19 @@ class CheckReport:
     @property
     def broken(self) -> list[Checked]:
         """The contracts that do not hold."""
-        return [one for one in self.checks if not one.holds]
+        return [check for check in self.checks if not check.holds]
 
     @property
     def refusal(self) -> Refused | None:
         """The error with which the command ends, where a promise is broken."""
-        broken, made = self.broken, len(self.checks)
+        broken, count = self.broken, len(self.checks)
         if not broken:
             return None
-        return Refused(f"{len(broken)} of {made} checks broke; the first: {broken[0].fault}")
+        return Refused(f"{len(broken)} of {count} checks broke; the first: {broken[0].fault}")
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON."""
-        checks = [{**dataclasses.asdict(one), "holds": one.holds} for one in self.checks]
+        checks = [{**dataclasses.asdict(check), "holds": check.holds} for check in self.checks]
         return {"checks": checks, "losses": list(self.losses), "holds": not self.broken}
 
     def __str__(self) -> str:
@@ -111,42 +111,44 @@ def check(
 
     Raises UsageError for a name that no plugin has, PluginError for a file that breaks.
     """
-    found, registry = _offered(str(what), plugins)
-    given = _by_kind(settings or {}, [plugin.kind for plugin in found])
+    offered, registry = _offered(str(what), plugins)
+    by_kind = _by_kind(settings or {}, [plugin.kind for plugin in offered])
     checks, losses = [], []
-    for plugin in found:
-        own = given.get(plugin.kind, {})
-        for one in check_plugin(plugin, registry, own, seed):
-            checks.append(one)
-            progress(f"{one.kind} {one.name}: {one.given}", None)
+    for plugin in offered:
+        values = by_kind.get(plugin.kind, {})
+        for checked in check_plugin(plugin, registry, values, seed):
+            checks.append(checked)
+            progress(f"{checked.kind} {checked.name}: {checked.given}", None)
         if plugin.kind == "loss":
             try:
-                loss = configure(plugin.cls, own)
+                loss = configure(plugin.cls, values)
                 losses.append(plugin_checks.describe_loss(loss, seed).as_dict())
             except Exception:  # noqa: BLE001, S112 - third-party code: its check says how it breaks
                 continue
     return CheckReport(tuple(checks), tuple(losses))
 
 
-def _offered(asked: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:
+def _offered(what: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:
     """The plugins that a file (`FILE.py`) offers, or those of a name; and the registry."""
     from owpc_ltr.host.registry import load
 
-    if not asked.endswith(".py"):
+    if not what.endswith(".py"):
         registry = load(map(Path, files))
-        named = [found for found in registry.all() if found.name == asked]
+        named = [plugin for plugin in registry.all() if plugin.name == what]
         if not named:
-            meant = registry.meant(asked, [found.name for found in registry.all()])
-            failed = "".join(f"; {one}" for one in registry.failures if one.plugin == asked)
-            raise UsageError(f"no plugin is named '{asked}'{meant}; see: owpc-ltr plugins{failed}")
+            meant = registry.meant(what, [plugin.name for plugin in registry.all()])
+            failed = "".join(
+                f"; {failure}" for failure in registry.failures if failure.plugin == what
+            )
+            raise UsageError(f"no plugin is named '{what}'{meant}; see: owpc-ltr plugins{failed}")
         return named, registry
-    path = Path(asked)
+    path = Path(what)
     registry = load([path, *(Path(file) for file in files if Path(file) != path)])
-    return [found for found in registry.all() if found.source == str(path)], registry
+    return [plugin for plugin in registry.all() if plugin.source == str(path)], registry
 
 
 def _by_kind(settings: Settings, kinds: Sequence[str]) -> dict[str, dict[str, Any]]:
-    given: dict[str, dict[str, Any]] = {}
+    by_kind: dict[str, dict[str, Any]] = {}
     for full, value in settings.items():
         kind, _, name = full.partition(".")
         if kind not in kinds:
@@ -154,8 +156,8 @@ def _by_kind(settings: Settings, kinds: Sequence[str]) -> dict[str, dict[str, An
                 f"'{full}' is a setting of no plugin that is checked: these are of the kind "
                 f"{', '.join(dict.fromkeys(kinds))}"
             )
-        given.setdefault(kind, {})[name] = value
-    return given
+        by_kind.setdefault(kind, {})[name] = value
+    return by_kind
 
 
 def check_plugin(
@@ -168,8 +170,8 @@ def check_plugin(
     them. A judgment reader is checked on files where it has a method `write`, which makes them,
     else on its own example. Raises UsageError for settings that it does not have.
     """
-    for given, check in _contracts(plugin, registry, settings or {}, seed):
-        about, skipped, fault = (plugin.kind, plugin.name, plugin.source, given), (), ""
+    for setup, check in _contracts(plugin, registry, settings or {}, seed):
+        about, skipped, fault = (plugin.kind, plugin.name, plugin.source, setup), (), ""
         try:
             skipped = tuple(check() or ())
         except (AssertionError, OwpcLtrError) as error:
@@ -188,19 +190,19 @@ def _contracts(
     if plugin.kind == "judgment-reader":
         reader = configure(plugin.cls, settings)
         write = getattr(reader, "write", None)
-        given = "files of its writer" if write else "its example"
-        yield given, partial(check, reader, write, registry)
+        setup = "files of its writer" if write else "its example"
+        yield setup, partial(check, reader, write, registry)
     elif plugin.kind in {"optimizer", "reranker"}:
         learner = configure(plugin.cls, settings)
-        for loss in (found.cls() for found in registry.all("loss")):
+        for loss in (offer.cls() for offer in registry.all("loss")):
             convex = plugin.kind == "optimizer" and (loss.convex or not learner.needs_convex)
             if convex or (plugin.kind == "reranker" and loss.conservative):
                 yield f"loss {loss.name}", partial(check, learner, loss, seed)
     else:
-        for one in variants(plugin.cls, settings):
-            shown = " ".join(f"{name}={value}" for name, value in values_of(one).items())
-            given = str(one) if plugin.kind == "metric" else shown or "no settings"
-            yield given, partial(check, one, seed)
+        for variant in variants(plugin.cls, settings):
+            values = " ".join(f"{name}={value}" for name, value in values_of(variant).items())
+            setup = str(variant) if plugin.kind == "metric" else values or "no settings"
+            yield setup, partial(check, variant, seed)
 
 
 def variants(cls: type[Any], settings: Settings | None = None) -> list[Any]:

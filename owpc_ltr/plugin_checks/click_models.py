@@ -39,9 +39,11 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
     fit, again = _fit(require, model, counts), checked_fit(model, counts)
     moved = checked_fit(model, counts.take(rng.permutation(len(counts.pair))))
     for name in _ANSWERS:
-        found, same, other = (getattr(one, name) for one in (fit, again, moved))
-        require.equal(same, found, f"gave two answers ({name})", rtol=0, atol=0)
-        require.equal(other, found, f"depends on the order of rows ({name})", rtol=1e-6, atol=1e-9)
+        first, same, reordered = (getattr(answer, name) for answer in (fit, again, moved))
+        require.equal(same, first, f"gave two answers ({name})", rtol=0, atol=0)
+        require.equal(
+            reordered, first, f"depends on the order of rows ({name})", rtol=1e-6, atol=1e-9
+        )
     _check_prior(require, fit)
     _check_unseen(require, model, counts)
     _check_more_clicks(require, model, counts, fit, rng)
@@ -63,8 +65,8 @@ def _fit(require: Require, model: ClickModel, counts: ClickCounts) -> ClickFit:
     def fit(*copies: Any) -> ClickFit:
         return checked_fit(model, replace(counts, **dict(zip(arrays, copies, strict=True))))
 
-    found: ClickFit = require.answer(fit, arrays)
-    return found
+    result: ClickFit = require.answer(fit, arrays)
+    return result
 
 
 def _check_prior(require: Require, fit: ClickFit) -> None:
@@ -91,8 +93,8 @@ def _check_unseen(require: Require, model: ClickModel, counts: ClickCounts) -> N
         **{name: np.append(getattr(counts, name), 0) for name in _ROWS},
     )
     nobody = replace(unseen, **{name: 0 * getattr(unseen, name) for name in _ROWS[1:]})
-    for clicks, given in (("", unseen), (", where nobody clicked on anything,", nobody)):
-        fit = checked_fit(model, given)
+    for clicks, sample in (("", unseen), (", where nobody clicked on anything,", nobody)):
+        fit = checked_fit(model, sample)
         mean = fit.prior[0] / sum(fit.prior)
         require(
             abs(fit.attractiveness[-1] - mean) < _SLACK and fit.trials[-1] == 0,
@@ -109,10 +111,10 @@ def _check_more_clicks(
     rng: np.random.Generator,
 ) -> None:
     for row in rng.choice(np.flatnonzero(counts.clicked < counts.shown), 12, replace=False):
-        one = (np.arange(len(counts.pair)) == row).astype(np.int64)
+        added = (np.arange(len(counts.pair)) == row).astype(np.int64)
         # An impression that was passed on the way to another click, else the last of its list.
-        new = one * (counts.reached <= counts.clicked)
-        more = replace(counts, clicked=counts.clicked + one, value=counts.value + one,
+        new = added * (counts.reached <= counts.clicked)
+        more = replace(counts, clicked=counts.clicked + added, value=counts.value + added,
                        reached=counts.reached + new, last=counts.last + new)  # fmt: skip
         before = fit.attractiveness[counts.pair[row]]
         after = checked_fit(model, more).attractiveness[counts.pair[row]]
@@ -129,8 +131,8 @@ def _check_truth(
     """Spearman's rank correlation with the truth, and the number of clicks predicted."""
     from scipy.stats import rankdata
 
-    def likeness(one: Vector, other: Vector) -> float:
-        ranks = rankdata([one, other], axis=1)
+    def likeness(first: Vector, second: Vector) -> float:
+        ranks = rankdata([first, second], axis=1)
         return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).all() else 0.0
 
     after_few = likeness(little.attractiveness, few.truth)
@@ -146,9 +148,9 @@ def _check_truth(
         f"{after_few:.3f} after {_FEW:,} sessions and {after_many:.3f} after {_MANY:,}",
     )
     predicted = (many.counts.shown * much.click_probability(many.counts)).sum()
-    there = many.counts.clicked.sum()
+    clicks = many.counts.clicked.sum()
     what = "predicts clicks of the very lists that it was fitted to"
-    require.equal(predicted, there, what, rtol=0.15)
+    require.equal(predicted, clicks, what, rtol=0.15)
 
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6

@@ -45,23 +45,23 @@ def check_export(target: ExportTarget, seed: int = 0) -> None:
     )
     for version in target.versions:
         written = [
-            (sample, made)
+            (sample, exported)
             for sample in (*samples, *hard)
             for known in (False, True)
-            if (made := _written(target, sample, version, known)) is not None
+            if (exported := _written(target, sample, version, known)) is not None
         ]
         taken = [sample for sample, _ in written if sample in samples]
         require(taken, f"{version} takes none of the sample models")
         # All are written before the first is read back: no file is read from memory.
-        for sample, made in written:
-            _check_file(target, version, sample, made)
+        for sample, exported in written:
+            _check_file(target, version, sample, exported)
         require(_written(target, unknown, version) is None, f"{version} wrote {unknown.what}")
     for name in _IMPOSSIBLE_NAMES:
-        made = _written(target, taken[0], target.versions[-1], name=name, kinds=(UsageError,))
-        require(made is None, f"took the name {name!r}: call check_name")
+        exported = _written(target, taken[0], target.versions[-1], name=name, kinds=(UsageError,))
+        require(exported is None, f"took the name {name!r}: call check_name")
     for version in _IMPOSSIBLE_VERSIONS:
-        made = _written(target, taken[0], version, kinds=(UsageError,))
-        require(made is None, f"took the version {version!r}, which no engine has")
+        exported = _written(target, taken[0], version, kinds=(UsageError,))
+        require(exported is None, f"took the version {version!r}, which no engine has")
 
 
 def _written(
@@ -80,37 +80,37 @@ def _written(
     arguments = (sample.model, name, version, _featureset(sample.model) if known else None)
     kinds = kinds if known else (*kinds, UsageError)
     try:
-        found = target.export(*arguments)
+        result = target.export(*arguments)
     except OwpcLtrError as error:
         expected = " or ".join(kind.__name__ for kind in kinds)
         require(isinstance(error, kinds), f"raised {type(error).__name__}, not {expected}: {error}")
-        made, lines = None, {"refusal": str(error)}
+        exported, lines = None, {"refusal": str(error)}
     else:
-        kind = type(found).__name__
-        require(isinstance(found, ExportedFile), f"returned a {kind}: return an ExportedFile")
-        require(found == target.export(*arguments), "wrote two files for one model: they differ")
-        made, lines = found, {"type": found.type, "request": found.request}
+        kind = type(result).__name__
+        require(isinstance(result, ExportedFile), f"returned a {kind}: return an ExportedFile")
+        require(result == target.export(*arguments), "wrote two files for one model: they differ")
+        exported, lines = result, {"type": result.type, "request": result.request}
     for what, text in lines.items():
         require(text and text.isprintable(), f"gave the {what} {text!r}: write one line")
-    return made
+    return exported
 
 
 def _check_file(
-    target: ExportTarget, version: str, sample: ModelSample, made: ExportedFile
+    target: ExportTarget, version: str, sample: ModelSample, exported: ExportedFile
 ) -> None:
     require = Require("export-target", target, f"{version} with {sample.what}")
-    names, wanted = sample.model.feature_names, sample.model.score(sample.documents)
-    if made.log_odds:
-        probable = ((wanted > 0) & (wanted < 1)).all()
+    names, model_scores = sample.model.feature_names, sample.model.score(sample.documents)
+    if exported.log_odds:
+        probable = ((model_scores > 0) & (model_scores < 1)).all()
         require(probable, "says log-odds, and the model scores no probabilities")
-        wanted = np.log(wanted) - np.log1p(-wanted)
-    read_back = partial(target.scores, made, names)
-    scores = require.answer(read_back, {"features": sample.documents}, wanted.shape)
+        model_scores = np.log(model_scores) - np.log1p(-model_scores)
+    read_back = partial(target.scores, exported, names)
+    scores = require.answer(read_back, {"features": sample.documents}, model_scores.shape)
     require.finite(scores, "scores")
-    apart = np.median(scores - wanted)
-    largest = np.abs(wanted).max()
+    apart = np.median(scores - model_scores)
+    largest = np.abs(model_scores).max()
     what = f"scores a document otherwise than the model, beside {apart:g} for all"
-    require.equal(scores - apart, wanted, what, rtol=0, atol=_SINGLE * largest)
+    require.equal(scores - apart, model_scores, what, rtol=0, atol=_SINGLE * largest)
 
 
 def _featureset(model: Model) -> FeatureSet:
@@ -192,9 +192,9 @@ _TREES: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
 
 def _tree_samples(seed: int) -> Iterator[ModelSample]:
     rng = np.random.default_rng(seed)
-    for missing, (what, names, given) in product(("either way", "as 0", "right"), _TREES):
+    for missing, (what, names, options) in product(("either way", "as 0", "right"), _TREES):
         documents = _documents(rng, len(names))
-        model = TreeModel(names, _forest(rng, documents, missing, range(5)), **given)
+        model = TreeModel(names, _forest(rng, documents, missing, range(5)), **options)
         yield ModelSample(f"trees that send missing features {missing}{what}", model, documents)
     documents = _documents(rng, 4)
     leaf = TreeModel(_NAMES, _forest(rng, documents, "right", range(1)))

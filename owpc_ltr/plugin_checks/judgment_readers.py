@@ -105,9 +105,9 @@ class _Check:
 
     def recognition(self, registry: Registry | None) -> None:
         """Check that every example goes to its own reader, this one among them."""
-        known = judgment_readers(installed() if registry is None else registry)
-        others = [other for other in known if other.name != self.reader.name]
-        files = [(other, other.example()) for other in (self.reader, *others)]
+        readers = judgment_readers(installed() if registry is None else registry)
+        others = [reader for reader in readers if reader.name != self.reader.name]
+        files = [(reader, reader.example()) for reader in (self.reader, *others)]
         for owner, content in (*files, (self.reader, self.plain)):
             chosen = self._chosen([self.reader, *others], content)
             self.require(
@@ -130,26 +130,29 @@ class _Check:
         """Check that a file reads as these rows, the queries in the order of their first."""
         by_text = getattr(self.reader, "ids_are_texts", False)
         first = {row.query_id: place for place, row in reversed(list(enumerate(rows)))}
-        wanted: list[Row] = [
+        expected: list[Row] = [
             (row.query if by_text else row.query_id, row.query, row.document_id,
              float(np.float32(row.grade)))
             for row in sorted(rows, key=lambda row: first[row.query_id])
         ]  # fmt: skip
-        found = self._accepted(what, content)
-        self.require(found == wanted, f"read {what} as {{}}, where {{}} was written", found, wanted)
+        actual = self._accepted(what, content)
+        self.require(
+            actual == expected, f"read {what} as {{}}, where {{}} was written", actual, expected
+        )
 
     def cuts(self) -> None:
         """Check that a cut file is refused, or reads as the judgments before the cut."""
         content, whole = self.plain, self._read(self.plain)
         for end in np.unique(np.linspace(1, len(content) - 2, 60).astype(int)):
             try:
-                found = self._read(content[:end])
+                judgments = self._read(content[:end])
             except BadInput:
                 continue
             # The last value of a text may be cut, and nobody can tell.
             self.require(
-                0 < len(found) <= len(whole) and found[:-1] == whole[: len(found) - 1],
-                f"read the first {end} of {len(content)} bytes as {found}, the whole as {whole}",
+                0 < len(judgments) <= len(whole) and judgments[:-1] == whole[: len(judgments) - 1],
+                f"read the first {end} of {len(content)} bytes as {judgments}, the whole as "
+                f"{whole}",
             )
 
     def bad_value(self, what: str, value: str, content: bytes) -> None:
@@ -166,7 +169,7 @@ class _Check:
     def refuses(self, what: str, content: bytes, where: str = "") -> None:
         """Check that a file is refused in one line that names it, and a place in it."""
         try:
-            found = self._read(content)
+            judgments = self._read(content)
         except BadInput as error:
             text, path = str(error), str(self._file(content))
             self.require(
@@ -175,7 +178,7 @@ class _Check:
                 f"and said: {text}",
             )
         else:
-            self.require(False, f"must refuse {what}, and read it as {found}")
+            self.require(False, f"must refuse {what}, and read it as {judgments}")
 
     def _accepted(self, what: str, content: bytes) -> list[Row]:
         try:

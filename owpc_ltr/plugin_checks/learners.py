@@ -47,10 +47,10 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
     for grades, how, threads in ((1, "the same seed", 1), (2, "2 threads", 2)):
         data = replace(sample_dataset(grades, seed), feature_scales=_SCALES)
         run = Run(seed=seed, validation=sample_dataset(grades, seed + 1))
-        given = (data.features.copy(), data.labels.copy())
+        arrays = (data.features.copy(), data.labels.copy())
         fit = optimizer.minimise(loss, data, run)
         require(isinstance(fit, Fit), f"returned a {type(fit).__name__}: return a Fit")
-        same = all(map(np.array_equal, (data.features, data.labels), given))
+        same = all(map(np.array_equal, (data.features, data.labels), arrays))
         require(same, "changed the data that it was given: copy what is changed")
         names, scores = fit.model.feature_names, fit.model.score(data.features)
         require(names == data.feature_names, f"has the features {names}, not {data.feature_names}")
@@ -124,7 +124,7 @@ def least_objective(
         offsets = np.append(offsets, risk - slope @ w)
         slopes = np.vstack((slopes, slope))
         rows = np.hstack((-slopes, np.ones((len(offsets), 1))))
-        found = minimize(
+        solution = minimize(
             lambda x: 0.5 * x[:-1] @ x[:-1] + C * x[-1],
             np.append(w, (offsets + slopes @ w).max()),
             jac=lambda x: np.append(x[:-1], C),
@@ -133,7 +133,7 @@ def least_objective(
                          "jac": lambda _x, r=rows: r},
             options={"maxiter": 100, "ftol": 1e-12},
         )  # fmt: skip
-        w = found.x[:-1]
+        w = solution.x[:-1]
         lower = max(lower, 0.5 * float(w @ w) + C * float((offsets + slopes @ w).max()))
     return min(lower, upper), upper
 
@@ -177,12 +177,12 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
     require(names == data.feature_names, f"has the features {names}, not {data.feature_names}")
     scores = _check_lists(require, reordering, data, base, rng)
     content = json.loads(json.dumps(reordering.as_dict(), allow_nan=False))
-    for how, other in (
+    for how, same in (
         ("loaded from its own JSON", reranker.load(content)),
         ("fitted again with the same seed", fit(base)),
         ("fitted with 2 threads", fit(base, replace(run, threads=2))),
     ):
-        again = other.rerank(data.features, base, data.offsets)
+        again = same.rerank(data.features, base, data.offsets)
         require.equal(again, scores, f"{how}, gives other scores", rtol=0, atol=0)
     if not declared:
         return (
@@ -206,34 +206,41 @@ def _check_lists(
 ) -> Vector:
     """Each query alone: as among others, in any order, and explained by terms that add up."""
 
-    def rerank(features: Matrix, own: Vector) -> Vector:
-        given = {"features": features, "base scores": own}
-        scores: Vector = require.answer(reordering.rerank, given, own.shape)
+    def rerank(features: Matrix, base_scores: Vector) -> Vector:
+        arguments = {"features": features, "base scores": base_scores}
+        scores: Vector = require.answer(reordering.rerank, arguments, base_scores.shape)
         require.finite(scores, "scores")
         return scores
 
     together = reordering.rerank(data.features, base, data.offsets)
     for index, (start, end) in enumerate(pairwise(data.offsets)):
-        features, own = data.features[start:end], base[start:end]
-        scores, order = rerank(features, own), rng.permutation(len(own))
+        features, base_scores = data.features[start:end], base[start:end]
+        scores, order = rerank(features, base_scores), rng.permutation(len(base_scores))
         what = f"scores query {index} otherwise alone than among others"
         require.equal(scores, together[start:end], what)
         what = f"is not exchangeable: its scores of query {index} depend on the documents' order"
-        moved = rerank(features[order], own[order])
+        moved = rerank(features[order], base_scores[order])
         require.equal(moved, scores[order], what, rtol=0, atol=0)
         if isinstance(reordering, ExplainingReordering):
-            _check_terms(require, reordering, features, own, scores - own)
+            _check_terms(require, reordering, features, base_scores, scores - base_scores)
     rerank(data.features[:1], base[:1])
     return together
 
 
 def _check_terms(
-    require: Require, reordering: ExplainingReordering, features: Matrix, own: Vector, moved: Vector
+    require: Require,
+    reordering: ExplainingReordering,
+    features: Matrix,
+    base: Vector,
+    moved: Vector,
 ) -> None:
-    terms = reordering.explain(features, own)
+    terms = reordering.explain(features, base)
     for term in terms:
         shape = np.shape(term.amounts)
-        require(shape == own.shape, f"explains {len(own)} documents by amounts of shape {shape}")
+        require(
+            shape == base.shape,
+            f"explains {len(base)} documents by amounts of shape {shape}",
+        )
         if term.by_document is not None:
             what = f"says by its term '{term.name}' what each document added, which does not add up"
             _check_sum(require, np.sum(term.by_document, axis=1), term.amounts, what)
@@ -241,8 +248,8 @@ def _check_terms(
     _check_sum(require, total, moved, "explains a query by terms that do not add up to what it did")
 
 
-def _check_sum(require: Require, found: Vector, wanted: Vector, what: str) -> None:
-    require.equal(found, wanted, what, rtol=0, atol=1e-6 * np.abs(wanted).max(initial=1e-9))
+def _check_sum(require: Require, actual: Vector, expected: Vector, what: str) -> None:
+    require.equal(actual, expected, what, rtol=0, atol=1e-6 * np.abs(expected).max(initial=1e-9))
 
 
 def _check_descent(
@@ -256,10 +263,10 @@ def _check_descent(
     require(objective.size >= 1, f"has an objective of {objective.size} weights")
 
     def price_at(w: Vector) -> tuple[float, Vector]:
-        found: tuple[float, Vector] = require.answer(
+        answer: tuple[float, Vector] = require.answer(
             objective.value_and_gradient, {"weights": w}, (), w.shape, twice=True
         )
-        return found
+        return answer
 
     zero = np.zeros(objective.size)
     value, gradient = price_at(zero)
@@ -269,7 +276,7 @@ def _check_descent(
 
     def price(points: Vector) -> tuple[Vector, Vector]:
         pairs = [objective.value_and_gradient(w) for w in points.reshape(-1, objective.size)]
-        values, gradients = (np.array(found) for found in zip(*pairs, strict=True))
+        values, gradients = (np.array(column) for column in zip(*pairs, strict=True))
         return values.reshape(points.shape[:-1]), gradients.reshape(points.shape)
 
     probes = unseen = 0

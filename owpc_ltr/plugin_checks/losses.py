@@ -72,8 +72,8 @@ def _check_query(
 ) -> None:
     n = len(scores)
     ones = np.ones(n, np.float32)
-    given = {"scores": scores, "labels": labels, "weights": ones}
-    value, gradient = require.answer(loss.value_and_gradient, given, (), (n,), twice=True)
+    arguments = {"scores": scores, "labels": labels, "weights": ones}
+    value, gradient = require.answer(loss.value_and_gradient, arguments, (), (n,), twice=True)
     require.finite([value, *gradient], "a value and a gradient")
     require(
         labels.any() or (value == 0 and not gradient.any()),
@@ -93,17 +93,17 @@ def _check_query(
         equivalents[words] = np.repeat(np.arange(n), copies)
     for words, rows in equivalents.items():
         counts = np.bincount(rows, minlength=n).astype(np.float32)
-        other, slopes = loss.value_and_gradient(
+        moved_value, slopes = loss.value_and_gradient(
             scores[rows], labels[rows], np.ones(len(rows), np.float32)
         )
-        found = (other, np.bincount(rows, slopes, n))
-        _check_same(require, found, loss.value_and_gradient(scores, labels, counts), words)
+        moved = (moved_value, np.bincount(rows, slopes, n))
+        _check_same(require, moved, loss.value_and_gradient(scores, labels, counts), words)
 
 
-def _check_same(require: Require, found: Any, wanted: Any, words: str) -> None:
-    require.equal(found[0], wanted[0], f"{words} (its value)")
-    noise = 1e-9 * (1.0 + np.abs(wanted[1]).max())
-    require.equal(found[1], wanted[1], f"{words} (its gradient)", rtol=1e-7, atol=noise)
+def _check_same(require: Require, actual: Any, expected: Any, words: str) -> None:
+    require.equal(actual[0], expected[0], f"{words} (its value)")
+    noise = 1e-9 * (1.0 + np.abs(expected[1]).max())
+    require.equal(actual[1], expected[1], f"{words} (its gradient)", rtol=1e-7, atol=noise)
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ Measure = Callable[[Price, Vector], dict[str, float]]
 
 
 def _worst(measure: Measure, loss: BoundLoss, samples: list[SampleQuery]) -> dict[str, float]:
-    found = [measure(partial(_price, loss, sample.labels), sample.points) for sample in samples]
-    return {figure: float(max(one[figure] for one in found)) for figure in found[0]}
+    rows = [measure(partial(_price, loss, sample.labels), sample.points) for sample in samples]
+    return {figure: float(max(row[figure] for row in rows)) for figure in rows[0]}
 
 
 def _price(loss: BoundLoss, labels: Labels, points: Vector) -> tuple[Vector, Vector]:

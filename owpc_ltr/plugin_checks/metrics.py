@@ -50,8 +50,8 @@ def check_metric(metric: Metric, seed: int = 0, top_grade: int = 2) -> None:
         lists = _ragged_lists(tied, top_grade, rng)
         _check_values(require, plain, lists)
         sums = _rank_sums(metric, lists) if is_compiled(metric) else ()
-        for found, wanted, broken in (*_identities(plain, lists, rng), *sums):
-            require.equal(found, wanted, broken)
+        for actual, expected, broken in (*_identities(plain, lists, rng), *sums):
+            require.equal(actual, expected, broken)
     # All orders are taken of lists so short that a deep cutoff would tell nothing of them.
     shallow = replace(plain, cutoff=plain.cutoff and min(plain.cutoff, _DEPTH), empty="skip")
     _check_orders(require, shallow, top_grade, rng)
@@ -96,13 +96,13 @@ def _identities(metric: Metric, lists: MetricLists, rng: np.random.Generator) ->
         ranked = np.split(best_first, lists.offsets[1:-1])
         for cutoff in (1, 4):
             deep = replace(metric, cutoff=cutoff)
-            other = [np.append(row[:cutoff], rng.permutation(row[cutoff:])) for row in ranked]
-            told = f"depends on the order of the documents below rank {cutoff}"
-            yield _lists_of(other).values(deep), _lists_of(ranked).values(deep), told
+            reordered = [np.append(row[:cutoff], rng.permutation(row[cutoff:])) for row in ranked]
+            sentence = f"depends on the order of the documents below rank {cutoff}"
+            yield _lists_of(reordered).values(deep), _lists_of(ranked).values(deep), sentence
     if metric.cutoff_use == "optional":
         whole, beyond = (replace(metric, cutoff=cutoff) for cutoff in (None, 1000))
-        told = f"'{beyond}' is not '{whole}' on lists that are shorter"
-        yield lists.values(beyond), lists.values(whole), told
+        sentence = f"'{beyond}' is not '{whole}' on lists that are shorter"
+        yield lists.values(beyond), lists.values(whole), sentence
 
 
 def _rank_sums(metric: Metric, lists: MetricLists) -> Iterator[Identity]:
@@ -110,12 +110,12 @@ def _rank_sums(metric: Metric, lists: MetricLists) -> Iterator[Identity]:
     data = make_dataset(np.zeros((n, 1)), lists.labels, lists.query)
     direction = np.roll(lists.scores, 7)
     for ties in get_args(Ties):
-        one = replace(metric, ties=ties)
-        at_rest = one.per_query(np.zeros(n), lists.labels, lists.offsets)
-        along = SteppedMetric(one, data, at_rest).along(lists.scores, direction, _STEPS)
-        for step, found in zip(_STEPS, along, strict=True):
-            wanted = replace(lists, scores=lists.scores + step * direction).values(one)
-            yield found, wanted, "claims to be a sum over ranks, which has other values"
+        with_ties = replace(metric, ties=ties)
+        at_rest = with_ties.per_query(np.zeros(n), lists.labels, lists.offsets)
+        along = SteppedMetric(with_ties, data, at_rest).along(lists.scores, direction, _STEPS)
+        for step, values in zip(_STEPS, along, strict=True):
+            expected = replace(lists, scores=lists.scores + step * direction).values(with_ties)
+            yield values, expected, "claims to be a sum over ranks, which has other values"
 
 
 def _check_undefined(require: Require, metric: Metric, top: int) -> None:
@@ -135,19 +135,19 @@ def _check_undefined(require: Require, metric: Metric, top: int) -> None:
         (1, undefined, "empty", "one"),
         (0, short & ~undefined, "short", "zero"),
     ):
-        if one := _with(plain, **{option: choice}):
-            wanted = np.where(which, count, values)
+        if variant := _with(plain, **{option: choice}):
+            expected = np.where(which, count, values)
             what = f"does not count {count} by {option}={choice}"
-            require.equal(lists.values(one), wanted, what)
+            require.equal(lists.values(variant), expected, what)
 
 
 def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Generator) -> None:
     """On short lists, of which every order is tried: ties, the best, the worst, and swaps."""
-    given = [[0], [top], [0, 0, 0], [top, top, top], [0, 0, top, 0], [1, 0, 1, 0, 0]]
+    fixed = [[0], [top], [0, 0, 0], [top, top, top], [0, 0, top, 0], [1, 0, 1, 0, 0]]
     drawn = [rng.integers(0, top + 1, size) for size in (2, 3, 4, 4, 5, 5)]
     sign = 1 if metric.higher_is_better else -1
     differs, lists = False, []
-    for labels in (np.array(row, np.float32) for row in (*given, *drawn)):
+    for labels in (np.array(row, np.float32) for row in (*fixed, *drawn)):
         orders = np.array(list(itertools.permutations(range(len(labels)))))
         goodness = sign * _lists_of(labels[orders]).values(metric)
         lists.append((labels, orders, goodness))
@@ -168,8 +168,8 @@ def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Gen
     for ties, counted in _COUNTED.items():
         # Else which order of tied documents is best need not be that of their labels.
         if metric.swaps_help or ties in {"expected", "file-order"}:
-            found = sign * tied.values(replace(metric, ties=ties))
-            for own, value in zip(possible, found, strict=True):
+            values = sign * tied.values(replace(metric, ties=ties))
+            for own, value in zip(possible, values, strict=True):
                 what = f"does not count the {len(own)} orders of tied documents by ties={ties}"
                 require.equal(sign * value, sign * counted(own), what)
 
@@ -219,10 +219,10 @@ def _check_swaps(
 
 def _check_declarations(require: Require, metric: Metric) -> None:
     cls = type(metric)
-    hints, known = field_types(cls), {field.name for field in fields(cls)}
+    hints, options = field_types(cls), {field.name for field in fields(cls)}
     for name in inspect.get_annotations(cls):
         require(
-            ClassVar in (hints[name], get_origin(hints[name])) or name in known,
+            ClassVar in (hints[name], get_origin(hints[name])) or name in options,
             f"has the option {setting_name(name)} only on paper: its class needs "
             "@dataclass(frozen=True)",
         )
@@ -249,13 +249,14 @@ def _check_text(require: Require, metric: Metric) -> None:
 
     cutoff = "@3" if metric.cutoff_use == "needed" else ""
     for text in (f"{metric.name}-{suffix}{cutoff}" for suffix in metric.variants):
-        told = str(read(text))
-        require(told == text, f"calls itself '{told}' where it was read from '{text}'")
-    for one in (metric, cls(), *_alternatives(metric)):
-        again = read(str(one))
+        text_again = str(read(text))
+        require(text_again == text, f"calls itself '{text_again}' where it was read from '{text}'")
+    for variant in (metric, cls(), *_alternatives(metric)):
+        again = read(str(variant))
         require(
-            again == one,
-            f"calls itself '{one}', which is read as another: {again!r} in place of {one!r}",
+            again == variant,
+            f"calls itself '{variant}', which is read as another: {again!r} in place of "
+            f"{variant!r}",
         )
 
 
@@ -267,12 +268,12 @@ def _check_convention(require: Require, metric: Metric) -> None:
     )
     for words in (ties_words(metric.ties), empty_words(metric.empty, metric.defined_on)):
         require(words in line, f"does not say in its convention that {words}")
-    pairs = [(metric, other) for other in _alternatives(metric)]
+    pairs = [(metric, second) for second in _alternatives(metric)]
     if metric.cutoff_use != "none":
         pairs.append((replace(metric, cutoff=3), replace(metric, cutoff=4)))
-    for one, other in pairs:
-        said, same = (m.convention.removeprefix(f"{m}: ") for m in (one, other))
-        require(said != same, f"says the same in the convention of '{one}' and '{other}'")
+    for first, second in pairs:
+        convention, same = (m.convention.removeprefix(f"{m}: ") for m in (first, second))
+        require(convention != same, f"says the same in the convention of '{first}' and '{second}'")
 
 
 def _alternatives(metric: Metric) -> Iterator[Metric]:
@@ -284,8 +285,10 @@ def _alternatives(metric: Metric) -> Iterator[Metric]:
             others = (not value,)
         elif isinstance(value, int | float):
             others = (value + 1, type(value)(value / 2))
-        made = (_with(metric, **{name: other}) for other in others if other != value)
-        yield from filter(None, made)
+        variants = (
+            _with(metric, **{name: alternative}) for alternative in others if alternative != value
+        )
+        yield from filter(None, variants)
 
 
 def _with(metric: Metric, **options: Any) -> Metric | None:

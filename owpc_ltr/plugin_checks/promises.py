@@ -31,27 +31,27 @@ class Require:
             raise AssertionError(str(error)) from error
         self.who = f"{kind.replace('-', ' ')} '{name}'{case and f' {case}'}"
 
-    def __call__(self, kept: object, sentence: str, *shown: object) -> None:
+    def __call__(self, holds: object, sentence: str, *values: object) -> None:
         """Require a promise, else say what the plugin does; `shown` fills the places {}.
 
         These are formatted only then: formatting an array takes longer than checking it.
         """
-        if not kept:
+        if not holds:
             with np.printoptions(threshold=30, edgeitems=5):
-                told = sentence.format(*shown) if shown else sentence
-            raise AssertionError(" ".join(f"{self.who} {told}".split()))
+                text = sentence.format(*values) if values else sentence
+            raise AssertionError(" ".join(f"{self.who} {text}".split()))
 
     def equal(
         self,
-        found: ArrayLike,
-        wanted: ArrayLike,
+        actual: ArrayLike,
+        expected: ArrayLike,
         sentence: str,
         rtol: float = 1e-9,
         atol: float = 1e-12,
     ) -> None:
         """Require numbers that agree to what rounding leaves, and are NaN in the same places."""
-        same = np.allclose(found, wanted, rtol, atol, equal_nan=True)
-        self(same, f"{sentence}: {{}} in place of {{}}", np.asarray(found), np.asarray(wanted))
+        same = np.allclose(actual, expected, rtol, atol, equal_nan=True)
+        self(same, f"{sentence}: {{}} in place of {{}}", np.asarray(actual), np.asarray(expected))
 
     def finite(self, values: ArrayLike, what: str) -> None:
         """Require numbers that are neither infinite nor NaN."""
@@ -62,7 +62,7 @@ class Require:
     def answer(
         self,
         method: Callable[..., Any],
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         *shapes: tuple[int, ...],
         twice: bool = False,
     ) -> Any:
@@ -70,28 +70,28 @@ class Require:
 
         Of the shapes, one for each array where it returns several; the same bits `twice`.
         """
-        copies = [array.copy() for array in given.values()]
+        copies = [array.copy() for array in arguments.values()]
         try:
-            found = method(*copies)
+            result = method(*copies)
         except PluginError as error:
             raise AssertionError(str(error)) from error
-        for name, before, after in zip(given, given.values(), copies, strict=True):
+        for name, before, after in zip(arguments, arguments.values(), copies, strict=True):
             self(np.array_equal(before, after, equal_nan=True), f"changed the {name} it read")
         if len(shapes) > 1:
             self(
-                isinstance(found, tuple | list) and len(found) == len(shapes),
+                isinstance(result, tuple | list) and len(result) == len(shapes),
                 f"returned {{}} from {getattr(method, '__name__', 'a method')}: return "
                 f"{len(shapes)} values, as (value, gradient)",
-                found,
+                result,
             )
-        told = [np.shape(one) for one in (found if len(shapes) > 1 else [found])]
-        self(not shapes or told == [*shapes], f"gave shapes {told} in place of {[*shapes]}")
+        actual = [np.shape(one) for one in (result if len(shapes) > 1 else [result])]
+        self(not shapes or actual == [*shapes], f"gave shapes {actual} in place of {[*shapes]}")
         if twice:
-            again = self.answer(method, given, *shapes)
-            pairs = zip(found, again, strict=True) if len(shapes) > 1 else [(found, again)]
-            same = all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
-            self(same, f"gave two answers for the same {', '.join(given)}")
-        return found
+            again = self.answer(method, arguments, *shapes)
+            pairs = zip(result, again, strict=True) if len(shapes) > 1 else [(result, again)]
+            same = all(np.array_equal(one, second, equal_nan=True) for one, second in pairs)
+            self(same, f"gave two answers for the same {', '.join(arguments)}")
+        return result
 
 
 Price = Callable[[Vector], tuple[Vector, Vector]]

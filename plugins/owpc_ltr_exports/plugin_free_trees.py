@@ -111,14 +111,14 @@ def read_query(query: Query) -> PluginFreeTrees:
 
 def _templates(featureset: FeatureSet, names: Sequence[str]) -> dict[str, Query]:
     """The queries of features, with {{…}} in them. Refused for text that is no object."""
-    found: dict[str, Any] = {each.name: each.template for each in featureset.features}
+    templates: dict[str, Any] = {feature.name: feature.template for feature in featureset.features}
     for name in names:
-        if not isinstance(found[name], dict):
+        if not isinstance(templates[name], dict):
             raise Refused(
                 f"the feature '{name}' is mustache text, which a search cannot hold: write its "
                 "template as an object"
             )
-    return found
+    return templates
 
 
 def _parts(query: Query) -> list[Query]:
@@ -134,11 +134,11 @@ def _parts(query: Query) -> list[Query]:
 def _block(query: Query, params: Mapping[str, Any]) -> CodedBlock:
     names, thresholds = [], []
     for part in query["bool"]["should"]:
-        source, _, own = _script(part)
+        source, _, parameters = _script(part)
         if source != BIN:
             raise ValueError("a script that is not known")
-        names.append(str(own["feature"]))
-        thresholds.append(tuple(float(each) for each in own["thresholds"]))
+        names.append(str(parameters["feature"]))
+        thresholds.append(tuple(float(bound) for bound in parameters["thresholds"]))
     texts = {key: str(params[key]) for key in ("tables", "places", "values")}
     return CodedBlock(tuple(names), tuple(thresholds), **texts)
 

@@ -227,15 +227,15 @@ def _trees(model: TreeModel) -> dict[str, Any]:
     return {"trees": [{"weight": "1", "root": root} for root in written_trees(forest, leaf, split)]}
 
 
-def _before_slack(wanted: NDArray[np.float32]) -> NDArray[np.float32]:
+def _before_slack(thresholds: NDArray[np.float32]) -> NDArray[np.float32]:
     """Numbers that become the wanted thresholds when Solr adds its slack in float32.
 
     Where no float32 number does, the next lower threshold that one can reach: 1.2e-13 or one
     float32 step away, and never across a value that was trained on.
     """
     with np.errstate(over="ignore"):
-        wanted = np.maximum(wanted, np.float32(-HIGHEST))
-        start = wanted - SLACK
+        thresholds = np.maximum(thresholds, np.float32(-HIGHEST))
+        start = thresholds - SLACK
         low, high = (np.nextafter(start, np.float32(end)) for end in (-np.inf, np.inf))
-        best = np.where(start + SLACK <= wanted, start, low)
-        return np.where(high + SLACK <= wanted, high, best)
+        best = np.where(start + SLACK <= thresholds, start, low)
+        return np.where(high + SLACK <= thresholds, high, best)

@@ -44,12 +44,12 @@ def evaluate(expression: str, values: Mapping[str, Vector], rows: int) -> Vector
 def _tokens(expression: str) -> list[tuple[str, str]]:
     tokens, place, text = [], 0, expression.rstrip()
     while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
+        match = _TOKEN.match(text, place)
+        if match is None:
             raise BadInput(f"the expression has '{shown(text[place : place + 20])}', not a term")
-        kind = found.lastgroup or ""
-        tokens.append((kind, found[kind]))
-        place = found.end()
+        kind = match.lastgroup or ""
+        tokens.append((kind, match[kind]))
+        place = match.end()
     return tokens
 
 
@@ -137,9 +137,9 @@ class _ExpressionReader:
 
     def taken(self, mark: str) -> bool:
         """Whether the mark is next; then it is read."""
-        here = self.place < len(self.tokens) and self.tokens[self.place] == ("mark", mark)
-        self.place += here
-        return here
+        is_next = self.place < len(self.tokens) and self.tokens[self.place] == ("mark", mark)
+        self.place += is_next
+        return is_next
 
     def expect(self, mark: str) -> None:
         if not self.taken(mark):
@@ -298,11 +298,11 @@ def read_profile(text: str) -> tuple[dict[str, str], str]:
         raise BadInput("the text does not begin with a rank profile that inherits default")
     functions: dict[str, str] = {}
     place = head.end()
-    while found := _FUNCTION.match(text, place):
-        if found[1] in functions:
-            raise BadInput(f"the function {found[1]} is defined twice")
-        functions[found[1]] = found[2]
-        place = found.end()
+    while match := _FUNCTION.match(text, place):
+        if match[1] in functions:
+            raise BadInput(f"the function {match[1]} is defined twice")
+        functions[match[1]] = match[2]
+        place = match.end()
     phase = re.compile(
         r"  (?:first|second)-phase \{\n    expression \{\n((?:      [^{}\n]*\n)+)    \}\n  \}\n\}\n"
     ).fullmatch(text, place)
