@@ -104,7 +104,7 @@ def compiled_address(function: Callable[..., Any], signature: Any) -> Any:
 
 
 class Intrinsic:
-    """An intrinsic of numba, made when compiled code first names it.
+    """An intrinsic of numba, made when compiled code first names it (decorator).
 
     The definition takes a typing context and the types of the arguments, and returns a signature
     and what writes the code: see `numba.extending.intrinsic`. It imports numba and llvmlite itself.
@@ -129,11 +129,6 @@ class Intrinsic:
         # numba knows its intrinsics by a list of new ones, which it has to read.
         cpu_target.typing_context.refresh()
         return cpu_target.typing_context.resolve_value_type(self._made)
-
-
-def intrinsic(definition: Callable[..., Any]) -> Intrinsic:
-    """Make a definition an `Intrinsic` (decorator)."""
-    return Intrinsic(definition)
 
 
 class Made(NamedTuple):

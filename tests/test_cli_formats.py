@@ -22,7 +22,7 @@ from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost import from_raw
+from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, with_record
 from owpc_ltr.models.trees import TreeModel

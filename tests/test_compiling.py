@@ -20,10 +20,10 @@ from hypothesis.extra import numpy as arrays
 from owpc_ltr.compiling import (
     WORK,
     Compiled,
+    Intrinsic,
     Work,
     cache_folder,
     compiled,
-    intrinsic,
     keep_privately,
     stamp_of,
 )
@@ -292,7 +292,7 @@ def halves(values: Any) -> float:
     return total
 
 
-@intrinsic
+@Intrinsic
 def bits_of(_typing: Any, _value: Any) -> Any:
     from llvmlite import ir
     from numba import types

@@ -24,7 +24,7 @@ from owpc_ltr.formats.engine_versions import (
 from owpc_ltr.formats.ltr_plugin import PluginTrees, emulate, read_definition, rejection_reason
 from owpc_ltr.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost import from_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_dump, to_raw
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.memory_engine import find
 from tests.engine.recorded import (

@@ -16,7 +16,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_R
 from owpc_ltr.formats.ltr_plugin import emulate, rejection_reason
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost import from_raw, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_raw, to_dump, to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import TreeModel
 from tests.faults.damaged_models import mutant

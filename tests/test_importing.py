@@ -22,7 +22,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
-from owpc_ltr.formats.xgboost import from_raw, to_dump
+from owpc_ltr.formats.xgboost_json import from_raw, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.trees import TreeModel

@@ -29,7 +29,7 @@ from owpc_ltr.formats.plugin_free import (
     score_shift,
     store_plugin_free,
 )
-from owpc_ltr.formats.xgboost import from_raw
+from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import importances

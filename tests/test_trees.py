@@ -323,9 +323,8 @@ def test_tables_add_up_to_the_forest(seed: int) -> None:
 def test_the_bins_of_a_block_fit_into_one_float32(seed: int) -> None:
     forest, _ = drawn(seed)
     blocks = plugin_free_trees(TreeModel(NAMES, forest), NAMES).blocks
-    assert sum(len(list(block.read_tables())) for block in blocks) == len(
-        tables_of(forest, NAMES)[0]
-    )
+    tables = [table for block in blocks for table in block.read_tables()]
+    assert len(tables) == len(tables_of(forest, NAMES)[0])
     assert all(np.prod(block.sizes) <= MOST_CODES for block in blocks)
 
 

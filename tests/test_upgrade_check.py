@@ -18,7 +18,7 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import model_source
 from owpc_ltr.formats.upgrade_report import deploy
-from owpc_ltr.formats.xgboost import from_dump, from_raw
+from owpc_ltr.formats.xgboost_json import from_dump, from_raw
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from tests.commands import Run

@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,28 +59,26 @@ def names_for(kind: str, ctx: Any) -> list[str]:
     return []
 
 
-def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any]], list[str]]:
-    def of(values: Mapping[str, Any]) -> list[str]:
-        from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
-        from owpc_ltr.engine.connect import connect
+def _of_cluster(names: Callable[[Any], list[str]], values: Mapping[str, Any]) -> list[str]:
+    """Names in the cluster that the line connects to, of those that it gives within `SECONDS`."""
+    from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
+    from owpc_ltr.engine.connect import connect
 
-        os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
-        options = ("url", "store_kind", "store", "ca", "insecure")
-        named = {option: values[option] for option in options if values.get(option)}
-        cluster = connect(**named, caution=lambda _: None)
-        completions: list[str] = []
+    os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
+    options = ("url", "store_kind", "store", "ca", "insecure")
+    arguments = {option: values[option] for option in options if values.get(option)}
+    cluster = connect(**arguments, caution=lambda _: None)
+    completions: list[str] = []
 
-        def ask() -> None:
-            with contextlib.suppress(Exception):
-                completions.extend(names(cluster))
+    def ask() -> None:
+        with contextlib.suppress(Exception):
+            completions.extend(names(cluster))
 
-        # A name server may keep one waiting for longer than any deadline of requests.
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(SECONDS)
-        return list(dict.fromkeys(completions))
-
-    return of
+    # A name server may take longer than any deadline of requests.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    return list(dict.fromkeys(completions))
 
 
 def _indices(cluster: Any) -> list[str]:
@@ -126,9 +125,9 @@ def _features_of(file: Path) -> list[str]:
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
-    "index": _of_cluster(_indices),
-    "featureset": _of_cluster(_featuresets),
-    "model": _of_cluster(_models),
+    "index": partial(_of_cluster, _indices),
+    "featureset": partial(_of_cluster, _featuresets),
+    "model": partial(_of_cluster, _models),
     "feature": _features,
     "ranker": lambda given: [f"{_RANKER}{name}" for name in _features(given)],
 }

@@ -35,7 +35,7 @@ from owpc_ltr.formats.ranklib import (
     to_ranklib,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost import from_dump, read_trees, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_dump, read_trees, to_dump, to_raw
 from owpc_ltr.models.networks import LogisticNetwork
 from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, Forest, TreeModel, logistic
 from owpc_ltr.protocols import Model

@@ -28,7 +28,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_R
 from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ltr_plugin import read_linear, read_normalisers
 from owpc_ltr.formats.ranklib import from_ranklib
-from owpc_ltr.formats.xgboost import from_dump, from_raw
+from owpc_ltr.formats.xgboost_json import from_dump, from_raw
 from owpc_ltr.models.feature_use import with_features
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record

@@ -23,7 +23,7 @@ from owpc_ltr.formats.engine_versions import XGBOOST, MissingRule, ServingProfil
 from owpc_ltr.formats.ltr_plugin import Scores, emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.model_conversion import export_linear, for_engine
 from owpc_ltr.formats.stored_model import StoredModel, read_model
-from owpc_ltr.formats.xgboost import to_dump
+from owpc_ltr.formats.xgboost_json import to_dump
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.linear import LinearModel

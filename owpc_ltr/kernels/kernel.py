@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr.compiling import compiled, compiled_address, intrinsic
+from owpc_ltr.compiling import Intrinsic, compiled, compiled_address
 from owpc_ltr.errors import PluginError
 from owpc_ltr.plain_text import ShortRepr
 
@@ -113,7 +113,7 @@ def kernel(function: Callable[..., float]) -> Kernel:
     return Kernel(function)
 
 
-@intrinsic
+@Intrinsic
 def call_kernel(
     _typing: Any,
     _address: Any,
@@ -137,7 +137,7 @@ def call_kernel(
     return types.float64(types.intp, *_argument_types()), codegen
 
 
-@intrinsic
+@Intrinsic
 def _call_back(
     _typing: Any,
     _address: Any,

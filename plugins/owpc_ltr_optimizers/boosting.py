@@ -33,7 +33,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.formats.xgboost import from_raw
+from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.training_metrics import Judge, JudgedLabels

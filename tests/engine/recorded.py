@@ -14,7 +14,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_R
 from owpc_ltr.formats.model_conversion import export_linear, import_linear
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost import from_dump, from_raw, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump, to_raw
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 

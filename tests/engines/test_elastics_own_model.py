@@ -13,7 +13,7 @@ from owpc_ltr_exports.elastic import Elastic
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.xgboost import from_raw
+from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.plugin_checks.exports import sample_models
 from tests.engines.elastic_trial import Trial, try_models

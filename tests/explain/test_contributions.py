@@ -24,7 +24,7 @@ from owpc_ltr.explanations.contributions import (
     shares_of,
 )
 from owpc_ltr.formats.lightgbm import from_lightgbm
-from owpc_ltr.formats.xgboost import from_raw
+from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.trees import DEEPEST, LEAF, Forest, TreeModel
 from tests.explain.models import (

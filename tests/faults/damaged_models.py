@@ -15,7 +15,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, R
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.xgboost import from_raw, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_raw, to_dump, to_raw
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, content_of
