@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.evaluation_table import Evaluation as Evaluation
     from owpc_ltr.evaluation.metric_explanation import explain_metric as explain_metric
     from owpc_ltr.explanations.explain import explain as explain
-    from owpc_ltr.formats.export_model import export_model as export_model
-    from owpc_ltr.formats.import_model import import_model as import_model
+    from owpc_ltr.formats.import_export import export_model as export_model
+    from owpc_ltr.formats.import_export import import_model as import_model
     from owpc_ltr.formats.sklearn_trees import from_sklearn as from_sklearn
     from owpc_ltr.fusion.fuse import fuse as fuse
     from owpc_ltr.fusion.lint import lint as lint

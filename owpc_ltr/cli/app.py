@@ -65,11 +65,11 @@ _CORE = {
         "Find what spoils hybrid search in a request or its search pipeline.",
     ),
     "import": (
-        "formats.import_model:import_model",
+        "formats.import_export:import_model",
         "Convert a model of another library, and report what changed.",
     ),
     "export": (
-        "formats.export_model:export_model",
+        "formats.import_export:export_model",
         "Write a model as a file that an engine takes.",
     ),
     "upgrade-check": (
