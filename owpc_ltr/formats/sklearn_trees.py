@@ -106,7 +106,10 @@ class _Growing(GrowingForest):
             splits = feature != LEAF
             larger = sizes[left[splits]] > sizes[right[splits]]
             self.learned |= bool(to_left[splits].any() and (to_left[splits] != larger).any())
-        self.add(NodeTable(feature, below(threshold), left, right, to_left, value), where)
+        self.add(
+            NodeTable(feature, below(threshold), left, right, default_left=to_left, value=value),
+            where,
+        )
 
 
 def _takes_missing(estimator: Any) -> bool:

@@ -326,7 +326,9 @@ def _read_raw_tree(tree: Any, outputs: str, weight: float, where: str) -> NodeTa
             if len(wrong):
                 raise BadInput(f"{where}: a child of node {wrong[0]} names another parent")
     feature = np.where(leaf, LEAF, feature)
-    return NodeTable(feature, threshold, left, right, default_left == 1, value * weight)
+    return NodeTable(
+        feature, threshold, left, right, default_left=default_left == 1, value=value * weight
+    )
 
 
 def _check_rounds(inner: dict[str, Any], count: int) -> None:
