@@ -4,7 +4,7 @@
     def total(values):
         ...
 
-No file of ours imports numba at its top: a command that computes nothing does not pay for it.
+No module imports numba at its top, so that a command that computes nothing starts fast.
 Where NumPy comes to the very same bits, small inputs (`SMALL`) are left to it.
 
 A function that Python calls is compiled with all that it calls, as one, and kept in the folder of
@@ -140,7 +140,7 @@ class Made(NamedTuple):
 
 
 class Work:
-    """The compiling of a process: what was compiled, and who is told when it begins."""
+    """The compiling of a process: what was compiled, and what is called when it begins."""
 
     def __init__(self) -> None:
         self.made: list[Made] = []

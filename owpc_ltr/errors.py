@@ -1,6 +1,6 @@
 """Errors that a user can fix: each is one line, and has an exit code.
 
-Anything else that is raised is a bug of ours and keeps its traceback. What third-party code does
+Any other exception is a bug and keeps its traceback. What third-party code does
 while it is imported is a PluginError.
 """
 
@@ -99,7 +99,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGT
 
 @contextmanager
 def third_party_import() -> Iterator[None]:
-    """Around imports of plugins: what they print goes to standard error, as no result of ours.
+    """Around imports of plugins: what they print goes to standard error, since it is no result.
 
     Raises PluginError where one ends the process, or raises what no `except Exception` takes.
     """

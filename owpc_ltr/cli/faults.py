@@ -1,6 +1,6 @@
 """What ended a command, as one line and an exit code.
 
-The traceback of a bug of ours goes to a file of the user's own, without secrets.
+The traceback of a bug goes to a file that only the user can read, without secrets.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
 
     if isinstance(error, typer.Abort):
         return "interrupted", 130
-    # Its usage errors are told by their method: their class has moved between versions.
+    # Usage errors are recognised by this method, since their class has moved between versions.
     describe = getattr(error, "format_message", None)
     if describe is None:
         return None
@@ -134,7 +134,7 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
 
 
 def _ended_by_a_plugin(error: BaseException) -> tuple[str, int] | None:
-    """What only third-party code raises: nothing of ours ends the process from within."""
+    """What only third-party code raises: owpc-ltr itself never ends the process from within."""
     cause = error.__cause__ if isinstance(error, Interrupted) else error
     if cause is None or isinstance(cause, Exception):
         return None

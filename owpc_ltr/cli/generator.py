@@ -228,7 +228,7 @@ def _simple_type(annotation: Any) -> Any:
 
 
 class LazyCommand(TyperCommand):
-    """A command whose function is imported when it runs, or its help is asked for."""
+    """A command whose function is imported when it runs, or its help is shown."""
 
     def __init__(self, about: Command) -> None:
         name = about.name.rpartition(" ")[2]

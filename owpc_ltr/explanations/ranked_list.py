@@ -188,7 +188,7 @@ def explain_list(
 
 
 def _target(listed: ServedList, place: int | None, above: str | None) -> int | None:
-    """The place of the document to pass; None of the first, and where none is asked for."""
+    """The place of the document to pass; None for the first, and without a document."""
     if above is None:
         return place - 1 if place else None
     if place is None:

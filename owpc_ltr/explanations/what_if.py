@@ -176,9 +176,9 @@ def ways_past(
         changes = smallest_changes(features[place], ranker.feature_names, ranges, bends, lead)
     else:
         model = ranker.base if isinstance(ranker, ReorderingModel) else ranker
-        asked = [breakpoints(model, features[place], column) for column in columns]
+        breaks = [breakpoints(model, features[place], column) for column in columns]
         lead = _lead_alone(model, features, place, target)
-        changes = smallest_changes(features[place], ranker.feature_names, ranges, asked, lead)
+        changes = smallest_changes(features[place], ranker.feature_names, ranges, breaks, lead)
     document, title, score = shown
     return ToPass(
         document_id=document, title=title, rank=target + 1, score=score, changes=changes, seen=seen

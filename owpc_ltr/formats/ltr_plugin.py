@@ -282,7 +282,7 @@ def _as_seen(
 def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
     """Take away what derives from a missing feature: it is missing too where that is not 0.
 
-    Logging counts it as 0 all the same, so that such a value was logged. A script that reads other
+    Logging nevertheless counts it as 0, so that such a value was logged. A script that reads other
     features is not looked into.
     """
     names = featureset.feature_names

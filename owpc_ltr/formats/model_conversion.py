@@ -38,7 +38,7 @@ LEFT_OUT = "joined_left_out"
 
 
 def is_client_scored(stored: StoredModel) -> bool:
-    """Whether no engine runs the model, but whoever searches."""
+    """Whether the client scores the model, and no engine."""
     return stored.type.startswith(_TYPE)
 
 

@@ -113,10 +113,10 @@ class _Growing(GrowingForest):
 
 
 def _takes_missing(estimator: Any) -> bool:
-    """Whether the estimator predicts where values are missing, as it shows when asked to."""
+    """Whether the estimator predicts a row of missing values."""
     row = np.full((1, _fitted(estimator, "n_features_in_")), np.nan, dtype=np.float32)
     with warnings.catch_warnings():
-        # One that was fitted on named columns would rather be asked with names.
+        # An estimator that was fitted on named columns warns of a row without names.
         warnings.simplefilter("ignore")
         try:
             estimator.predict(row)

@@ -297,7 +297,7 @@ def report_upgrade(
 
 
 def read_deployed(path: Path, before: ServingProfile, featureset: FeatureSet | None) -> Deployed:
-    """A model file of ours as the old engine would keep it, or what `GET _ltr/_model/…` answered.
+    """Our model file as the old engine would keep it, or what `GET _ltr/_model/…` answered.
 
     Without a feature set the templates are unknown, and so is which features are text scores.
     """
@@ -333,7 +333,7 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
     except Refused as refusal:
         if not isinstance(model, TreeModel):
             raise
-        # What somebody has deployed all the same: the trees, with the directions that they have.
+        # What may be deployed nevertheless: the trees with their own directions.
         model_type, inexact = XGBOOST, str(refusal)
         definition = to_dump(model, names, serving_profile("opensearch", "3.8.0"))
     return Deployed(StoredModel("upgrade-check", model_type, definition, features), model, inexact)

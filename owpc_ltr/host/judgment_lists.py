@@ -144,7 +144,7 @@ def _read_again(
 def judgment_readers(
     registry: Registry, shipped: Collection[str] | None = None
 ) -> list[JudgmentReader]:
-    """All readers, the last to be asked first; with `shipped`, only these of the shipped ones."""
+    """All readers, lowest precedence last; with `shipped`, only these of the shipped ones."""
     readers: list[JudgmentReader] = [plugin.cls() for plugin in registry.all(KIND, shipped)]
     return sorted(readers, key=lambda reader: -reader.precedence)
 

@@ -1,6 +1,6 @@
 """Finds plugins: those installed under the entry-point group `owpc_ltr`, and named files.
 
-A plugin is imported when it is asked for. The shipped ones are found by their entry point's name,
+A plugin is imported when it is needed. The shipped ones are found by their entry point's name,
 which is the plugin's own, and by their package, which has plugins of one kind; third-party ones may
 have any name and kind, so that all of them are looked into, and a name that two offer is refused.
 One broken plugin does not stop the commands that do not need it: it is kept as a failure, and
@@ -290,7 +290,7 @@ def place_in_plugin(error: BaseException) -> str:
 
 @functools.cache
 def installed() -> Registry:
-    """What is installed, without any file: the registry of whoever names none."""
+    """The installed plugins, without any plugin file."""
     return load()
 
 
