@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from owpc_ltr.cli.program import Interrupted
+from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import DiskFault, OwpcLtrError, PluginError, Refused
 from owpc_ltr.plain_text import printable, redacted, secrets_of
 from owpc_ltr.version import VERSION

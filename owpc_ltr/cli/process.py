@@ -1,0 +1,245 @@
+"""Signals and streams of a command, and what it prints.
+
+A signal to end a command is reported in one line at any time, and never lost. No reader, encoding
+or terminal makes a command fail: output after a reader has left (as `head` does) is discarded, and
+the command's own exit code stays. Characters that the encoding lacks, and those that would control
+the terminal, are escaped. A stream that was closed before the start is one that nobody reads.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+
+from owpc_ltr.errors import Stopped
+from owpc_ltr.plain_text import printable, printable_lines
+
+if TYPE_CHECKING:
+    from owpc_ltr.signatures import Progress
+
+_CLOSED = getattr(signal, "SIGHUP", None)
+
+SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _CLOSED)))
+"""Ctrl-C, `kill`, and a terminal that is closed."""
+
+
+class Interrupted(BaseException):
+    """A KeyboardInterrupt of third-party code: Ctrl-C raises `Stopped`.
+
+    The command-line library would make a silent exit of it.
+    """
+
+
+class Stops:
+    """What Ctrl-C and `kill` do while a command runs: `Stopped` is raised where it is.
+
+    `number` is the signal that came: foreign code may have swallowed the exception, or broken by
+    it, as a library does whose import is interrupted.
+    """
+
+    finishing: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.done = False
+        """Whether the command has returned; its output may not be written yet."""
+        self.reported = False
+        self._over = False
+        # `nohup` has a command go on when its terminal is closed.
+        self._handled = [
+            number
+            for number in SIGNALS
+            if number != _CLOSED or signal.getsignal(number) is not signal.SIG_IGN
+        ]
+        for number in self._handled:
+            signal.signal(number, self._stop)
+        self._hook = sys.unraisablehook
+        sys.unraisablehook = self._unraisable
+
+    def end(self) -> None:
+        """The command has its result: from now on a signal ends the process without a message.
+
+        What runs when the interpreter ends cannot be stopped by an exception.
+        """
+        self._over = True
+        sys.unraisablehook = self._hook
+        for number in self._handled:
+            signal.signal(number, signal.SIG_DFL)
+
+    @property
+    def exit_code(self) -> int:
+        """As shells have it: 128 and the number of the signal."""
+        return 128 + (self.number or 0)
+
+    def _unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """What is raised where nothing can catch it; a stop is reported at the command's end.
+
+        After a stop it may be any exception that foreign code raises when it is interrupted.
+        """
+        if self.number is None and not isinstance(unraisable.exc_value, Stopped):
+            self._hook(unraisable)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        if self._over:
+            os._exit(128 + number)
+        first = self.number is None
+        self.number = number
+        if first and (self.finishing or self.done):
+            return
+        raise Stopped(number)
+
+
+@contextmanager
+def finishing() -> Iterator[None]:
+    """A first signal lets this block finish: for steps that must not be repeated."""
+    Stops.finishing = True
+    try:
+        yield
+    finally:
+        Stops.finishing = False
+
+
+class Outlet(io.TextIOBase):
+    """A stream whose reader may have left. `results` is where a command's own output goes.
+
+    `gone`: nobody reads it; `fault`: why it could not be written, if not for that.
+    """
+
+    def __init__(self, stream: Any, results: Outlet | None = None, plain: bool = True) -> None:
+        self._stream = stream
+        self._plain = plain
+        self.results = results or self
+        self.gone = False
+        self.fault: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write the text, unless nobody reads it."""
+        with self._losing():
+            self._stream.write(printable_lines(text) if self._plain else text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written."""
+        with self._losing():
+            self._stream.flush()
+
+    def writable(self) -> bool:
+        """As every stream of output."""
+        return True
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return bool(not self._stream.closed and self._stream.isatty())
+
+    def fileno(self) -> int:
+        """The number of the stream that is written to."""
+        return int(self._stream.fileno())
+
+    @property
+    def encoding(self) -> Any:  # type: ignore[override]
+        """Of the stream that is written to."""
+        return self._stream.encoding
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.gone = True
+            if error.errno != errno.EPIPE:
+                self.fault = self.fault or error
+            with suppress(OSError, ValueError):
+                # What is left in buffers goes nowhere when the interpreter ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+@contextmanager
+def standard_streams(results_alone: bool) -> Iterator[Outlet]:
+    """Make the streams of the process `Outlet`s, for this block; standard output.
+
+    `results_alone`: what is not printed as a result (see `results`) goes to standard error.
+    """
+    before = sys.stdin, sys.stdout, sys.stderr
+    _occupy_closed_numbers()
+    stdout, stderr = Outlet(_escaping(sys.stdout)), Outlet(_escaping(sys.stderr), plain=False)
+    sys.stdin = before[0] or open(os.devnull)  # noqa: SIM115, PTH123 - as long as the process
+    sys.stdout = Outlet(stderr, stdout) if results_alone else stdout
+    sys.stderr = stderr
+    try:
+        yield stdout
+    finally:
+        for outlet in (stdout, stderr):
+            outlet.flush()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def results() -> Any:
+    """Where a command's own output goes: standard output."""
+    return getattr(sys.stdout, "results", sys.stdout)
+
+
+def nobody_reads() -> bool:
+    """Whether the reader of standard output has left, so that endless output must end."""
+    return getattr(results(), "gone", False)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print one object on standard output; a number that is not finite becomes null."""
+    import typer
+
+    from owpc_ltr.files.output import finite_json
+
+    typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on a terminal, on standard error, until the work is done; nothing in a pipe."""
+    from rich import progress as bars
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    # Names in brackets are no markup.
+    columns = (
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.TimeElapsedColumn(),
+    )
+    disabled = not console.is_terminal
+    with bars.Progress(*columns, console=console, transient=True, disable=disabled) as drawn:
+        task = drawn.add_task("", total=None)
+
+        def show(message: str, done: float | None = None) -> None:
+            total = None if done is None else 1
+            drawn.update(task, description=printable(message), completed=done, total=total)
+
+        yield show
+
+
+def _escaping(stream: TextIO | None) -> TextIO:
+    if stream is None:
+        return open(os.devnull, "w")  # noqa: PTH123 - as long as the process
+    if isinstance(stream, io.TextIOWrapper):
+        with suppress(OSError, ValueError):
+            stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _occupy_closed_numbers() -> None:
+    """Open closed standard descriptors, or the next file that is opened would take one of them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
