@@ -173,7 +173,7 @@ def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: 
     if feature.template_language != MUSTACHE:
         raise BadInput(f"{where} is a {feature.template_language}: a leg is a query")
     query = _as_object(feature.template, where)
-    kind = next(iter(query))
+    kind = next(iter(query), "")
     if kind == "knn":
         return _knn(feature, query["knn"], engine, index, window, elastic=elastic)
     if kind not in _NEAREST:
@@ -424,7 +424,7 @@ def brought_by_legs(
     progress: Progress,
 ) -> Judgments:
     """The candidates of each judged query, those without a judgment having the grade 0."""
-    legs = read_legs(source, engine, index, window or DEFAULT_WINDOW)
+    legs = read_legs(source, engine, index, DEFAULT_WINDOW if window is None else window)
     shards = shards_of(engine, index)
     candidates = find_candidates(
         engine, index, legs, judged.queries, shards=shards, in_flight=IN_FLIGHT, progress=progress

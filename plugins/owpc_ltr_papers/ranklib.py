@@ -158,9 +158,7 @@ def _own_scores(ranklib: Callable[..., None], folder: Path, test: RankingDataset
 def check_same(name: str, ours: Vector, theirs: Vector) -> None:
     """Refuse a model whose scores differ from RankLib's own by more than a shift."""
     largest = float(np.abs(theirs).max(initial=0.0)) or 1.0
-    away = float(
-        np.abs((ours - ours.mean()) - (theirs - theirs.mean())).max(initial=0.0)
-    )
+    away = float(np.abs((ours - ours.mean()) - (theirs - theirs.mean())).max(initial=0.0))
     if away > _CLOSE * largest:
         raise Refused(
             f"{name}: the imported model scores {away / largest:.2g} away from RankLib's own "
