@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, answer_if_found
 from owpc_ltr.engine.client.responses import (
-    AnswerPart,
     EngineRefusal,
     check_acknowledged,
     check_refreshed,
@@ -35,12 +34,9 @@ MERGE_SECONDS = 600.0
 def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) -> None:
     """Make an index with these settings and mappings. Raises Refused where there is one."""
     name = check_index(index)
-    try:
-        engine.request("GET", f"/{name}", params={"filter_path": "*.aliases"})
-    except EngineRefusal as refusal:
-        if refusal.status != 404:
-            raise
-    else:
+    only = {"filter_path": "*.aliases"}
+    present = answer_if_found(engine, "GET", f"/{name}", f"the index '{name}'", params=only)
+    if present is not None:
         raise existing_index(name)
     answer = engine.request("PUT", f"/{name}", body=settings or {}, idempotent=False)
     check_acknowledged(answer, f"the new index '{name}'")
@@ -48,13 +44,10 @@ def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) ->
 
 def drop_index(engine: Engine, index: str) -> None:
     """Take an index away; harmless where there is none."""
-    try:
-        answer = engine.request("DELETE", f"/{check_index(index)}")
-    except EngineRefusal as refusal:
-        if refusal.status != 404:
-            raise
-        return
-    check_acknowledged(answer, f"the removal of '{index}'")
+    what = f"the removal of '{index}'"
+    answer = answer_if_found(engine, "DELETE", f"/{check_index(index)}", what)
+    if answer is not None:
+        check_acknowledged(answer.value, what)
 
 
 def existing_index(index: str) -> Refused:
@@ -222,13 +215,9 @@ def indices_behind(engine: Engine, name: str) -> dict[str, Aliases]:
 
     An asterisk at the end, written as %2A, asks for all that begin so.
     """
-    what = f"the aliases of '{name}'"
-    try:
-        answer = AnswerPart(engine.request("GET", f"/{name}/_alias"), what)
-    except EngineRefusal as refusal:
-        if refusal.status == 404:
-            return {}
-        raise
+    answer = answer_if_found(engine, "GET", f"/{name}/_alias", f"the aliases of '{name}'")
+    if answer is None:
+        return {}
     return {index: answer[index]["aliases"].object for index in sorted(answer.object)}
 
 

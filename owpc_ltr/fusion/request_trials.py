@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.engine.client.engine import Engine, Identity
+from owpc_ltr.engine.client.engine import Engine, Identity, answer_if_found
 from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, check_complete, part_of
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
 from owpc_ltr.fusion.request_checks import (
@@ -72,13 +72,9 @@ class IndexFacts:
 
     def stored_pipeline(self, name: str) -> dict[str, Any] | None:
         """The search pipeline of a name; None where there is none."""
-        try:
-            answer = self.engine.request("GET", f"/_search/pipeline/{name}")
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        pipeline = answer.get(name)
+        path, what = f"/_search/pipeline/{name}", f"the search pipeline '{name}'"
+        answer = answer_if_found(self.engine, "GET", path, what)
+        pipeline = None if answer is None else answer.object.get(name)
         return pipeline if isinstance(pipeline, dict) else None
 
     def hits(self, body: Mapping[str, Any], **params: str) -> list[tuple[str, float]]:
