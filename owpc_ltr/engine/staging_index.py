@@ -1,9 +1,9 @@
 """One index: made, removed, staged while it is loaded, and swapped in the place of another.
 
-A staging index has a mark: an alias with a name of its own. Documents go in by it, and the one
-request that completes the index removes it, on the condition that it is there. So whoever has
-removed the mark decides: a run whose mark is gone can neither write nor finish, however late its
-requests arrive; and what a killed run leaves behind is known by its mark.
+A staging index has a mark: an alias with a unique name. Documents are written through the alias,
+and the one request that completes the index removes it, on condition that it exists. A run whose
+mark was removed by another can neither write nor finish, however late its requests arrive. The mark
+also identifies what a killed run leaves behind.
 
 An index swap is one request: it removes the old index, gives its name and its other aliases to the
 new one, and removes the mark. The name always means an index.
@@ -227,7 +227,7 @@ def mark_of(aliases: Aliases) -> str | None:
 
 
 def check_may_swap(engine: Engine, index: str) -> None:
-    """Raise, before any work, what the engine says to who may not change the index's aliases."""
+    """Raise the engine's refusal, before any work, if the user may not change the aliases."""
     absent = {"remove": {"index": index, "alias": staging_mark(index), "must_exist": True}}
     try:
         _change_aliases(engine, f"the aliases of '{index}'", absent)

@@ -1,8 +1,8 @@
-"""Responses of an engine: answers checked before they are believed, error answers as one line.
+"""Responses of an engine: answers are checked before use, error answers become one line.
 
-A proxy, or whatever else stands before an engine, may answer anything with 200. A read is believed
-where it has the shape that is used, and a write where it says that just that was done. An error
-answer becomes an `EngineRefusal`, which says what to do.
+A proxy may answer anything with 200. A read is accepted if it has the shape that is used, a write
+if the answer says that exactly this was done. An error answer becomes an `EngineRefusal`, which
+says what to do.
 
 A search may also be answered for a part of an index. Every search whose hits are used is read here,
 so that one rule decides what is complete.
@@ -98,7 +98,7 @@ def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
 
 
 def check_acknowledged(answer: Any, what: str) -> None:
-    """Believe the answer to a change of indices or aliases where it says that it was done."""
+    """Refuse the answer to a change of indices or aliases that does not say it was done."""
     done = AnswerPart(answer, what)["acknowledged"].value
     if done is False:
         raise EngineUnavailable(
@@ -118,7 +118,7 @@ def check_written(answer: Any, what: str, identifier: str, *results: str) -> str
 
 
 def check_refreshed(answer: Any, what: str) -> None:
-    """Believe a refresh or a merge where no shard failed."""
+    """Refuse a refresh or a merge that failed in a shard."""
     if AnswerPart(answer, what)["_shards"]["failed"].count:
         raise Refused(f"the engine did {what} in a part of the index only: try again")
 
@@ -222,13 +222,13 @@ class EngineRefusal(Refused):
 
 
 class NoSuchIndex(EngineRefusal):
-    """An index that was asked for is not there: what a name is, and not the work, is at fault."""
+    """The index does not exist: its name is wrong, so that this is bad input."""
 
     exit_code: ClassVar[int] = BadInput.exit_code
 
 
 class NotAllowed(EngineUnavailable):
-    """The engine knows who asks, and does not give them this right (403), which its words name."""
+    """The engine accepts the credentials, but they lack a right (403), which its words name."""
 
 
 def cause(body: Any) -> tuple[str, str]:

@@ -14,7 +14,7 @@ password = "…"             # or: api_key = "…"   or: aws_region = "eu-west-1
 ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
 ```
 
-An address is read strictly. What is refused may hold a password, so that no error shows it.
+Addresses are parsed strictly. A refused address may hold a password, so no error shows it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Secret(str):
 
 @dataclass(frozen=True)
 class Credentials:
-    """What proves to the cluster who asks; `source` tells where it was found.
+    """Credentials for the cluster; `source` says where they were found.
 
     Either `authorization`, the value of the header, or an AWS region and service whose
     signatures botocore makes with the credentials that it finds itself.
@@ -116,7 +116,7 @@ class ConnectionSettings:
 
     @property
     def cautions(self) -> list[str]:
-        """What must be said on each run of such a connection."""
+        """Warnings to show on each run."""
         if not self.insecure:
             return []
         return [f"--insecure: nobody checks that {self.url} is the cluster it claims to be"]
@@ -218,7 +218,7 @@ def _credentials(
 
 
 def _pair(user: str, password: str, names: Mapping[str, str], place: str) -> str:
-    """What basic authentication sends. Raises UsageError for what it cannot say."""
+    """The value that basic authentication sends. Raises UsageError where there is none."""
     if ":" in user:
         raise UsageError(
             f"{names['user']}{place} holds a ':', which no user name may: leave it out"
@@ -241,7 +241,7 @@ def _default_url() -> str:
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the file is looked for."""
+    """The path of the configuration file."""
     folder = environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "owpc-ltr" / "config.toml"
 
@@ -343,12 +343,12 @@ def port_of(parts: SplitResult) -> int:
 
 
 def origin(parts: SplitResult) -> tuple[str, str | None, int]:
-    """Who is spoken to: scheme, host and port."""
+    """The scheme, host and port of an address."""
     return parts.scheme, parts.hostname, port_of(parts)
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether it is this very machine, so that no one can listen in."""
+    """Whether a host is this machine, so that nobody else can read what is sent."""
     if host == "localhost":
         return True
     try:

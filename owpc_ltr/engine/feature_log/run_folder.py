@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 class RunFolder:
     """`OUT.run/`: the job, a journal of finished chunks, and their files named by content.
 
-    A chunk counts once its file is on the disk and its piece in the journal is; files that no piece
-    names are as if they had never been.
+    A chunk counts once its file and then its piece of the journal are on the disk. Files that no
+    piece names are ignored.
     """
 
     def __init__(self, path: Path, job: dict[str, Any]) -> None:
@@ -180,7 +180,7 @@ def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take the folder away; the journal first, so that a crash leaves nothing half-true."""
+    """Remove the folder; the journal first, so that a crash leaves no journal without files."""
     with suppress(OSError):  # what cannot be removed is no reason to fail: it holds no work
         for name in ("journal", "job.json"):
             (path / name).unlink(missing_ok=True)
@@ -343,7 +343,7 @@ class _Tally:
 
 
 def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
-    """Make the folder hold this job: what it holds of it stays, other work only goes if told."""
+    """Make the folder hold this job: its work stays; work of another needs a `restart` to go."""
     description = path / "job.json"
     before = _read_description(description)
     if before == job and not restart:

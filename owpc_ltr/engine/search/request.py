@@ -263,7 +263,7 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
 
 
 def check_query(query: Mapping[str, Any]) -> None:
-    """Refuse what an engine cannot rescore, before it answers with a riddle."""
+    """Refuse what an engine cannot rescore, in plainer words than the engine's own."""
     _refuse_keys(query)
     if COLLAPSE in query:
         raise UsageError(
@@ -272,7 +272,7 @@ def check_query(query: Mapping[str, Any]) -> None:
 
 
 def check_body(rest: Mapping[str, Any]) -> None:
-    """Refuse the keys of a search's body that rescoring does not allow, or that we do not know."""
+    """Refuse the keys of a search's body that rescoring does not allow, and unknown ones."""
     _refuse_keys(rest)
     unknown = sorted(rest.keys() - CARRIED)
     if unknown:
