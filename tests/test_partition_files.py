@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.joining import join_datasets, stream_parquet
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, memory_from
 from owpc_ltr.data.parquet import writing as saving_module
-from owpc_ltr.data.partitioned.writing import stream_parquet, write_partitioned
+from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.errors import BadInput, UsageError
 from tests.commands import Run
 from tests.datasets import by_query, dataset, datasets, same

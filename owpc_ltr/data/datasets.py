@@ -172,8 +172,8 @@ def _stream(
     paths: Sequence[Path], n_features: int | None, max_features: int | None, progress: Progress
 ) -> Iterator[RankingDataset]:
     """The queries of Parquet files or LETOR text, told by content, a part at a time."""
+    from owpc_ltr.data.joining import stream_parquet
     from owpc_ltr.data.letor import stream_letor
-    from owpc_ltr.data.partitioned.writing import stream_parquet
 
     queries = 0
     for path in paths:

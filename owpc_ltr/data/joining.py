@@ -1,8 +1,10 @@
-"""Datasets of several files as one: the same features, and each query in one file."""
+"""Datasets joined: several files with the same features, and the row groups of one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, external_names, sources_in
 from owpc_ltr.data.judgments.grouping import joined_judges
+from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import shown
 
 
 def join_datasets(
@@ -153,3 +157,45 @@ def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
         return None
     fields = [part.document_fields or {} for part in parts]
     return {name: pa.concat_arrays([one[name] for one in fields]) for name in fields[0]}
+
+
+def stream_parquet(path: Path) -> Iterator[RankingDataset]:
+    """The queries of a dataset file in its order; a query may lie across row groups."""
+    begun: RankingDataset | None = None
+    for group in stream_groups(path):
+        whole = group if begun is None else _continued(path, begun, group)
+        begun = whole.select(np.array([whole.n_queries - 1]))
+        if whole.n_queries > 1:
+            yield whole.select(np.arange(whole.n_queries - 1))
+    if begun is None:
+        raise BadInput(f"cannot read {path}: it has no rows")
+    yield begun
+
+
+def _continued(path: Path, begun: RankingDataset, group: RankingDataset) -> RankingDataset:
+    """A query, and the row group after it, which may go on with it."""
+    query = begun.query_ids[0].as_py()
+    goes_on = group.query_ids[0].as_py() == query
+    if goes_on:
+        for name in ("query_params", "query_weights"):
+            before, after = getattr(begun, name), getattr(group, name)
+            if before is not None and before[0] != after[0]:
+                raise BadInput(
+                    f"cannot read {path}: query {shown(query)} has two values of '{name[:-1]}'"
+                )
+        # Under two names while they are joined.
+        begun = replace(begun, query_ids=pa.array([f"{query}\0"]))
+        if begun.query_ids[0].as_py() in group.query_ids.to_pylist():
+            raise BadInput(f"cannot read {path}: query {shown(query)} has a name that ends in 0")
+    joined = replace(
+        join_datasets([begun, group], [str(path), str(path)]),
+        manifest=begun.manifest,
+        featureset_hash=begun.featureset_hash,
+    )
+    if not goes_on:
+        return joined
+    shorter: dict[str, Any] = {}
+    for name in ("query_ids", "query_params", "query_weights"):
+        column = getattr(joined, name)
+        shorter[name] = None if column is None else column[1:]
+    return replace(joined, offsets=np.delete(joined.offsets, 1), **shorter)

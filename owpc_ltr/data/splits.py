@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -353,8 +353,10 @@ def source_of(
     `base` is the record of a model that is part of the new one: what it has seen, is seen.
     """
     origin = training.origin
-    if given is None and origin is not None and _one_split(origin, validation):
-        given = origin.source()
+    if given is None and origin is not None and origin.side == "train":
+        other_side = replace(origin, side="validation")
+        if validation is None or validation.origin == other_side:
+            given = origin.source()
     seen = {"train": digests_of(training)}
     if validation is not None:
         seen["validation"] = digests_of(validation)
@@ -496,13 +498,6 @@ def _older_sides(record: Mapping[str, Any], queries: Queries) -> NDArray[np.str_
         if fingerprint and fingerprint == queries.fingerprint:
             return np.full(queries.n_queries, side)
     return None
-
-
-def _one_split(origin: Origin, validation: JudgedQueries | None) -> bool:
-    """Whether these are the sides `train` and `validation` of one split."""
-    if origin.side != "train" or validation is None:
-        return origin.side == "train"
-    return validation.origin == Origin(origin.fingerprint, origin.split, "validation")
 
 
 def _unpacked(text: Any) -> Digests:

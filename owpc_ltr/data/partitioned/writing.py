@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.options import DEFAULT_BUCKETS
-from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.data.parquet.writing import write_dataset
 from owpc_ltr.data.splits import HashSplit, hashes_of, query_positions
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
@@ -494,45 +492,3 @@ def _check_fits(first: RankingDataset, other: RankingDataset, queries: int) -> N
             raise BadInput(
                 f"only some of the queries have {name.replace('_', ' ')}: give them to all"
             )
-
-
-def stream_parquet(path: Path) -> Iterator[RankingDataset]:
-    """The queries of a dataset file in its order; a query may lie across row groups."""
-    begun: RankingDataset | None = None
-    for group in stream_groups(path):
-        whole = group if begun is None else _continued(path, begun, group)
-        begun = whole.select(np.array([whole.n_queries - 1]))
-        if whole.n_queries > 1:
-            yield whole.select(np.arange(whole.n_queries - 1))
-    if begun is None:
-        raise BadInput(f"cannot read {path}: it has no rows")
-    yield begun
-
-
-def _continued(path: Path, begun: RankingDataset, group: RankingDataset) -> RankingDataset:
-    """A query, and the row group after it, which may go on with it."""
-    query = begun.query_ids[0].as_py()
-    goes_on = group.query_ids[0].as_py() == query
-    if goes_on:
-        for name in ("query_params", "query_weights"):
-            before, after = getattr(begun, name), getattr(group, name)
-            if before is not None and before[0] != after[0]:
-                raise BadInput(
-                    f"cannot read {path}: query {shown(query)} has two values of '{name[:-1]}'"
-                )
-        # Under two names while they are joined.
-        begun = replace(begun, query_ids=pa.array([f"{query}\0"]))
-        if begun.query_ids[0].as_py() in group.query_ids.to_pylist():
-            raise BadInput(f"cannot read {path}: query {shown(query)} has a name that ends in 0")
-    joined = replace(
-        join_datasets([begun, group], [str(path), str(path)]),
-        manifest=begun.manifest,
-        featureset_hash=begun.featureset_hash,
-    )
-    if not goes_on:
-        return joined
-    shorter: dict[str, Any] = {}
-    for name in ("query_ids", "query_params", "query_weights"):
-        column = getattr(joined, name)
-        shorter[name] = None if column is None else column[1:]
-    return replace(joined, offsets=np.delete(joined.offsets, 1), **shorter)
