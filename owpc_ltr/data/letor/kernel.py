@@ -52,27 +52,16 @@ _PLUS, _POINT, _ZERO, _E = 43, 46, 48, 101
 
 
 @compiled
-def read_lines(
-    text: Any,
-    state: Any,
-    query: Any,
-    features: Any,
-    labels: Any,
-    id_ends: Any,
-    comment_ends: Any,
-    ids: Any,
-    comments: Any,
-    queries: Any,
-    begun: Any,
-    unsure: Any,
-    powers: Any,
-) -> Any:
+def read_lines(text: Any, state: Any, query: Any, rows: Any, buffers: Any, powers: Any) -> Any:
     """Read lines from `state[POSITION]` on; DONE, FULL, WIDER (both can go on), or WRONG.
 
-    Rows go to `features`, `labels` and the two ends; `ids`, `comments` and `queries` take the
-    bytes of this block's strings. `begun` has for each query that begins here its row, its line
-    and where its id ends in `queries`; `unsure` has row, column (-1: the label), begin and end.
+    `rows` are features, labels, and the ends of ids and comments. `buffers` are `ids`, `comments`
+    and `queries` for the bytes of this block's strings; `begun` with the row, the line and the end
+    in `queries` of each query that begins here; `unsure` with row, column (-1: the label), begin
+    and end of each such token.
     """
+    features, labels, id_ends, comment_ends = rows
+    ids, comments, queries, begun, unsure = buffers
     stop = len(text)
     at = state[POSITION]
     while at < stop:

@@ -145,8 +145,8 @@ class Reader:
         state[kernel.TOTAL_ID_BYTES] = len(self.ids.content)
         state[kernel.TOTAL_COMMENT_BYTES] = len(self.comments.content)
         while True:
-            targets = rows.features, rows.labels, rows.id_ends, rows.comment_ends, *buffers
-            result = kernel.read_lines(text, state, self.query, *targets, self.powers)
+            targets = rows.features, rows.labels, rows.id_ends, rows.comment_ends
+            result = kernel.read_lines(text, state, self.query, targets, buffers, self.powers)
             at = int(state[kernel.POSITION])
             if result == kernel.DONE:
                 break
