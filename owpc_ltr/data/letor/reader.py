@@ -168,9 +168,8 @@ class Reader:
                     "(max_features=…)",
                 )
             rows.widen(int(state[kernel.ROW]), needed, before + at + len(line) - 1)
-        ids, comments, queries, begun, unsure = buffers
-        self._settle(text, unsure[: state[kernel.UNSURE_TOKENS]], first_line)
-        self._keep(text, (ids, comments, queries), begun[: state[kernel.QUERIES]], first_line)
+        self._settle(text, buffers[-1][: state[kernel.UNSURE_TOKENS]], first_line)
+        self._keep(text, buffers, first_line)
 
     def _buffers_for(self, size: int) -> tuple[NDArray[Any], ...]:
         """The buffers for ids, comments, queries, begun queries and unsure tokens of a block."""
@@ -195,18 +194,17 @@ class Reader:
                 self.rows.features[row, column] = value
 
     def _keep(
-        self,
-        text: NDArray[np.uint8],
-        buffers: tuple[NDArray[np.uint8], ...],
-        begun: NDArray[np.int64],
-        first_line: int,
+        self, text: NDArray[np.uint8], buffers: tuple[NDArray[Any], ...], first_line: int
     ) -> None:
-        """Take over the strings of a block, which must be UTF-8."""
-        counters = (kernel.ID_BYTES, kernel.COMMENT_BYTES, kernel.QUERY_BYTES)
+        """Take over the queries and the strings of a block, which must be UTF-8."""
+        ids, comments, queries, begun, _ = buffers
+        begun = begun[: self.state[kernel.QUERIES]].copy()
         begun[:, 2] += len(self.queries.content)
-        self.begun.append(begun.copy())
-        for strings, used, counter in zip(
-            (self.ids, self.comments, self.queries), buffers, counters, strict=True
+        self.begun.append(begun)
+        for strings, used, counter in (
+            (self.ids, ids, kernel.ID_BYTES),
+            (self.comments, comments, kernel.COMMENT_BYTES),
+            (self.queries, queries, kernel.QUERY_BYTES),
         ):
             content = used[: self.state[counter]].tobytes()
             try:
