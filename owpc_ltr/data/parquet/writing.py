@@ -34,9 +34,8 @@ COLUMNS = {
     "query_params": pa.string(),
     "comment": pa.string(),
 }
-FIELDS = {"query_id": "query_ids", "document_id": "doc_ids", "query_params": "query_params"} | {
-    name: f"{name}s" for name in ("label", "document_weight", "query_weight", "comment")
-}
+FIELDS = {name: f"{name}s" for name in COLUMNS}
+FIELDS |= {"document_id": "doc_ids", "query_params": "query_params"}
 """The fields of a dataset that the columns hold."""
 PER_QUERY = ("query_id", "query_weight", "query_params")
 _ROWS = 1 << 16
@@ -71,17 +70,12 @@ def write_dataset(
     # Sorted, as their names are in the metadata: their order means nothing.
     fields = dict(sorted((dataset.document_fields or {}).items()))
     field_columns = _free_columns(tuple(fields), "field", taken)
-    ours = {name: COLUMNS[name] for name in held}
+    ours = list(held)
     held |= dict(zip(field_columns, fields.values(), strict=True))
     metadata, digest = _metadata(dataset, columns, dict(zip(fields, field_columns, strict=True)))
-    schema = pa.schema(
-        [
-            *ours.items(),
-            *((name, held[name].type) for name in field_columns),
-            *((name, pa.float32()) for name in columns),
-        ],
-        {DATASET_KEY: metadata},
-    )
+    types = {name: values.type for name, values in held.items()}
+    types |= dict.fromkeys(columns, pa.float32())
+    schema = pa.schema(types, {DATASET_KEY: metadata})
     rows = np.repeat(np.arange(dataset.n_queries), np.diff(dataset.offsets))
     with (
         open_output(path, binary=True) as file,
@@ -93,7 +87,7 @@ def write_dataset(
             use_dictionary=[name for name in ("query_id", "query_params") if name in ours],
             # Bytes of one place next to each other: smaller and read faster than plain floats.
             use_byte_stream_split=columns,
-            write_statistics=list(ours),
+            write_statistics=ours,
             write_page_checksum=True,
         ) as writer,
     ):
