@@ -145,12 +145,12 @@ def _converted(parts: dict[str, Any]) -> dict[str, Any]:
     return converted
 
 
-def _check_rows(name: str, count: int, rows: int, given: Any = None) -> None:
+def _check_rows(name: str, count: int, rows: int, values: Any = None) -> None:
     """Refuse another number of entries than rows; sizes of groups are known by their sum."""
     if count == rows:
         return
     hint = ""
-    if given is not None and np.asarray(given).dtype.kind in "iu" and np.sum(given) == rows:
+    if values is not None and np.asarray(values).dtype.kind in "iu" and np.sum(values) == rows:
         hint = ": sizes of groups are no ids; give np.repeat(np.arange(len(sizes)), sizes)"
     raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
 

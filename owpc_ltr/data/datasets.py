@@ -68,19 +68,19 @@ def is_partitioned(path: Path) -> bool:
         return False
 
 
-def dataset_of(given: Any, **how: Any) -> Any:
+def dataset_of(data: Any, **how: Any) -> Any:
     """The dataset of a file, of a folder, or of (features, labels, query ids); others unchanged."""
-    if isinstance(given, Path | str):
-        return open_or_read(given, **how)
-    if isinstance(given, tuple) and len(given) == 3:  # features, labels and query ids
+    if isinstance(data, Path | str):
+        return open_or_read(data, **how)
+    if isinstance(data, tuple) and len(data) == 3:  # features, labels and query ids
         import numpy as np
 
         from owpc_ltr.data.construction import make_dataset
 
         # Three folds are a tuple, too.
-        if np.ndim(given[1]) == 1:
-            return make_dataset(*given)
-    return given
+        if np.ndim(data[1]) == 1:
+            return make_dataset(*data)
+    return data
 
 
 def open_or_read(

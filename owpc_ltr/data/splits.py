@@ -220,13 +220,13 @@ def split_queries(
 
 
 def with_validation(
-    data: Data, given: Data, name: str | None = None, given_name: str | None = None
+    data: Data, validation: Data, name: str | None = None, validation_name: str | None = None
 ) -> DatasetSplits[Data]:
     """All queries of a dataset for training, and those of another for validation."""
     source = _source(data, name) | _source(
-        given, given_name, "validation", "validation_fingerprint"
+        validation, validation_name, "validation", "validation_fingerprint"
     )
-    return DatasetSplits(data, {"train": data, "validation": given}, source)
+    return DatasetSplits(data, {"train": data, "validation": validation}, source)
 
 
 def _source(
@@ -344,26 +344,26 @@ def digests_of(queries: Queries) -> QueryDigests:
 def source_of(
     training: JudgedQueries,
     validation: JudgedQueries | None,
-    given: Mapping[str, Any] | None = None,
+    source: Mapping[str, Any] | None = None,
     base: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The entry of a record on the queries: their origin, and their digests.
 
-    Where they are from is as `given`; else the split that they are sides of, if there is one.
+    Their origin is `source`; without it, the split of which they are sides, if there is one.
     `base` is the record of a model that is part of the new one: what it has seen, is seen.
     """
     origin = training.origin
-    if given is None and origin is not None and origin.side == "train":
+    if source is None and origin is not None and origin.side == "train":
         other_side = replace(origin, side="validation")
         if validation is None or validation.origin == other_side:
-            given = origin.source()
+            source = origin.source()
     seen = {"train": digests_of(training)}
     if validation is not None:
         seen["validation"] = digests_of(validation)
     seen = _union([seen, _recorded(base or {}) or {}])
     models = [name for name in machines_among(training) if name != CLICKS]
     return {
-        **(given or {}),
+        **(source or {}),
         "queries": _as_dict(seen),
         **({"judging_models": models} if models else {}),
     }

@@ -190,11 +190,11 @@ def _is_plain(path: Path, target: Path) -> bool:
     return True
 
 
-def _refuse_inputs(path: Path, found: os.stat_result, inputs: Iterable[Path | str]) -> None:
+def _refuse_inputs(path: Path, output: os.stat_result, inputs: Iterable[Path | str]) -> None:
     for source in inputs:
         for file in _files_of(Path(source)):
             try:
-                same = os.path.samestat(file.stat(), found)
+                same = os.path.samestat(file.stat(), output)
             except (OSError, ValueError):  # an input that cannot be read is told by its reader
                 continue
             if same:

@@ -242,13 +242,13 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def as_id(value: object, wanted: str = "text or a whole number") -> str:
+def as_id(value: object, expected: str = "text or a whole number") -> str:
     """The text of a JSON value as an id. Raises ValueError for all but text and whole numbers.
 
-    `wanted` is what the error says that the value must be.
+    `expected` is what the value must be, in the words of the error.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))}, and must be {wanted}")
+    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))}, and must be {expected}")

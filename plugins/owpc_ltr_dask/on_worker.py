@@ -186,13 +186,13 @@ def versions() -> dict[str, str]:
     }
 
 
-def check_versions(wanted: Mapping[str, str], found: Mapping[str, str]) -> None:
+def check_versions(expected: Mapping[str, str], present: Mapping[str, str]) -> None:
     """Refuse a process in which anything is of another version than where the command runs."""
-    for name, one in wanted.items():
-        other = found.get(name, "none")
-        if one != other:
+    for name, needed in expected.items():
+        actual = present.get(name, "none")
+        if needed != actual:
             raise Refused(
-                f"it has {name} {other}, and the command has {one}: install the same on all "
+                f"it has {name} {actual}, and the command has {needed}: install the same on all "
                 "machines, for another version may give other models"
             )
 

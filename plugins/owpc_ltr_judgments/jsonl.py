@@ -114,7 +114,7 @@ class _LinesRead:
 
     path: Path
     topics: Mapping[str, str] | None
-    given: Mapping[str, str]
+    columns: Mapping[str, str]
     numbers: list[int] = field(default_factory=list)
     texts: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """By role; the query's id is its text where it has no other."""
@@ -178,7 +178,7 @@ class _LinesRead:
 
     def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:
         roles = find_roles(
-            keys, place, self.topics is not None, "each line", column="key", given=self.given
+            keys, place, self.topics is not None, "each line", column="key", columns=self.columns
         )
         return {role: keys[position] for role, position in roles.items()}
 

@@ -70,7 +70,7 @@ class Parquet:
                 f"cannot read {path}: it is a dataset of owpc-ltr, whose queries have features "
                 "already: train on it, or name the judgments that it was logged from"
             )
-        roles = find_roles(names, path, topics is not None, "its columns", given=columns)
+        roles = find_roles(names, path, topics is not None, "its columns", columns=columns)
         if not len(table):
             raise BadInput(f"cannot read {path}: it has columns, and no row")
         role_of = {column: role for role, column in roles.items()}

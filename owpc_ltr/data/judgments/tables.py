@@ -54,12 +54,12 @@ def find_roles(
     with_topics: bool,
     where: str = "the first line",
     column: str = "column",
-    given: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
     """The column of each role. Raises BadInput with the columns that exist if a role has none.
 
     `path` may have a line beside it; `where` and `column` are what messages call header and column.
-    `given` names the columns of some roles.
+    `columns` names the columns of some roles.
     """
     lowered = [name.lower() for name in names]
     listed = ", ".join(shown(name) for name in names[:12])
@@ -70,18 +70,18 @@ def find_roles(
                 f"cannot read {path}: {'its header' if column == 'column' else 'it'} has {what} "
                 f"{shown(name)}: name each {column}, once"
             )
-    columns: dict[str, int] = {}
-    given = given or {}
-    for role, name in given.items():
+    positions: dict[str, int] = {}
+    columns = columns or {}
+    for role, name in columns.items():
         if name.lower() in lowered:
-            columns[role] = lowered.index(name.lower())
+            positions[role] = lowered.index(name.lower())
         elif column == "column":
             raise BadInput(
                 f"cannot read {path}: no column is called {shown(name)}, which is given as the "
                 f"{role}: its columns are {listed}"
             )
     for role, aliases in ROLES.items():
-        if role in given:
+        if role in columns:
             continue
         present = [name for name in aliases if name in lowered]
         if len(present) > 1 and present[:2] != ["query", "keywords"]:
@@ -90,18 +90,18 @@ def find_roles(
                 f"the {role}: take one out"
             )
         if present:
-            columns[role] = lowered.index(present[0])
-    lacking = [role for role in ("doc_id", "grade") if role not in columns]
-    if "query" not in columns and not (with_topics and "query_id" in columns):
+            positions[role] = lowered.index(present[0])
+    lacking = [role for role in ("doc_id", "grade") if role not in positions]
+    if "query" not in positions and not (with_topics and "query_id" in positions):
         lacking.insert(0, "query")
-    lacking = [given.get(role, role) for role in lacking]
+    lacking = [columns.get(role, role) for role in lacking]
     if lacking:
         how = f", or give {option_name('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{listed}; {where} must name query_id, query, doc_id, grade{how}"
         )
-    return columns
+    return positions
 
 
 def lines_by_role(
@@ -195,7 +195,7 @@ def parse_table(
     Raises BadInput, naming the line, where rows and header do not fit together.
     """
     header, fields, numbers, alone = table_rows(text, path, delimiter, alone=unjudged_queries)
-    roles = find_roles(header, path, topics is not None, given=columns)
+    roles = find_roles(header, path, topics is not None, columns=columns)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
     _refuse_swallowed(text, path, numbers, delimiter, width=len(header), grade=roles["grade"])

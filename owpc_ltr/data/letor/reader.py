@@ -30,8 +30,8 @@ _LONGEST_LINE = 1 << 25
 class TextPiece:
     """A piece of text as a source of bytes, and the source of what comes after it, if any."""
 
-    def __init__(self, text: bytes, rest: ByteSource | None = None) -> None:
-        self._text, self._taken, self._rest = memoryview(text), 0, rest
+    def __init__(self, text: bytes, following: ByteSource | None = None) -> None:
+        self._text, self._taken, self._rest = memoryview(text), 0, following
 
     @property
     def taken(self) -> int:
@@ -324,16 +324,18 @@ class Rows:
     """One row a document: features, label, and where its strings end.
 
     `features` is (capacity, width); rows beyond those that were read hold nothing. Unless the
-    number of features is `asked` for, a matrix far larger than its text is refused.
+    number of features is `requested`, a matrix far larger than its text is refused.
     """
 
-    def __init__(self, path: Path, width: int, most: int = LARGEST_INDEX, asked: int = 0) -> None:
+    def __init__(
+        self, path: Path, width: int, most: int = LARGEST_INDEX, requested: int = 0
+    ) -> None:
         self.path = path
         self.width = width
         self.most = most
         self.text = 0
         """Bytes of text that the rows so far were read from."""
-        self._asked = bool(width or asked)
+        self._requested = bool(width or requested)
         self.capacity = 0
         self._cells: Labels = np.empty(0, np.float32)
         self.labels: Labels = np.empty(0, np.float32)
@@ -381,9 +383,9 @@ class Rows:
         return (capacity * width - self._cells.size) * 4 < free
 
     def _is_modest(self, rows: int, text: float) -> bool:
-        """Whether the matrix of rows is not far larger than their text, or was asked for."""
+        """Whether the matrix of rows is not far larger than their text, or was requested."""
         most = max(_SMALL, _LARGEST_RATIO * text / 4)
-        return self._asked or rows * self.width <= most
+        return self._requested or rows * self.width <= most
 
     def _hold(self, capacity: int, rows: int = 0) -> None:
         if not self._is_modest(rows, self.text):

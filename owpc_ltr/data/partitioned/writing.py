@@ -347,13 +347,13 @@ def write_partitioned(
     folder: Path | str,
     *,
     buckets: int = DEFAULT_BUCKETS,
-    told: DatasetFacts | None = None,
+    facts: DatasetFacts | None = None,
     share: Share | None = None,
 ) -> Manifest:
     """Write the queries of several datasets, one after the other, as a folder of parts.
 
-    They have the same features and optional columns; feature scales are left out. `told`, looked
-    at in the end, is the manifest of all; without it, that which they have, or what is joined. How
+    They have the same features and optional columns; feature scales are left out. `facts`, read at
+    the end, have the manifest of all; without them, it is joined from those of the datasets. How
     the queries are cut into datasets does not matter. With a `share` only its buckets are written,
     and their own manifest.
 
@@ -368,7 +368,7 @@ def write_partitioned(
         writer = _Writer(folder, buckets, share)
         for dataset in datasets:
             writer.add(dataset)
-        manifest = writer.finish(told or DatasetFacts(writer.source()))
+        manifest = writer.finish(facts or DatasetFacts(writer.source()))
         manifest.save(folder)
         return manifest
 
@@ -401,7 +401,7 @@ class _Writer:
                 self.waiting.setdefault(bucket, []).append(queries)
                 self._write_full(bucket)
 
-    def finish(self, told: DatasetFacts) -> Manifest:
+    def finish(self, facts: DatasetFacts) -> Manifest:
         """Write the waiting queries. Raises BadInput if there is none, or if a query came back."""
         if self.first is None:
             raise BadInput(f"cannot write {self.folder}: there is no query in what was given")
@@ -415,8 +415,8 @@ class _Writer:
             featureset_hash=self.first.featureset_hash,
             buckets=self.buckets,
             parts=parts,
-            source=told.source,
-            counts=told.counts,
+            source=facts.source,
+            counts=facts.counts,
             share=self.share,
         )
 
