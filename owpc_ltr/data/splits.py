@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Digests
 from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.query_clusters import clusters_of, spelling
@@ -263,12 +264,14 @@ def positions_of(query_ids: Iterable[str], salt: str) -> NDArray[np.float64]:
     return hashes_of(query_ids, salt) / 2**64
 
 
-def hashes_of(query_ids: Iterable[str], salt: str) -> NDArray[np.uint64]:
+def hashes_of(query_ids: Iterable[str], salt: str) -> Digests:
     """The hash of each id, of which the position is the share of all hashes below it."""
-    digests = (
-        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest() for query in query_ids
-    )
-    return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
+    return _hashes((f"{salt}\0{query}".encode() for query in query_ids), ">u8")
+
+
+def _hashes(contents: Iterable[bytes], kind: str) -> Digests:
+    digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    return np.frombuffer(b"".join(digests), kind).astype(np.uint64)
 
 
 def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.int64]:
@@ -280,7 +283,6 @@ def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.in
 
 
 Queries = JudgedQueries | Sequence[JudgedQuery]
-Digests = NDArray[np.uint64]
 _SEEN = ("train", "validation")
 
 
@@ -337,8 +339,8 @@ def digests_of(queries: Queries) -> QueryDigests:
         texts = (query_text(json.loads(one)) for one in params.to_pylist())
     typed = [_words(query, text) for query, text in zip(ids, texts, strict=True)]
     # A text without a word, as of signs alone, is its own spelling.
-    spellings = (spelling(text) or text for text in typed)
-    return QueryDigests(_hashes(ids), _hashes(spellings), _hashes(typed))
+    spellings = [spelling(text) or text for text in typed]
+    return QueryDigests(*map(_text_hashes, (ids, spellings, typed)))
 
 
 def source_of(
@@ -447,15 +449,11 @@ def query_text(params: Mapping[str, Any]) -> str:
     return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))
 
 
-def _hashes(texts: Iterable[str]) -> Digests:
+def _text_hashes(texts: Sequence[str]) -> Digests:
     """A number for each text, 0 for none."""
-    digests = (
-        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-        if text
-        else bytes(8)
-        for text in texts
-    )
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    hashes = _hashes((text.encode(errors="surrogatepass") for text in texts), "<u8")
+    hashes[[not text for text in texts]] = 0
+    return hashes
 
 
 def _recorded(record: Mapping[str, Any]) -> dict[str, QueryDigests] | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, is_frame
+from owpc_ltr.arrays import Digests, Matrix, is_frame
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.construction import numeric, table_of, text_ids
 from owpc_ltr.data.external_features.sources import (
@@ -218,10 +218,7 @@ def _frame_digest(
     return digest.hexdigest()
 
 
-Hashes = NDArray[np.uint64]
-
-
-def hashed(columns: Sequence[pa.StringArray], seed: int) -> Hashes:
+def hashed(columns: Sequence[pa.StringArray], seed: int) -> Digests:
     """A number a row, from its text in each of the columns; another `seed` gives others."""
     hashes = np.full(len(columns[0]), seed, np.uint64)
     for column in columns:
@@ -299,7 +296,7 @@ class ExternalTable(ShortRepr):
     texts: tuple[Texts, ...]
     values: Matrix
     seed: int
-    hashes: Hashes
+    hashes: Digests
     """Ascending."""
     rows: NDArray[np.integer[Any]]
     """The row that each of them is of."""
@@ -358,7 +355,7 @@ def make_table(
         seed += 1
 
 
-def row_hashes(texts: tuple[Texts, ...], seed: int) -> Hashes:
+def row_hashes(texts: tuple[Texts, ...], seed: int) -> Digests:
     """A number for the keys of each row."""
     hashes, first = np.empty(len(texts[0]), np.uint64), 0
     for columns in zip(*(column.pieces for column in texts), strict=True):
@@ -383,7 +380,7 @@ def _equal(texts: tuple[Texts, ...], rows: NDArray[np.int64], keys: list[Any]) -
     return same
 
 
-def _places(ascending: Hashes, hashes: Hashes) -> NDArray[np.int64]:
+def _places(ascending: Digests, hashes: Digests) -> NDArray[np.int64]:
     """The place of each among the ascending ones; sorted look-ups use the processor's cache."""
     order = np.argsort(hashes)
     places = np.empty(len(hashes), np.int64)
