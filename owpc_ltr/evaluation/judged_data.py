@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,14 +151,14 @@ def judgment_warnings(
     sample = _sampled(data)
     if sample.n_queries < _FEWEST_QUERIES or not sample.n_features:
         return []
-    pairs = _MixedQueries.of(sample)
+    pairs = _MixedQueries(sample)
     columns = _text_columns(sample, text_features)
     named = text_features is not None
     return [
         *_found_by_nothing(sample, columns, named),
         *_worse_than_random(sample, pairs, columns, named),
         *_from_other_sources(sample, pairs),
-        *_sampled_alike(sample),
+        *_sampled_alike(pairs),
     ]
 
 
@@ -169,7 +168,7 @@ def shares_right(data: RankingDataset) -> NDArray[np.float64]:
     NaN where no query has both. Of a large dataset a sample of the queries is looked at.
     """
     sample = _sampled(data)
-    pairs = _MixedQueries.of(sample)
+    pairs = _MixedQueries(sample)
     if not pairs.mixed.any():
         return np.full(data.n_features, np.nan)
     return np.array([pairs.right(sample.features[:, c]) for c in range(data.n_features)])
@@ -232,21 +231,15 @@ def _is_ours(file: Any) -> bool:
         return True
 
 
-@dataclass(frozen=True)
 class _MixedQueries:
     """The queries with relevant and irrelevant documents; `query` and `relevant` per document."""
 
-    query: NDArray[np.int64]
-    relevant: NDArray[np.bool_]
-    n_relevant: NDArray[np.int64]
-    n_irrelevant: NDArray[np.int64]
-
-    @staticmethod
-    def of(data: RankingDataset) -> _MixedQueries:
-        query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
-        relevant = data.labels > 0
-        n_relevant = np.bincount(query, relevant, data.n_queries).astype(np.int64)
-        return _MixedQueries(query, relevant, n_relevant, np.diff(data.offsets) - n_relevant)
+    def __init__(self, data: RankingDataset) -> None:
+        sizes = np.diff(data.offsets)
+        self.query = np.repeat(np.arange(data.n_queries), sizes)
+        self.relevant = data.labels > 0
+        self.n_relevant = np.bincount(self.query, self.relevant, data.n_queries).astype(np.int64)
+        self.n_irrelevant = sizes - self.n_relevant
 
     @property
     def number(self) -> int:
@@ -373,13 +366,12 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
         )
 
 
-def _sampled_alike(data: RankingDataset) -> Iterator[ResultWarning]:
-    pairs = _MixedQueries.of(data)
+def _sampled_alike(pairs: _MixedQueries) -> Iterator[ResultWarning]:
     relevant, irrelevant = set(pairs.n_relevant.tolist()), set(pairs.n_irrelevant.tolist())
     if len(relevant) == 1 and len(irrelevant) == 1 and 0 not in relevant | irrelevant:
         yield ResultWarning(
             "sampled-negatives",
-            f"each of {data.n_queries} queries has {relevant.pop()} relevant and "
+            f"each of {len(pairs.n_relevant)} queries has {relevant.pop()} relevant and "
             f"{irrelevant.pop()} irrelevant documents: such negatives were sampled, not judged, "
             "and are not what a query brings",
             "judge what it brings (owpc-ltr judge pool)",
