@@ -55,18 +55,10 @@ def add_rows(features: Any, coefficients: Any, total: Any) -> None:
 
 @compiled
 def _risk_of_block(
-    address: int,
-    parameters: Any,
-    features: Any,
-    labels: Any,
-    document_weights: Any,
-    query_weights: Any,
-    offsets: Any,
-    first: int,
-    last: int,
-    weights: Any,
-    gradient: Any,
+    kernel: Any, queries: Any, first: int, last: int, weights: Any, gradient: Any
 ) -> float:
+    address, parameters = kernel
+    features, labels, document_weights, query_weights, offsets = queries
     longest = 0
     for query in range(first, last):
         longest = max(longest, offsets[query + 1] - offsets[query])
@@ -91,30 +83,18 @@ def _risk_of_block(
 
 @compiled
 def _loss_of_block(
-    address: int,
-    parameters: Any,
-    scores: Any,
-    labels: Any,
-    document_weights: Any,
-    offsets: Any,
-    first: int,
-    last: int,
-    values: Any,
-    gradient: Any,
-    curvature: Any,
+    kernel: Any, queries: Any, first: int, last: int, scores: Any, losses: Any
 ) -> None:
+    address, parameters = kernel
+    labels, weights, offsets = queries
+    values, gradient, curvature = losses
     for query in range(first, last):
         start, end = offsets[query], offsets[query + 1]
         curve = curvature[start:end] if len(curvature) else curvature
         values[query] = call_kernel(
-            address,
-            scores[start:end],
-            labels[start:end],
-            document_weights[start:end],
-            parameters,
-            gradient[start:end],
-            curve,
-        )
+            address, scores[start:end], labels[start:end], weights[start:end], parameters,
+            gradient[start:end], curve,
+        )  # fmt: skip
 
 
 def linear_scores(features: Matrix, weights: Vector) -> Vector:
@@ -135,20 +115,12 @@ def linear_risk(
     gradients = np.zeros((len(cuts) - 1, data.n_features))
     scaled = weights * data.scales
 
+    kernel = loss.address, loss.parameters
+    queries = (data.features, data.labels, data.weights, data.query_importance, data.offsets)
+
     def block(index: int) -> float:
-        risk: float = _risk_of_block(
-            loss.address,
-            loss.parameters,
-            data.features,
-            data.labels,
-            data.weights,
-            data.query_importance,
-            data.offsets,
-            cuts[index],
-            cuts[index + 1],
-            scaled,
-            gradients[index],
-        )
+        first, last = cuts[index], cuts[index + 1]
+        risk: float = _risk_of_block(kernel, queries, first, last, scaled, gradients[index])
         return risk
 
     risk = sum(run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads)))
@@ -163,30 +135,18 @@ def losses_of_scores(
 
     The curvature is empty where the loss has none.
     """
-    values = np.empty(data.n_queries)
-    gradient = np.zeros(data.n_documents)
     curvature = np.zeros(data.n_documents if loss.has_curvature else 0)
+    losses = (np.empty(data.n_queries), np.zeros(data.n_documents), curvature)
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     cuts = query_blocks(data.offsets, _BLOCKS)
+    kernel, queries = (loss.address, loss.parameters), (data.labels, data.weights, data.offsets)
 
     def block(index: int) -> None:
-        _loss_of_block(
-            loss.address,
-            loss.parameters,
-            scores,
-            data.labels,
-            data.weights,
-            data.offsets,
-            cuts[index],
-            cuts[index + 1],
-            values,
-            gradient,
-            curvature,
-        )
+        _loss_of_block(kernel, queries, cuts[index], cuts[index + 1], scores, losses)
 
     run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
     loss.raise_failure()
-    return values, gradient, curvature
+    return losses
 
 
 def threads_worthwhile(data: RankingDataset, threads: int) -> int:

@@ -107,7 +107,9 @@ def average(
     The average of linear models is one linear model, without an intercept, which changes no
     ranking. Averages among the models are replaced by their parts.
     """
-    loaded = [load_scoring_model(one) if isinstance(one, Path | str) else one for one in models]
+    loaded = [
+        load_scoring_model(model) if isinstance(model, Path | str) else model for model in models
+    ]
     mean = _mean(loaded, _by_spread(loaded, weights) if normalise else weights)
     if out is not None:
         save_model(mean, out)
@@ -152,23 +154,24 @@ def _mean(models: Sequence[Model], weights: Sequence[float] | None) -> Model:
 
 def _common_record(models: Sequence[Model]) -> dict[str, Any]:
     """What all records agree on (feature set, probes, data), so that the mean can be uploaded."""
-    first = models[0].record
-    kept = {
-        key: value
-        for key, value in first.items()
-        if all(model.record.get(key) == value for model in models[1:])
-    }
-    if first.get("probes"):
-        kept["probes"] = first["probes"]
     from owpc_ltr.data.splits import joint_source
 
-    seen = joint_source([model.record for model in models])
-    if seen:
-        kept["source"] = {**(kept.get("source") or {}), **seen}
+    first, *others = records = [model.record for model in models]
+    common = {
+        key: value
+        for key, value in first.items()
+        if all(record.get(key) == value for record in others)
+    }
+    if first.get("probes"):
+        common["probes"] = first["probes"]
+    if seen := joint_source(records):
+        common["source"] = {**(common.get("source") or {}), **seen}
     # Each may have been trained with a newer table than the one before.
-    kept |= external_entry(tuple(dict.fromkeys(s for m in models for s in sources_in(m.record))))
-    told = list(dict.fromkeys(one for m in models for one in warnings_of(m.record)))
-    return {**kept, "average_of": len(models), **({"warnings": told} if told else {})}
+    common |= external_entry(tuple(dict.fromkeys(s for r in records for s in sources_in(r))))
+    common["average_of"] = len(models)
+    if warnings := list(dict.fromkeys(text for r in records for text in warnings_of(r))):
+        common["warnings"] = warnings
+    return common
 
 
 def _check_features(model: Model, names: tuple[str, ...]) -> None:

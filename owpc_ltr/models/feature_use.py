@@ -82,38 +82,29 @@ def importances(model: RankingModel) -> dict[str, dict[str, Any]]:
     average, those of each part by number, in the parts' order.
     """
     if isinstance(model, LinearModel):
-        return _weights(model)
+        weights, _ = model.folded()
+        order = np.argsort(-np.abs(weights), kind="stable")
+        return {model.feature_names[column]: {"weight": float(weights[column])} for column in order}
     if isinstance(model, TreeModel):
         return _splits(model)
     if isinstance(model, AdditiveModel):
         return _curves(model)
     if isinstance(model, AverageModel):
-        found: dict[str, dict[str, Any]] = {name: {} for name in model.feature_names}
+        facts: dict[str, dict[str, Any]] = {name: {} for name in model.feature_names}
         for number, part in enumerate(model.parts, 1):
-            for name, facts in importances(part).items():
-                found[name] |= {f"part {number}: {fact}": value for fact, value in facts.items()}
-        return {name: facts for name, facts in found.items() if facts}
+            for name, own in importances(part).items():
+                facts[name] |= {f"part {number}: {fact}": value for fact, value in own.items()}
+        return {name: own for name, own in facts.items() if own}
     return {}
 
 
-def _weights(model: LinearModel) -> dict[str, dict[str, Any]]:
-    weights, _ = model.folded()
-    order = np.argsort(-np.abs(weights), kind="stable")
-    return {model.feature_names[column]: {"weight": float(weights[column])} for column in order}
-
-
 def _curves(model: AdditiveModel) -> dict[str, dict[str, Any]]:
-    spans = model.feature_uses()
-    return {
-        name: {
-            "span": spans[name],
-            "lowest": model.curves[name].ends[0],
-            "highest": model.curves[name].ends[1],
-            "missing": model.curves[name].missing,
-            "knots": len(model.curves[name].knots),
-        }
-        for name in sorted(spans, key=lambda each: -spans[each])
-    }
+    facts: dict[str, dict[str, Any]] = {}
+    for name, span in sorted(model.feature_uses().items(), key=lambda item: -item[1]):
+        curve = model.curves[name]
+        ends = dict(zip(("lowest", "highest"), curve.ends, strict=True))
+        facts[name] = {"span": span, **ends, "missing": curve.missing, "knots": len(curve.knots)}
+    return facts
 
 
 def _splits(model: TreeModel) -> dict[str, dict[str, Any]]:
@@ -122,26 +113,26 @@ def _splits(model: TreeModel) -> dict[str, dict[str, Any]]:
     splits = np.bincount(columns, minlength=width)
     used = np.unique(np.stack([model.forest.tree_of_node[nodes], columns]), axis=1)
     trees = np.bincount(used[1], minlength=width)
-    told = _told(model)
-    sort_by = np.array([told[GAIN].get(name, 0.0) for name in model.feature_names])
+    shares = _recorded_shares(model)
+    sort_by = np.array([shares[GAIN].get(name, 0.0) for name in model.feature_names])
     order = np.lexsort((np.arange(width), -splits, -sort_by))
     return {
         name: {
             "splits": int(splits[column]),
             "trees": int(trees[column]),
-            **{fact: share[name] for fact, share in told.items() if name in share},
+            **{fact: share[name] for fact, share in shares.items() if name in share},
         }
         for column in order
         for name in [model.feature_names[column]]
     }
 
 
-def _told(model: TreeModel) -> dict[str, dict[str, float]]:
-    """What the record of a model tells of its splits, as shares of the whole."""
-    known = model.record.get("importances")
+def _recorded_shares(model: TreeModel) -> dict[str, dict[str, float]]:
+    """Gain and cover of the splits by the record of a model, as shares of the whole."""
+    recorded = model.record.get("importances")
     shares: dict[str, dict[str, float]] = {GAIN: {}, COVER: {}}
     for fact, of_features in shares.items():
-        values = known.get(fact) if isinstance(known, dict) else None
+        values = recorded.get(fact) if isinstance(recorded, dict) else None
         if isinstance(values, dict) and (total := float(sum(values.values()))) > 0:
             of_features |= {str(name): float(value) / total for name, value in values.items()}
     return shares

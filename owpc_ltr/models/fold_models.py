@@ -37,12 +37,11 @@ def with_folds(model: Model, models: Sequence[Model]) -> Model:
     """The model with those of folds in its record; as it is where there are none."""
     if not models:
         return model
-    kept = []
-    for fold in models:
-        content = content_of(fold)
-        own = {key: content["record"][key] for key in _KEPT if key in content["record"]}
-        kept.append({**content, "record": own})
-    return with_record(model, {**model.record, FOLDS: kept})
+    folds = [content_of(fold) for fold in models]
+    for content in folds:
+        record = content["record"]
+        content["record"] = {key: record[key] for key in _KEPT if key in record}
+    return with_record(model, {**model.record, FOLDS: folds})
 
 
 def fold_records(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ A curve is of straight pieces between knots.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
-from owpc_ltr.models.model_file import (
-    SavedRanker,
-    model_matrix,
-)
+from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.plain_text import ShortRepr
 
@@ -106,10 +103,7 @@ class LinearModel(SavedRanker):
         """The model as JSON, without the record."""
         return {
             "weights": [float(weight) for weight in self.weights],
-            "normalisers": {
-                name: {"kind": n.kind, "shift": n.shift, "scale": n.scale}
-                for name, n in self.normalisers.items()
-            },
+            "normalisers": {name: asdict(own) for name, own in self.normalisers.items()},
         }
 
     @classmethod
@@ -117,17 +111,13 @@ class LinearModel(SavedRanker):
         cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
     ) -> LinearModel:
         """The model whose `as_dict` gave `content`. Raises BadInput."""
-        normalisers = {
-            name: _normaliser(part) for name, part in content.get("normalisers", {}).items()
-        }
+        normalisers = {}
+        for name, own in content.get("normalisers", {}).items():
+            numbers = {"numbers": [own["shift"], own["scale"]]}
+            shift, scale = take_numbers(numbers, "numbers", "a normaliser").tolist()
+            normalisers[name] = Normaliser(str(own["kind"]), shift, scale)
         weights = take_numbers(content, "weights", "the linear model")
         return cls(names, weights, normalisers, record)
-
-
-def _normaliser(content: Any) -> Normaliser:
-    numbers = {"numbers": [content["shift"], content["scale"]]}
-    shift, scale = take_numbers(numbers, "numbers", "a normaliser").tolist()
-    return Normaliser(str(content["kind"]), shift, scale)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,24 +145,19 @@ class Curve(ShortRepr):
     def at(self, feature: Vector) -> Vector:
         """What each value of the feature gives."""
         # A missing value would be what interpolation makes of it.
-        found = np.interp(feature, self.knots, self.values)
-        return np.where(np.isnan(feature), self.missing, found)
+        values = np.interp(feature, self.knots, self.values)
+        return np.where(np.isnan(feature), self.missing, values)
 
     @property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest that it gives, to a missing value too."""
-        return (
-            min(float(self.values.min()), self.missing),
-            max(float(self.values.max()), self.missing),
-        )
+        low, high = float(self.values.min()), float(self.values.max())
+        return min(low, self.missing), max(high, self.missing)
 
     def as_dict(self) -> dict[str, Any]:
         """The curve as JSON."""
-        return {
-            "knots": self.knots.tolist(),
-            "values": self.values.tolist(),
-            "missing": self.missing,
-        }
+        knots, values = self.knots.tolist(), self.values.tolist()
+        return {"knots": knots, "values": values, "missing": self.missing}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,12 +203,8 @@ class AdditiveModel(SavedRanker):
         cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
     ) -> AdditiveModel:
         """The model whose `as_dict` gave `content`. Raises BadInput."""
-        curves = {
-            str(name): Curve(
-                np.array([float(knot) for knot in each["knots"]]),
-                np.array([float(value) for value in each["values"]]),
-                float(each["missing"]),
-            )
-            for name, each in content["curves"].items()
-        }
+        curves = {}
+        for name, curve in content["curves"].items():
+            knots, values = (np.array([*map(float, curve[key])]) for key in ("knots", "values"))
+            curves[str(name)] = Curve(knots, values, float(curve["missing"]))
         return cls(names, curves, record)

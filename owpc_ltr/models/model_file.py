@@ -195,8 +195,8 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
             "use it with evaluate, or search --reranker"
         )
     if not isinstance(kind, str) or kind not in KINDS:
-        told = shown(kind) if isinstance(kind, str) else a_json(kind)
-        raise BadInput(f"{path} holds a model of kind '{told}'; known: {', '.join(KINDS)}")
+        text = shown(kind) if isinstance(kind, str) else a_json(kind)
+        raise BadInput(f"{path} holds a model of kind '{text}'; known: {', '.join(KINDS)}")
     with damage_named(path):
         names = tuple(take_strings(content, "feature_names", "the file"))
         module, _, name = KINDS[kind].partition(":")
@@ -260,14 +260,14 @@ def checked_record(content: dict[str, Any]) -> dict[str, Any]:
 
 def warnings_of(record: Mapping[str, Any]) -> list[str]:
     """What training warned of."""
-    told = record.get("warnings")
-    return [str(one) for one in told] if isinstance(told, list) else []
+    warnings = record.get("warnings")
+    return list(map(str, warnings)) if isinstance(warnings, list) else []
 
 
-def with_warnings(model: AnyRanker, found: Iterable[str]) -> AnyRanker:
+def with_warnings(model: AnyRanker, warnings: Iterable[str]) -> AnyRanker:
     """The same ranker, whose record has these warnings before its own, each once."""
-    told = list(dict.fromkeys([*found, *warnings_of(model.record)]))
-    changed: AnyRanker = replace(model, record={**model.record, "warnings": told})  # type: ignore[type-var]
+    joint = list(dict.fromkeys([*warnings, *warnings_of(model.record)]))
+    changed: AnyRanker = replace(model, record={**model.record, "warnings": joint})  # type: ignore[type-var]
     return changed
 
 

@@ -15,6 +15,7 @@ from owpc_ltr.models.trees import ROUNDS_TO_FINITE, logistic
 from owpc_ltr.plain_text import ShortRepr
 
 _LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
+_ARRAYS = ("weights", "biases", "outputs")
 _ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
 
 
@@ -47,7 +48,7 @@ class NetworkModel(SavedRanker):
                 f"a network of {hidden} hidden units over {len(self.feature_names)} features has "
                 f"weights of shape {shapes[0]} and outputs of shape {shapes[1]}"
             )
-        for name in ("weights", "biases", "outputs"):
+        for name in _ARRAYS:
             if not (np.abs(getattr(self, name)) <= _LARGEST).all():
                 raise BadInput(f"a network's {name} hold a number that is no finite float32")
 
@@ -67,20 +68,14 @@ class NetworkModel(SavedRanker):
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""
-        return {
-            "weights": self.weights.tolist(),
-            "biases": self.biases.tolist(),
-            "outputs": self.outputs.tolist(),
-        }
+        return {name: getattr(self, name).tolist() for name in _ARRAYS}
 
     @classmethod
     def from_dict(
         cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
     ) -> NetworkModel:
         """The network whose `as_dict` gave `content`. Raises BadInput."""
-        weights, biases, outputs = (
-            np.array(content[name], dtype=np.float64) for name in ("weights", "biases", "outputs")
-        )
+        weights, biases, outputs = (np.array(content[name], np.float64) for name in _ARRAYS)
         return cls(names, weights.reshape(-1, len(names)), biases, outputs, record)
 
 
@@ -133,23 +128,16 @@ class LogisticNetwork(SavedRanker):
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""
-        return {
-            "layers": [
-                {"weights": layer.weights.tolist(), "bias": layer.bias.tolist()}
-                for layer in self.layers
-            ]
-        }
+        layers = [(layer.weights.tolist(), layer.bias.tolist()) for layer in self.layers]
+        return {"layers": [{"weights": weights, "bias": bias} for weights, bias in layers]}
 
     @classmethod
     def from_dict(
         cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
     ) -> LogisticNetwork:
         """The model whose `as_dict` gave `content`. Raises BadInput."""
-        layers = tuple(
-            Layer(
-                np.array(layer["weights"], dtype=np.float64).reshape(len(layer["bias"]), -1),
-                np.array(layer["bias"], dtype=np.float64),
-            )
-            for layer in content["layers"]
-        )
-        return cls(names, layers, record)
+        layers = []
+        for layer in content["layers"]:
+            weights, bias = (np.array(layer[name], np.float64) for name in ("weights", "bias"))
+            layers.append(Layer(weights.reshape(len(layer["bias"]), -1), bias))
+        return cls(names, tuple(layers), record)

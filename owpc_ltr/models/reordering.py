@@ -62,10 +62,7 @@ class ReorderingModel(SavedRanker):
         return () if self.reordering is None else self.reordering.field_names
 
     def rerank(
-        self,
-        features: Any,
-        offsets: NDArray[np.int64] | None = None,
-        fields: Fields | None = None,
+        self, features: Any, offsets: NDArray[np.int64] | None = None, fields: Fields | None = None
     ) -> Vector:
         """Scores of the documents of one list, or of the lists that `offsets` cuts."""
         features = model_matrix(self.base, features)
@@ -146,9 +143,9 @@ def dataset_scores(
 
 def read_base(text: str, data: RankingDataset) -> Model:
     """The base ranker that is meant: a model file, or `feature:NAME`, as the engine's score."""
-    return (
-        feature_ranker(text, data) if text.startswith(FEATURE) else load_scoring_model(Path(text))
-    )
+    if text.startswith(FEATURE):
+        return feature_ranker(text, data)
+    return load_scoring_model(Path(text))
 
 
 def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Model:
@@ -157,10 +154,10 @@ def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Mode
 
     name = text.removeprefix(FEATURE)
     if name not in data.feature_names:
-        within = [one for one in data.feature_names if name.lower() in one.lower()]
+        within = [other for other in data.feature_names if name.lower() in other.lower()]
         close = within or get_close_matches(name, data.feature_names)
-        named = ", ".join(f"'{one}'" for one in close or data.feature_names)
+        names = ", ".join(f"'{other}'" for other in close or data.feature_names)
         what = "the nearest names are" if close else "the features are"
-        raise UsageError(f"no feature is called '{name}'; {what} {named}")
+        raise UsageError(f"no feature is called '{name}'; {what} {names}")
     weights = np.array([float(own == name) for own in data.feature_names])
     return LinearModel(data.feature_names, weights, record={"base": text})

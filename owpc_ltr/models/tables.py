@@ -118,11 +118,7 @@ def _leaves(forest: Forest, names: Sequence[str]) -> Iterator[_Leaf]:
         at, goes_left = threshold[node], default_left[node]
         parts = (
             (low, min(high, at), missing and goes_left),
-            (
-                max(low, at),
-                high,
-                missing and not goes_left,
-            ),
+            (max(low, at), high, missing and not goes_left),
         )
         for child, part in enumerate(parts, left[node]):
             if part[0] < part[1] or part[2]:

@@ -164,10 +164,7 @@ class FittedCandidate(NamedTuple):
 
 
 def fit_each(
-    plan: Plan,
-    candidates: Sequence[dict[str, Any]],
-    data: JudgedTable,
-    run: Run,
+    plan: Plan, candidates: Sequence[dict[str, Any]], data: JudgedTable, run: Run
 ) -> Iterator[FittedCandidate]:
     """Fit one candidate after another, of neighbours in C each from the one before.
 

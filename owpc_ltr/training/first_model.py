@@ -28,11 +28,7 @@ from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.fold_models import scores_by_fold
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import option_name
-from owpc_ltr.training.candidates import (
-    check_trainable,
-    goes_through_parts,
-    model_of_queries,
-)
+from owpc_ltr.training.candidates import check_trainable, goes_through_parts, model_of_queries
 from owpc_ltr.training.plan import Plan, levels_of
 
 FOLDS = 3

@@ -32,20 +32,17 @@ def select(
     data: Annotated[
         JudgedTable | Path | str | Sequence[Path | str] | Sequence[Fold[Any]],
         Reads(
-            "A dataset, to be cut into folds; or folders with train, vali and test.",
-            cli=list[Path],
+            "A dataset, to be cut into folds; or folders with train, vali and test.", cli=list[Path]
         ),
         Argument.DATA,
     ],
     *,
     folds: Annotated[int, Help("How many folds one dataset is cut into.", min=3)] = FOLDS,
     losses: Annotated[
-        Sequence[Any],
-        Help("A loss; may be repeated.", flag="--loss", cli=list[str], metavar="NAME"),
+        Sequence[Any], Help("A loss; may be repeated.", flag="--loss", cli=list[str])
     ] = (DEFAULT_LOSS,),
     optimizers: Annotated[
-        Sequence[Any],
-        Help("An optimizer; may be repeated.", flag="--optimizer", cli=list[str], metavar="NAME"),
+        Sequence[Any], Help("An optimizer; may be repeated.", flag="--optimizer", cli=list[str])
     ] = (DEFAULT_OPTIMIZER,),
     settings: Settings = None,
     grid: Grid = None,

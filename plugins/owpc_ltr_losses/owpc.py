@@ -193,13 +193,7 @@ def _add_level(
 
 @compiled
 def _order_shares(
-    generator: int,
-    scores: Any,
-    lower: Any,
-    weights: Any,
-    n: float,
-    parameters: Any,
-    shares: Any,
+    generator: int, scores: Any, lower: Any, weights: Any, n: float, parameters: Any, shares: Any
 ) -> None:
     """Write α, in the order of decreasing scores, to the shares of the documents of `lower`.
 

@@ -18,14 +18,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
-from owpc_ltr.kernels.pairs import (
-    HINGE,
-    add_pairs,
-    documents_of,
-    grades_of,
-    reset,
-    weight_of_pairs,
-)
+from owpc_ltr.kernels.pairs import HINGE, add_pairs, documents_of, grades_of, reset, weight_of_pairs
 from owpc_ltr.protocols import Loss
 
 Normalise = Literal["none", "pairs"]

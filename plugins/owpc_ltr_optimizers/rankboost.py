@@ -186,13 +186,7 @@ def _encode(features: Matrix) -> tuple[list[NDArray[np.float32]], NDArray[np.uin
 
 @compiled
 def _weigh_pairs(
-    scores: Any,
-    labels: Any,
-    weights: Any,
-    importance: Any,
-    offsets: Any,
-    by_label: Any,
-    force: Any,
+    scores: Any, labels: Any, weights: Any, importance: Any, offsets: Any, by_label: Any, force: Any
 ) -> float:
     """force_i = Σ_{j worse} D(i, j) − Σ_{j better} D(j, i), D(i, j) = weights · exp(s_j − s_i)."""
     total = 0.0
