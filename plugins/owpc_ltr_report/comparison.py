@@ -40,7 +40,7 @@ from owpc_ltr_report.page import (
     Section,
     Table,
     drawing,
-    verdict_from_template,
+    kind_verdict,
 )
 
 Difference = tuple[str, float, float, float, Outcome]
@@ -88,7 +88,7 @@ def verdict_of(comparison: RankerComparison) -> PageVerdict:
     """
     pairs = main_pairs(comparison)
     if not pairs:
-        return verdict_from_template("alone", comparison, selection=query_selection(comparison))
+        return kind_verdict("alone", comparison, selection=query_selection(comparison))
     pairs = [pair for pair in pairs if pair.prediction_powered is not None] or pairs
     first, verdict = pairs[0], over_metrics({pair.metric: pair.verdict for pair in pairs})
     outcome, figures, labels = verdict.outcome, first.comparison, first.prediction_powered

@@ -40,7 +40,7 @@ from owpc_ltr_report import checks, clicks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores, is_model
 from owpc_ltr_report.figures import short_name, short_names
-from owpc_ltr_report.page import Page, PageVerdict, Section, verdict_from_template
+from owpc_ltr_report.page import Page, PageVerdict, Section, kind_verdict
 
 T = TypeVar("T")
 _SINGLE = (
@@ -158,14 +158,14 @@ def _verdict(material: Material) -> PageVerdict | None:
     """The verdict of the strongest evidence on the page."""
     verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
         RankerComparison: compared.verdict_of,
-        Fusion: partial(verdict_from_template, "fusion", learned=LEARNED),
-        Verification: partial(verdict_from_template, "drift"),
-        Selection: partial(verdict_from_template, "selection"),
-        Pooled: partial(verdict_from_template, "pool"),
-        KeepRun: partial(verdict_from_template, "keep"),
-        ClickJudgments: partial(verdict_from_template, "clicks"),
+        Fusion: partial(kind_verdict, "fusion", learned=LEARNED),
+        Verification: partial(kind_verdict, "drift"),
+        Selection: partial(kind_verdict, "selection"),
+        Pooled: partial(kind_verdict, "pool"),
+        KeepRun: partial(kind_verdict, "keep"),
+        ClickJudgments: partial(kind_verdict, "clicks"),
         NamedModel: training.training_verdict,
-        Inspection: partial(verdict_from_template, "inspection"),
+        Inspection: partial(kind_verdict, "inspection"),
         Explanation: queries.explanation_verdict,
     }
     kind = next((kind for kind in verdicts if material.all(kind)), None)

@@ -170,7 +170,7 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
-def verdict_from_template(kind: str, result: Any, **words: Any) -> PageVerdict:
+def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
     texts, words = _environment().overlay(autoescape=False), {"found": result, **words}
     text: Any = texts.get_template("verdicts.txt.jinja").make_module({"kind": kind, **words})

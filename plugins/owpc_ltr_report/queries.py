@@ -26,7 +26,7 @@ from owpc_ltr_report.page import (
     Table,
     drawing,
     dumbbells,
-    verdict_from_template,
+    kind_verdict,
 )
 
 TOP_DOCUMENTS = 4
@@ -226,7 +226,7 @@ def _hit(hit: ExplainedHit, explanation: Explanation) -> ExampleDocument:
 def explanation_verdict(explanation: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
     reasons = _hit(explanation.hits[0], explanation).reasons_in_words
-    return verdict_from_template("explanation", explanation, reasons=reasons)
+    return kind_verdict("explanation", explanation, reasons=reasons)
 
 
 def examples_section(

@@ -23,15 +23,7 @@ from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.figures import amount, configured, finite, part_of, plain
-from owpc_ltr_report.page import (
-    Chart,
-    PageVerdict,
-    Section,
-    Table,
-    drawing,
-    lines,
-    verdict_from_template,
-)
+from owpc_ltr_report.page import Chart, PageVerdict, Section, Table, drawing, kind_verdict, lines
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""
@@ -72,7 +64,7 @@ def training_verdict(ranker: NamedModel) -> PageVerdict | None:
     """The verdict of a page of a trained model alone; None without a record."""
     record = ranker.model.record
     words = {"metric": _metric(record), "value": finite(record.get("validation"))}
-    return verdict_from_template("training", ranker, **words) if _parts(record) else None
+    return kind_verdict("training", ranker, **words) if _parts(record) else None
 
 
 def origin(record: Record) -> list[tuple[str, str]]:
