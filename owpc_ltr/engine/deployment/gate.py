@@ -168,7 +168,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
             f"query alone: require the gain of live results ({option_name('judgments')} FILE)"
         )
     # As evidence another metric would do; the deciding one must be the gate's.
-    question = replace(gate.ask(gate.data), metrics=[gate.metric])
+    question = replace(gate.ask(gate.data), metrics=[gate.metric], smallest_gain=gate.smallest_gain)
     return LiveGate(
         question, over=QUERY, progress=gate.progress, tables=gate.tables, accepted=gate.accepted
     )

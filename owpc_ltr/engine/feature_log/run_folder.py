@@ -305,7 +305,7 @@ def publish_parts(
         facts.counts = tally.counts(job)
 
     written = write_partitioned(
-        stream(), out, buckets=parted.buckets, facts=told, share=parted.share
+        stream(), out, buckets=parted.buckets, facts=facts, share=parted.share
     )
     remove(folder.path)
     return dict(written.whole_source or {}), tally.columns(job)
