@@ -39,10 +39,12 @@ def select(
     *,
     folds: Annotated[int, Help("How many folds one dataset is cut into.", min=3)] = FOLDS,
     losses: Annotated[
-        Sequence[Any], Help("A loss; may be repeated.", flag="--loss", cli=list[str])
+        Sequence[Any],
+        Help("A loss; may be repeated.", flag="--loss", cli=list[str], metavar="NAME"),
     ] = (DEFAULT_LOSS,),
     optimizers: Annotated[
-        Sequence[Any], Help("An optimizer; may be repeated.", flag="--optimizer", cli=list[str])
+        Sequence[Any],
+        Help("An optimizer; may be repeated.", flag="--optimizer", cli=list[str], metavar="NAME"),
     ] = (DEFAULT_OPTIMIZER,),
     settings: Settings = None,
     grid: Grid = None,
