@@ -18,7 +18,7 @@ from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats import xgboost_model
+from owpc_ltr.formats import xgboost_json
 from owpc_ltr.formats.engine_versions import (
     RANKLIB,
     XGBOOST,
@@ -377,7 +377,7 @@ def test_a_split_on_a_feature_that_is_far_away_counts_nothing(
     content = raw(trained(rng))
     tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["split_indices"][0] = 2**31 - 1
-    monkeypatch.setattr(xgboost_model, "recorded_importances", count)
+    monkeypatch.setattr(xgboost_json, "recorded_importances", count)
     with pytest.raises(BadInput, match="feature number 2147483647"):
         from_raw(content)
 
