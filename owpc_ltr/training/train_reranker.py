@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +164,7 @@ def train_reranker(
     return model
 
 
-def _candidates(rows: list[dict[str, Any]], select: str) -> str:
+def _candidates(rows: Sequence[Mapping[str, Any]], select: str) -> str:
     """The base and each candidate, with the settings in which they differ."""
     varied = [
         name for name in rows[-1]
