@@ -13,7 +13,6 @@ from owpc_ltr.data import html
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
-from owpc_ltr.engine.search.capacity import Capacity, capacity
 from owpc_ltr.engine.search.latency import (
     FeatureCost,
     Samples,
@@ -23,6 +22,7 @@ from owpc_ltr.engine.search.latency import (
     feature_costs,
     timed,
 )
+from owpc_ltr.engine.search.size_limits import Capacity, capacity
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet, plain_params

@@ -24,10 +24,10 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
-from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_ranked
+from owpc_ltr.engine.search.size_limits import capacity
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput

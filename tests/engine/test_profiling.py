@@ -22,7 +22,6 @@ import owpc_ltr as ltr
 from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.profile import _cost_lines, _cost_rows
 from owpc_ltr.engine.search import latency as profiling
-from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import (
     Samples,
     Subject,
@@ -34,6 +33,7 @@ from owpc_ltr.engine.search.latency import (
     weighed,
     weighing,
 )
+from owpc_ltr.engine.search.size_limits import capacity
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
