@@ -348,6 +348,8 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
     with pytest.raises(NotBetter) as no:
         by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
     assert "no-query-template" in {doubt.check for doubt in no.value.result.gate.verdict().doubts}
+    with pytest.raises(NotBetter, match="the query alone"):
+        by_data(cluster, small, f"{small.name}-data-small", logged, smallest_gain=0.9)
     with pytest.raises(NotBetter) as no:
         by_data(
             cluster, small, f"{small.name}-data-third", logged, query_template="all-fields",
