@@ -12,43 +12,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery
-from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.options import Columns
-from owpc_ltr.data.runs import TrecRun, document_names
-from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.compare import named_rankers
-from owpc_ltr.evaluation.data_comparison import ChosenData, ComparisonRequest, chosen_data
-from owpc_ltr.evaluation.judged_data import read_lists
-from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.options import METRIC, PoolDepth, Split, Strata, Unweighted
-from owpc_ltr.evaluation.proxy_labels import (
-    check_counted,
-    human_sample,
-    judged_data,
-    read_strata,
-    strata_of,
-    write_strata,
-)
-from owpc_ltr.evaluation.proxy_labels import human_labels as as_human_labels
-from owpc_ltr.evaluation.query_choice import compared_queries
-from owpc_ltr.evaluation.ranked_lists import RankedLists
-from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.files.output import output_file
-from owpc_ltr.host.registry import load
-from owpc_ltr.metrics import first_metric, uneven
-from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Argument, Help, Plugins, Reads, Seed, Writes, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.evaluation.data_comparison import ChosenData
+    from owpc_ltr.evaluation.results import ComparisonPlan
 
 SAMPLED_QUERIES = 50
 """How many queries are drawn."""
@@ -167,6 +148,17 @@ def judge_sample(
     the strata.
     Raises UsageError, BadInput, or Refused where no query is left.
     """
+    import pyarrow.compute as pc
+
+    from owpc_ltr.data.judgments.pools import write_sheet
+    from owpc_ltr.evaluation import proxy_labels as labels
+    from owpc_ltr.evaluation.compare import named_rankers
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
+    from owpc_ltr.evaluation.judged_data import read_lists
+    from owpc_ltr.evaluation.results import ComparisonPlan
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import first_metric, uneven
+
     if len(rankers) != 2:
         raise UsageError(f"an interval is of 2 rankers' difference, and there are {len(rankers)}")
     if n < 1 or depth < 1:
@@ -178,16 +170,16 @@ def judge_sample(
     proxy_labels, human_labels = read_lists(columns, proxy_labels, human_labels)
     candidates, labelled = _candidates(proxy_labels, data)
     chosen = chosen_data(request, labelled)
-    part = judged_data(chosen.part)
+    part = labels.judged_data(chosen.part)
     gains = _differences(plan, chosen, part)
     weights = None if unweighted else uneven(part.query_weights)
     if weights is not None:
         gains = gains * (weights / weights.mean())
     judged = np.zeros(part.n_queries, np.bool_)
     if human_labels is not None:
-        people = human_sample(labelled, as_human_labels(human_labels, labelled)).data
+        people = labels.human_sample(labelled, labels.human_labels(human_labels, labelled)).data
         judged = np.array(pc.is_in(part.query_ids, value_set=people.query_ids))
-    names = strata_of(part.query_ids, read_strata(strata))
+    names = labels.strata_of(part.query_ids, labels.read_strata(strata))
     if names is None:
         sizes = mean_grades(part) if stratify_by_grade else gains
         names = [str(code) for code in strata_by_size(sizes)]
@@ -201,7 +193,7 @@ def judge_sample(
         return sample
     write_sheet(sample.queries, (), {}, Path(out))
     if strata is None:
-        write_strata(ids, names, beside)
+        labels.write_strata(ids, names, beside)
     return replace(sample, sheet=str(out), strata_file=str(beside if strata is None else strata))
 
 
@@ -217,16 +209,22 @@ def _strata_file(out: Any, strata: Any, strata_out: Any, inputs: Sequence[Any]) 
 
 def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDataset]:
     """The documents with their features, and those with proxy labels."""
+    from owpc_ltr.evaluation.proxy_labels import human_labels, human_sample, judged_data
+
     candidates = judged_data(proxy_labels if data is None else data)
     labelled = candidates
     if data is not None:
-        labelled = human_sample(candidates, as_human_labels(proxy_labels, candidates)).data
+        labelled = human_sample(candidates, human_labels(proxy_labels, candidates)).data
     if candidates.doc_ids is None:
         raise BadInput("the data do not know their documents, so that none can be named to judge")
     return candidates, labelled
 
 
 def _differences(plan: ComparisonPlan, chosen: ChosenData, data: RankingDataset) -> Vector:
+    from owpc_ltr.evaluation.measurement import measure_on_data
+    from owpc_ltr.evaluation.proxy_labels import check_counted
+    from owpc_ltr.evaluation.query_choice import compared_queries
+
     queries = compared_queries(data, chosen.chosen)
     results = measure_on_data(chosen.rankers, data, queries, plan)
     a, b = (ranker.values[0] for ranker in results.rankers.values())
@@ -239,6 +237,12 @@ def _tops(
     chosen: ChosenData, candidates: RankingDataset, names: list[str], depth: int, seed: int
 ) -> tuple[JudgedQuery, ...]:
     """The first documents of both rankers, in random order."""
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.runs import TrecRun, document_names
+    from owpc_ltr.data.splits import hashes_of
+    from owpc_ltr.evaluation.ranked_lists import RankedLists
+    from owpc_ltr.models.reordering import dataset_scores
+
     numbers = np.array([candidates.query_ids.index(name).as_py() for name in names], np.int64)
     drawn = candidates.select(numbers)
     tops: list[set[str]] = [set() for _ in names]
@@ -335,6 +339,8 @@ def draw_next(
     `differences` are the proxy labels, times the queries' weights; `judged` says which queries
     have human labels. The same seed draws the same.
     """
+    from owpc_ltr.data.splits import hashes_of
+
     names, codes = np.unique(strata, return_inverse=True)
     sizes = np.bincount(codes)
     counts = np.bincount(codes[judged], minlength=len(names))

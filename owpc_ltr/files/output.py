@@ -245,11 +245,16 @@ def open_atomically(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
         with suppress(OSError):  # the first error is the one to tell
             temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _mode_of(path: Path) -> int | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from owpc_ltr.compiling import why_unsafe
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.files.output import sync_folder
 from owpc_ltr_node.distribution import (
     ElasticsearchParts,
     OpenSearchParts,
@@ -196,11 +197,7 @@ def _replace(partial: Path, home: Path) -> None:
         shutil.rmtree(damaged, ignore_errors=True)
     else:
         partial.rename(home)
-    descriptor = os.open(home.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(home.parent)
 
 
 def provide_home(

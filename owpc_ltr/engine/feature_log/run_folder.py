@@ -46,7 +46,13 @@ from owpc_ltr.engine.feature_log.feature_reader import (
 from owpc_ltr.engine.feature_log.job import canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
-from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
+from owpc_ltr.files.output import (
+    Journal,
+    digest_of,
+    lock_folder,
+    sync_folder,
+    write_atomically,
+)
 from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
 from owpc_ltr.signatures import option_name
 
@@ -151,7 +157,7 @@ def open_run(
     try:
         with _disk(path):
             _settle(path, job, restart=restart)
-            _sync(path)
+            sync_folder(path)
         yield RunFolder(path, job)
     except BaseException:
         if not _holds_work(path):
@@ -175,7 +181,7 @@ def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
         else:
             save_dataset(dataset, finished)
             finished.replace(out)
-            _sync(out.parent)
+            sync_folder(out.parent)
     remove(folder.path)
 
 
@@ -387,14 +393,6 @@ def _difference(before: dict[str, Any], job: dict[str, Any]) -> str:
     differing = (name for name in names if before.get(name) != job.get(name))
     words = ("external features" if name == KEY else name.replace("_", " ") for name in differing)
     return f"other {', '.join(words)}"
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
