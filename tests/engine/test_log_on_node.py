@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -254,7 +255,7 @@ def logged_remotely_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def _refuse(*_: Any) -> Any:
         raise AssertionError("this process asked for features")
 
-    monkeypatch.setattr(log_module, "_requested_here", _refuse)
+    monkeypatch.setattr(log_module, "Values", SimpleNamespace(joined=_refuse))
 
 
 @pytest.mark.usefixtures("logged_remotely_only")
