@@ -56,7 +56,8 @@ print(train)
 # ## One model
 #
 # `owpc` with logarithmic weights over the thresholds of the grades, C chosen on the validation
-# queries. The certificate says how near the optimum is.
+# queries. The certificate says how near the optimum is. With a tolerance of 1e-7 in place of 1e-4
+# the figures below are those of the optimum, on any processor.
 
 # %%
 model = ltr.train(
@@ -64,7 +65,7 @@ model = ltr.train(
     validation=validation,
     loss="owpc",
     optimizer="larank",
-    settings={"generator": "logarithmic", "grades": "thresholds"},
+    settings={"generator": "logarithmic", "grades": "thresholds", "tolerance": 1e-7},
     grid={"C": "1e-3..1e3"},
     metric="map",
     normalise="none",
@@ -84,7 +85,12 @@ print(ltr.evaluate(model, test, metrics=["map", "ndcg-letor@10"], split="all"))
 
 # %%
 hinge = ltr.train(
-    train, validation=validation, loss="pairwise", grid={"C": "1e-3..1e3"}, normalise="none"
+    train,
+    validation=validation,
+    loss="pairwise",
+    settings={"tolerance": 1e-7},
+    grid={"C": "1e-3..1e3"},
+    normalise="none",
 )
 print(ltr.evaluate(model, test, metrics=["map", "ndcg-letor@10"], baseline=hinge, split="all"))
 
@@ -110,7 +116,7 @@ for name, (loss, settings) in SETTINGS.items():
             train,
             validation=validation,
             loss=loss,
-            settings=settings,
+            settings={**settings, "tolerance": 1e-7},
             grid={"C": "1e-3..1e3"},
             normalise="none",
         )
@@ -133,4 +139,4 @@ with tempfile.TemporaryDirectory() as folder:
     model.save(path)
     again = ltr.load_model(path)
     assert np.array_equal(again.score(test.features), model.score(test.features))
-    print(f"{path.stat().st_size:,} bytes")
+    print(f"{path.name}: {len(again.weights)} weights")
