@@ -94,12 +94,16 @@ class ComparedPair(ShortRepr):
 
     def reversed(self) -> ComparedPair:
         """The same pair with ranker b first."""
-        turned: dict[str, Any] = {
-            name: figures.reversed()
-            for name in ("comparison", "left_out", "as_judged", "prediction_powered")
-            if (figures := getattr(self, name)) is not None
-        }
-        return replace(self, a=self.b, b=self.a, **turned)
+        both = self.prediction_powered
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            comparison=self.comparison.reversed(),
+            left_out=None if self.left_out is None else self.left_out.reversed(),
+            as_judged=None if self.as_judged is None else self.as_judged.reversed(),
+            prediction_powered=None if both is None else both.reversed(),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON: of the comparison, or the prediction-powered ones."""

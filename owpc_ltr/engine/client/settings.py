@@ -169,8 +169,9 @@ def limits_of(environ: Mapping[str, str]) -> dict[str, Any]:
     """
     limits: dict[str, Any] = {}
     # Where a user says how long, it holds for a merge of segments too.
-    for name, fields in {"TIMEOUT": ["timeout"], "DEADLINE": ["deadline", "longest"]}.items():
-        text = environ.get(f"OWPC_LTR_{name}")
+    names = {"OWPC_LTR_TIMEOUT": ["timeout"], "OWPC_LTR_DEADLINE": ["deadline", "longest"]}
+    for name, fields in names.items():
+        text = environ.get(name)
         if not text:
             continue
         try:
@@ -179,7 +180,7 @@ def limits_of(environ: Mapping[str, str]) -> dict[str, Any]:
             seconds = math.nan
         if not 0 < seconds <= 86_400:
             raise UsageError(
-                f"OWPC_LTR_{name} is a number of seconds, above 0 and at most a day, not {text!r}"
+                f"{name} is a number of seconds, above 0 and at most a day, not {text!r}"
             )
         limits |= dict.fromkeys(fields, seconds)
     return limits
