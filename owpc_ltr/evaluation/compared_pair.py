@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.prediction_powered import (
+    Estimate,
+    PredictionPowered,
+    strength_in_words,
+)
 from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
+from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import in_python
 
@@ -40,29 +44,25 @@ class ComparedPair(ShortRepr):
     @property
     def verdict(self) -> Verdict:
         """The verdict on ranker a."""
+        return self._decided()
+
+    @property
+    def outcome_of_figures(self) -> Outcome:
+        """What the figures say, whatever makes them doubtful."""
+        return self._decided(by_figures=True).outcome
+
+    def _decided(self, *, by_figures: bool = False) -> Verdict:
         both = self.prediction_powered
-        claim: dict[str, Any] = {
-            "higher_is_better": self.higher_is_better,
-            "smallest_gain": self.smallest_gain,
-        }
-        if both is not None:
-            return both.verdict(self.doubts, **claim)
-        return self.comparison.verdict(self.p_holm, self.doubts, **claim)
+        figures: Comparison | Estimate = self.comparison if both is None else both.by_both
+        p, own = (self.p_holm, self.comparison) if both is None else (both.p_holm, both)
+        return decide(
+            figures.low, figures.high, p, () if by_figures else (*self.doubts, *own.doubts),
+            higher_is_better=self.higher_is_better, smallest_gain=self.smallest_gain,
+        )  # fmt: skip
 
     def with_doubts(self, doubts: Sequence[ResultWarning]) -> ComparedPair:
         """The same figures, and further doubts about them."""
         return replace(self, doubts=(*self.doubts, *doubts))
-
-    @property
-    def without_doubts(self) -> ComparedPair:
-        """The same figures, whatever makes them doubtful."""
-        both = self.prediction_powered
-        return replace(
-            self,
-            doubts=(),
-            comparison=replace(self.comparison, doubts=()),
-            prediction_powered=None if both is None else replace(both, doubts=()),
-        )
 
     @property
     def better(self) -> str | None:

@@ -283,21 +283,11 @@ class PredictionPowered(ShortRepr):
     @property
     def decided(self) -> bool:
         """Whether there is a difference by this pair alone, without correction."""
-        alone = replace(self, p_holm=self.by_both.p)
-        return alone.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
+        return self.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
 
-    def verdict(
-        self,
-        doubts: Sequence[ResultWarning] = (),
-        *,
-        higher_is_better: bool = True,
-        smallest_gain: float = 0.0,
-    ) -> Verdict:
-        """The verdict on the first ranker, with the corrected p and doubts about the judgments."""
-        return decide(
-            self.by_both.low, self.by_both.high, self.p_holm, (*doubts, *self.doubts),
-            higher_is_better=higher_is_better, smallest_gain=smallest_gain,
-        )  # fmt: skip
+    def verdict(self) -> Verdict:
+        """The verdict on the first ranker by this pair alone, where higher values are better."""
+        return decide(self.by_both.low, self.by_both.high, self.by_both.p, self.doubts)
 
     def reversed(self) -> PredictionPowered:
         """The same figures with the other ranker first."""

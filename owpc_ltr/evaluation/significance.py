@@ -181,20 +181,11 @@ class Comparison(ShortRepr):
         """Whether the interval of the mean difference includes 0."""
         return self.low <= 0 <= self.high
 
-    def verdict(
-        self,
-        p: float | None = None,
-        doubts: Sequence[ResultWarning] = (),
-        *,
-        higher_is_better: bool = True,
-        smallest_gain: float = 0.0,
-    ) -> Verdict:
-        """The verdict on ranker a, with the corrected p and the doubts about the judgments."""
-        p = self.p_permutation if p is None else p
+    def verdict(self, *, higher_is_better: bool = True) -> Verdict:
+        """The verdict on ranker a by this comparison alone, without correction."""
         return decide(
-            self.low, self.high, p, (*doubts, *self.doubts),
-            higher_is_better=higher_is_better, smallest_gain=smallest_gain,
-        )  # fmt: skip
+            self.low, self.high, self.p_permutation, self.doubts, higher_is_better=higher_is_better
+        )
 
     def reversed(self) -> Comparison:
         """The same comparison with the other ranker first."""

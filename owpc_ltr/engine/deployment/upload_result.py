@@ -52,16 +52,10 @@ class GateResult(ShortRepr, RankerComparison):
         return cls(**{**found.facts, **facts}).with_doubts(doubts)
 
     @property
-    def outcome_of_figures(self) -> Outcome:
-        """What the figures say, whatever makes the judgments doubtful."""
-        return self.pairs[0].without_doubts.verdict.outcome
-
-    @property
     def passed(self) -> bool:
         """Whether the model is better, by conclusive or accepted judgments."""
-        accepted = self.accepted is not None
-        outcome = self.outcome_of_figures if accepted else self.verdict().outcome
-        return outcome is Outcome.BETTER
+        figures, accepted = self.pairs[0].outcome_of_figures, self.accepted is not None
+        return (figures if accepted else self.verdict().outcome) is Outcome.BETTER
 
     @property
     def gains(self) -> ComparedPair:
@@ -170,7 +164,9 @@ class NotBetter(Refused):
             super().__init__(f"{verdict}: nothing was uploaded{_settled_by(result, command)}")
             return
         # A warning that was accepted is not the reason.
-        super().__init__(f"{result.outcome_of_figures}: {gain_line(result)}: nothing was uploaded")
+        super().__init__(
+            f"{result.pairs[0].outcome_of_figures}: {gain_line(result)}: nothing was uploaded"
+        )
 
 
 def _settled_by(result: GateResult, command: str) -> str:
