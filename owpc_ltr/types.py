@@ -87,7 +87,6 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.active_sampling import Stratum as Stratum
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
-    from owpc_ltr.evaluation.comparison_table import MeanInterval as MeanInterval
     from owpc_ltr.evaluation.measurement import Measured as Measured
     from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker

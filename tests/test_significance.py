@@ -375,7 +375,7 @@ def test_a_query_that_one_ranker_lacks_counts_for_none(rng: np.random.Generator)
     ranked["C"][0].per_query[:20] = np.nan
     found = compare_all(ranked, None, None, QUICK)
     kept = ranked["A"][0].per_query[20:]
-    assert found.means["A"]["ndcg@10"].mean == pytest.approx(kept.mean())
+    assert found.ranked["A"][0].mean == pytest.approx(kept.mean())
     assert {pair.comparison.n_queries for pair in found.pairs if pair.metric == "ndcg@10"} == {50}
     assert {pair.comparison.n_queries for pair in found.pairs if pair.metric == "map"} == {70}
     ranked["B"][0].per_query[21:] = np.nan
@@ -395,12 +395,12 @@ def test_an_error_is_better_where_it_is_smaller(rng: np.random.Generator) -> Non
 
 def test_the_intervals_of_means_are_near_scipys(rng: np.random.Generator) -> None:
     ranked = {"A": measured(rng.exponential(size=80) ** 2), "B": measured(rng.random(80))}
-    found = compare_all(ranked, None, None, Resampling(resamples=20_000)).means
+    found = compare_all(ranked, None, None, Resampling(resamples=20_000)).ranked
     for name, of_ranker in ranked.items():
         values = (of_ranker[0].per_query,)
         theirs = stats.bootstrap(values, np.mean, n_resamples=20_000, rng=rng).confidence_interval
         spread = theirs.high - theirs.low
-        mean = found[name]["ndcg@10"]
+        mean = found[name][0]
         assert (mean.low, mean.high) == pytest.approx(tuple(theirs), abs=0.04 * spread)
 
 
@@ -413,7 +413,7 @@ def test_the_interval_of_one_mean_is_that_of_a_comparison(
     weights = rng.integers(0, 4, 70).astype(np.float64) if weighted else None
     (one,) = measured(values)
     ranked = {"A": (one,), "B": measured(np.where(np.isnan(values), np.nan, rng.random(70)))}
-    mean = compare_all(ranked, weights, None, Resampling()).means["A"]["ndcg@10"]
+    mean = compare_all(ranked, weights, None, Resampling()).ranked["A"][0]
     alone = replace(one, weights=weights)
     assert alone.interval == pytest.approx((mean.low, mean.high), rel=1e-12)
     assert alone.interval != replace(alone, seed=1).interval

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
+from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.earlier_comparisons import corrected_for, earlier_comparisons
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
@@ -53,15 +53,12 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     Raises Refused where a metric counts too few queries.
     """
     plan, queries, weights = results.plan, results.queries, results.queries.weights
-    alone, looks, statistics = len(results.rankers) == 1, 0, Statistics({}, ())
+    alone, looks, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
     ranked = _ranked(results, alone=alone)
     if not alone:
-        statistics = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
-        looks = _earlier_comparisons(statistics.pairs, results)
-    rankers = tuple(
-        _compared_ranker(name, ranked[name], statistics.means.get(name), results)
-        for name in results.rankers
-    )
+        ranked, tested = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
+        looks = _earlier_comparisons(tested, results)
+    rankers = tuple(_compared_ranker(name, measured, results) for name, measured in ranked.items())
     messages = [
         message if alone else f"{ranker.name}: {message}"
         for ranker in rankers
@@ -70,7 +67,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     if alone:
         # Without a pair there is no verdict that names them.
         messages += [warning.line for warning in queries.doubts]
-    pairs = tuple(_with_warnings(pair, results, looks) for pair in statistics.pairs)
+    pairs = tuple(_with_warnings(pair, results, looks) for pair in tested)
     messages += [one.line for pair in pairs for one in pair.doubts if not one.decides]
     return RankerComparison(
         rankers=rankers,
@@ -117,13 +114,9 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
 def _compared_ranker(
     name: str,
     measured: tuple[Measured, ...],
-    means: Mapping[str, MeanInterval] | None,
     results: PerQueryResults,
 ) -> ComparedRanker:
-    ranker, weights = results.rankers[name], results.queries.weights
-    if means is not None:
-        measured = tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured)
-    shares = None
+    ranker, weights, shares = results.rankers[name], results.queries.weights, None
     if ranker.unjudged is not None:
         shares = {
             str(metric): _mean_share(of_queries, weights)
@@ -135,7 +128,7 @@ def _compared_ranker(
         if share > _MANY
     ]
     warnings = (*ranker.warnings, *([", ".join(holes)] if holes else []))
-    return ComparedRanker(name, measured, means, shares, warnings)
+    return ComparedRanker(name, measured, shares, warnings)
 
 
 def _mean_share(shares: Vector, weights: Vector | None) -> float:
@@ -198,9 +191,9 @@ Ranked = Mapping[str, tuple[Measured, ...]]
 
 
 class Statistics(NamedTuple):
-    """Each ranker's means by the metrics' texts, and the pairs, without warnings."""
+    """The rankers with their means and the intervals of these, and the pairs, without warnings."""
 
-    means: dict[str, dict[str, MeanInterval]]
+    ranked: Ranked
     pairs: tuple[ComparedPair, ...]
 
 
@@ -222,7 +215,7 @@ def compare_all(
     opponents = list(combinations(names, 2))
     if baseline is not None:
         opponents = [(name, baseline) for name in names if name != baseline]
-    means: dict[str, dict[str, MeanInterval]] = {name: {} for name in names}
+    means: dict[tuple[str, int], Measured] = {}
     pairs: list[ComparedPair] = []
     for counted, numbers in _by_counted_queries(ranked, weights):
         columns = {
@@ -249,8 +242,8 @@ def compare_all(
             generator=draws, done=drawing.progress_of("drawing queries"),
         )  # fmt: skip
         for (name, number), unit, interval in zip(columns, alone, ends, strict=False):
-            mean = MeanInterval(mean_of(unit.a, unit.weights), *interval)
-            means[name][str(metrics[number])] = mean
+            mean = mean_of(unit.a, unit.weights)
+            means[name, number] = replace(ranked[name][number], mean=mean, drawn=interval)
         done = drawing.progress_of("flipping signs")
         tested = zip(samples.items(), ends[len(alone) :], strict=True)
         for place, (((a, b, number), sample), interval) in enumerate(tested, 1):
@@ -265,7 +258,8 @@ def compare_all(
     pairs.sort(key=lambda one: (texts.index(one.metric), names.index(one.a), names.index(one.b)))
     p_values = holm(np.array([pair.p_holm for pair in pairs])).tolist()
     corrected = (replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True))
-    return Statistics(means, tuple(corrected))
+    of_rankers = {name: tuple(means[name, n] for n in range(len(metrics))) for name in names}
+    return Statistics(of_rankers, tuple(corrected))
 
 
 def _by_counted_queries(

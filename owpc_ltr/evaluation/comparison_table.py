@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
@@ -52,36 +52,23 @@ _SPLITS = {
 }
 
 
-@dataclass(frozen=True)
-class MeanInterval:
-    """A mean over queries, and the 95 % BCa bootstrap interval of it."""
-
-    mean: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedRanker(ShortRepr):
-    """One ranker: each metric's value of every query, its mean by the metric's text, its warnings.
+    """One ranker: its figures by each metric, and its warnings.
 
     `unjudged` is the mean share of unjudged documents among those that each metric looks at, by
-    its text; None for a ranker that is shown judged documents alone. `drawn` has the means where
-    the queries were drawn for all rankers together.
+    its text; None for a ranker that is shown judged documents alone.
     """
 
     name: str
     measured: tuple[Measured, ...] = field(repr=False)
-    drawn: Mapping[str, MeanInterval] | None = field(default=None, repr=False)
     unjudged: Mapping[str, float] | None = None
     warnings: tuple[str, ...] = ()
 
-    @cached_property
-    def means(self) -> Mapping[str, MeanInterval]:
-        """Each metric's mean by its text, with its interval."""
-        if self.drawn is not None:
-            return self.drawn
-        return {str(one.metric): MeanInterval(one.mean, *_ends(one)) for one in self.measured}
+    @property
+    def means(self) -> Mapping[str, Measured]:
+        """The figures by the metric's text."""
+        return {str(one.metric): one for one in self.measured}
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
@@ -91,8 +78,8 @@ class ComparedRanker(ShortRepr):
                 {
                     **one.as_dict(),
                     "all_tied_baseline": finite_json(one.all_tied_baseline),
-                    "low": self.means[str(one.metric)].low,
-                    "high": self.means[str(one.metric)].high,
+                    "low": one.low,
+                    "high": one.high,
                     "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
                 }
                 for one in self.measured
@@ -489,11 +476,3 @@ def html_of(comparison: RankerComparison, title: str, lines: Sequence[str]) -> s
         ]
         parts = [html.line(opening(comparison)), *parts, html.table(headers, rows)]
     return html.block(title, *parts, *map(html.line, [*lines, *warning_lines(comparison)]))
-
-
-def _ends(measured: Measured) -> tuple[float, float]:
-    """The interval of a mean; of a single query its value."""
-    try:
-        return measured.interval
-    except Refused:
-        return measured.mean, measured.mean

@@ -61,7 +61,8 @@ class Measured:
 
     It prints as its mean, and stands for it: `float(value)`, `f"{value:.3f}"`, `value > .3`.
     `interval` is computed when it is first read. `weights` are those of the queries, where they
-    differ; the same `seed` gives the same interval.
+    differ; the same `seed` gives the same interval. `drawn` is the one for which the queries were
+    drawn for all rankers together.
     """
 
     metric: Metric
@@ -70,6 +71,7 @@ class Measured:
     all_tied_baseline: float
     weights: Vector | None = None
     seed: int = 0
+    drawn: tuple[float, float] | None = None
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -88,6 +90,25 @@ class Measured:
         weights = None if self.weights is None else uneven(self.weights[counted])
         draws = generators(self.seed)[1]
         return bca_interval(self.per_query[counted], weights, LEVEL, options.RESAMPLES, draws)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval in tables; of a single query its value."""
+        return self._ends[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self._ends[1]
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        if self.drawn is not None:
+            return self.drawn
+        try:
+            return self.interval
+        except Refused:
+            return self.mean, self.mean
 
     @property
     def queries(self) -> int:

@@ -23,7 +23,8 @@ import owpc_ltr
 from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
+from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
+from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.significance import Comparison, ResultWarning, compare_paired
 from owpc_ltr.metrics import Metric, parse_metric
 from tests.report.samples import HOSTILE, Elements, against, check_harmless, curves, dataset, linear
@@ -190,10 +191,10 @@ def figures(
     *pairs: tuple[Metric, Comparison, float], doubts: tuple[ResultWarning, ...] = ()
 ) -> RankerComparison:
     metrics = tuple(metric for metric, _, _ in pairs)
-    means = {str(metric): MeanInterval(0.5, 0.4, 0.6) for metric in metrics}
+    means = tuple(Measured(one, 0.5, np.zeros(100), np.nan, drawn=(0.4, 0.6)) for one in metrics)
     return RankerComparison(
         metrics=metrics,
-        rankers=tuple(ComparedRanker(name, (), means) for name in ("new", "old")),
+        rankers=tuple(ComparedRanker(name, means) for name in ("new", "old")),
         pairs=tuple(
             ComparedPair("new", "old", str(one), found, p, one.higher_is_better, doubts)
             for one, found, p in pairs
