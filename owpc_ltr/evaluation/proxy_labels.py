@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +23,11 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import measure_on_data
-from owpc_ltr.evaluation.prediction_powered import (
-    PredictionPowered,
-    prediction_powered,
-    random_sample_warnings,
-)
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
 from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_warnings
@@ -60,39 +56,26 @@ def compare_with_proxy_labels(
     sample = human_sample(labelled, people)
     rankers, part, chosen = chosen_data(request, labelled)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
-    of_sample, places = sample.among(part.query_ids)
+    weights, strata = uneven(part.query_weights) if request.weighted else None, read_strata(strata)
     seen: tuple[str, ...] = ()
     if isinstance(people, RankingDataset):
         # A model that was trained on the human labels has seen them, too. Splits are by the hash
         # of ids, so that what is left of a random sample is one.
-        unseen = chosen_data(replace(request, documents=None, id_field=None), of_sample)
+        known = sample.among(part, weights, strata).data
+        unseen = chosen_data(replace(request, documents=None, id_field=None), known)
         seen = unseen.chosen.notes
-        of_sample, places = HumanSample(in_memory(unseen.part, option_name("proxy_labels"))).among(
-            part.query_ids
-        )
-    stratum_of = strata_of(part.query_ids, read_strata(strata))
-    weights = uneven(part.query_weights) if request.weighted else None
-    of_sample = replace(of_sample, query_weights=sample_weights(weights, places, stratum_of))
-    human = compare_on_data(replace(request, split="all", weighted=True), of_sample)
-    queries = compared_queries(part, chosen)
-    by_proxy = measure_on_data(rankers, part, queries, request.plan)
-    pairs = _pairs(human, by_proxy, places, weights, stratum_of)
-    # Of the least of so many, Bonferroni's.
-    least = min(1.0, len(pairs) * min(both.p_random for _, both in pairs))
-    comparison = replace(
-        human,
-        pairs=tuple(replace(pair, prediction_powered=both) for pair, both in pairs),
-        split=chosen.side,
-        notes=(
-            *chosen.notes, *seen, *sample.notes, *human.notes,
-            *_sample_notes(human, part, stratified=strata is not None),
-        ),
+        sample = replace(sample, data=in_memory(unseen.part, option_name("proxy_labels")))
+    labels = sample.among(part, weights, strata)
+    human = compare_on_data(replace(request, split="all", weighted=True), labels.data)
+    notes = (
+        *chosen.notes, *seen, *sample.notes, *human.notes,
+        *_sample_notes(human, part, stratified=strata is not None),
     )  # fmt: skip
+    human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
-        comparison = comparison.with_doubts(warnings, name)
-    return comparison.with_doubts(
-        [*cluster_warnings(queries.clusters), *random_sample_warnings(least)]
-    )
+        human = human.with_doubts(warnings, name)
+    by_proxy = measure_on_data(rankers, part, compared_queries(part, chosen), request.plan)
+    return with_proxy_labels(human, by_proxy, labels)
 
 
 def judged_data(labels: Data | Path | str) -> RankingDataset:
@@ -114,33 +97,35 @@ def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDatase
     return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
 
 
-def _pairs(
-    human: RankerComparison,
-    proxy: PerQueryResults,
-    places: NDArray[np.int64],
-    weights: Vector | None,
-    strata: list[str] | None,
-) -> list[tuple[ComparedPair, PredictionPowered]]:
-    """Each pair that human labels compare, with its figures by human and proxy labels."""
-    ids = proxy.queries.ids.to_pylist()
-    figures = []
+def with_proxy_labels(
+    human: RankerComparison, proxy: PerQueryResults, labels: HumanLabels
+) -> RankerComparison:
+    """The comparison by human labels, each pair with its figures by human and proxy labels."""
+    ids, figures = proxy.queries.ids.to_pylist(), []
     for pair in human.pairs:
         number = [str(metric) for metric in human.metrics].index(pair.metric)
         metric = human.metrics[number]
         a, b = (human.ranker(name).measured[number].per_query for name in (pair.a, pair.b))
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in (pair.a, pair.b))
         check_counted(metric, proxy_a - proxy_b, a - b)
+        of_all: Vector = np.full(len(ids), np.nan)
+        of_all[labels.places] = a - b
         figures.append(
             prediction_powered(
-                proxy_a - proxy_b, in_all(a - b, places, len(ids)),
-                query_ids=ids, weights=weights, strata=strata, span=metric.span,
+                proxy_a - proxy_b, of_all, query_ids=ids, weights=labels.weights,
+                strata=labels.strata, span=metric.span,
             )
         )  # fmt: skip
     corrected = holm(np.array([both.by_both.p for both in figures])).tolist()
-    return [
-        (pair, replace(both, p_holm=p))
+    pairs = tuple(
+        replace(pair, prediction_powered=replace(both, p_holm=p))
         for pair, both, p in zip(human.pairs, figures, corrected, strict=True)
-    ]
+    )
+    # Of the least of so many, Bonferroni's.
+    least = min(1.0, len(pairs) * min(both.p_random for both in figures))
+    return replace(human, pairs=pairs).with_doubts(
+        [*cluster_warnings(proxy.queries.clusters), *random_sample_warnings(least)]
+    )
 
 
 def _sample_notes(
@@ -160,6 +145,18 @@ _BETWEEN = "\n"
 """Stands between query and document in a key."""
 
 
+class HumanLabels(NamedTuple):
+    """Human labels of some of the compared queries: where each of these stands among them.
+
+    `weights` and `strata` are those of all compared queries.
+    """
+
+    data: RankingDataset
+    places: NDArray[np.int64]
+    weights: Vector | None
+    strata: list[str] | None
+
+
 @dataclass(frozen=True, eq=False)
 class HumanSample:
     """Human labels of queries of the proxy-labelled data, and what was left out of them."""
@@ -167,19 +164,27 @@ class HumanSample:
     data: RankingDataset
     notes: tuple[str, ...] = ()
 
-    def among(self, query_ids: pa.StringArray) -> tuple[RankingDataset, NDArray[np.int64]]:
-        """Those of these queries, and where each stands. Raises Refused for fewer than two."""
-        index = pc.fill_null(pc.index_in(self.data.query_ids, value_set=query_ids), -1)
-        places = np.array(index).astype(np.int64)
+    def among(
+        self, compared: RankingDataset, weights: Vector | None, strata: Mapping[str, str] | None
+    ) -> HumanLabels:
+        """Those of the compared queries, weighted by how many they stand for.
+
+        Raises Refused for fewer than two, BadInput for a query that is in no stratum.
+        """
+        index = pc.index_in(self.data.query_ids, value_set=compared.query_ids)
+        places = np.array(pc.fill_null(index, -1)).astype(np.int64)
         sampled = np.flatnonzero(places >= 0)
         if len(sampled) < 2:
             raise Refused(
-                f"{len(sampled)} of the {len(query_ids)} queries that are compared have human "
+                f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
                 "labels, and an interval needs 2 at least: label more (owpc-ltr judge sample)"
             )
-        if len(sampled) == self.data.n_queries:
-            return self.data, places
-        return self.data.select(sampled), places[sampled]
+        data = self.data
+        if len(sampled) < data.n_queries:
+            data, places = data.select(sampled), places[sampled]
+        stratum_of = strata_of(compared.query_ids, strata)
+        data = replace(data, query_weights=sample_weights(weights, places, stratum_of))
+        return HumanLabels(data, places, weights, stratum_of)
 
 
 def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
@@ -203,13 +208,6 @@ def check_counted(metric: Metric, proxy: Vector, human: Vector) -> None:
             "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
             "documents"
         )
-
-
-def in_all(values: Vector, places: NDArray[np.int64], n_queries: int) -> Vector:
-    """A sample's values where their queries stand, NaN elsewhere."""
-    spread: Vector = np.full(n_queries, np.nan)
-    spread[places] = values
-    return spread
 
 
 def strata_of(query_ids: pa.StringArray, strata: Mapping[str, str] | None) -> list[str] | None:

@@ -37,14 +37,13 @@ from owpc_ltr.engine.search.live_evaluation import (
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation import proxy_labels
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
+from owpc_ltr.evaluation.proxy_labels import human_sample, with_proxy_labels
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     check_features,
@@ -52,7 +51,6 @@ from owpc_ltr.evaluation.query_choice import (
     compared_queries,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import text_scores
@@ -343,30 +341,16 @@ class JudgedTrial(_Trial):
         self, human: Judgments | RankingDataset, data: RankingDataset, chosen: ChosenQueries
     ) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
         """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
-        sample = proxy_labels.human_sample(self.gate.data, human)
-        judged, places = sample.among(data.query_ids)
+        sample, strata = human_sample(self.gate.data, human), self.gate.strata
+        weights = uneven(data.query_weights)
         if isinstance(human, RankingDataset):
             # Held-out queries of a random sample are a random sample, too.
-            unseen = proxy_labels.HumanSample(held_out(judged, self.model, self.other)[0])
-            judged, places = unseen.among(data.query_ids)
-        strata = proxy_labels.strata_of(data.query_ids, self.gate.strata)
-        weights = uneven(data.query_weights)
-        judged = replace(judged, query_weights=proxy_labels.sample_weights(weights, places, strata))
+            known = sample.among(data, weights, strata).data
+            sample = replace(sample, data=held_out(known, self.model, self.other)[0])
+        labels = sample.among(data, weights, strata)
+        comparison = compare_results(self.results_per_query(labels.data, chosen))
         by_proxy = self.results_per_query(data, chosen)
-        by_people = self.results_per_query(judged, chosen)
-        gains, human_gains = (
-            results.rankers[NEW].values[0] - results.rankers[self.other.model].values[0]
-            for results in (by_proxy, by_people)
-        )
-        proxy_labels.check_counted(self.gate.metric, gains, human_gains)
-        spread = proxy_labels.in_all(human_gains, places, data.n_queries)
-        ids = data.query_ids.to_pylist()
-        powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
-        comparison = compare_results(by_people)
-        clusters = cluster_warnings(by_proxy.queries.clusters)
-        warnings = (*clusters, *random_sample_warnings(powered.p_random))
-        pair = replace(comparison.pairs[0], prediction_powered=powered).with_doubts(warnings)
-        return replace(comparison, pairs=(pair,)), judged, sample.notes
+        return with_proxy_labels(comparison, by_proxy, labels), labels.data, sample.notes
 
 
 def _not_checked(why: str) -> ResultWarning:
