@@ -432,10 +432,10 @@ def _gate(upload: Callable[[], Any]) -> tuple[str, str]:
     try:
         (uploaded, _warned) = _quietly(upload)
     except NotBetter as refusal:
-        return str(refusal.result.gate.verdict().outcome), str(refusal)
+        return str(refusal.result.gate.comparison.verdict().outcome), str(refusal)
     except Refused as refusal:
         return "refused", str(refusal)
-    return str(uploaded.gate.verdict().outcome), ""
+    return str(uploaded.gate.comparison.verdict().outcome), ""
 
 
 def _quietly(upload: Callable[[], Any]) -> tuple[Any, list[str]]:

@@ -162,7 +162,7 @@ class _World:
             self.cluster.models.delete(given["name"], yes=True)
         assert done is not None
         self._check_lists(done)
-        return Answer.of(done.verdict())
+        return Answer.of(done.comparison.verdict())
 
     def _check_lists(self, found: GateResult) -> None:
         """Assert that what the engine served is what the rankers rank."""

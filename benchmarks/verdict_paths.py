@@ -328,9 +328,9 @@ def _cluster(team: Team) -> Iterator[None]:
 
 def _passed(pass_it: Callable[[], upload_result.GateResult]) -> Answer:
     try:
-        return Answer.of(pass_it().verdict())
+        return Answer.of(pass_it().comparison.verdict())
     except upload_result.NotBetter as refused:
-        return Answer.of(refused.result.verdict())
+        return Answer.of(refused.result.comparison.verdict())
 
 
 def gate_by_data(team: Team) -> Answer:

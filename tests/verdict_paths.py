@@ -174,7 +174,7 @@ def _gated(passing: Callable[[], Any]) -> Verdict:
         result = passing()
     except NotBetter as refused:
         result = refused.result
-    verdict: Verdict = result.verdict()
+    verdict: Verdict = result.comparison.verdict()
     return verdict
 
 

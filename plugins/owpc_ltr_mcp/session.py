@@ -94,7 +94,8 @@ class Session(ShortRepr):
                 shows = getattr(tool and tool.function, "shows", None)
                 result = result if shows is None else shows(result)
             lines = [] if error is None else [error_line(error)]
-            comparison = getattr(result, "gate", None) or result
+            gate = getattr(result, "gate", None)
+            comparison = result if gate is None else gate.comparison
             if isinstance(comparison, RankerComparison) and comparison.pairs:
                 lines.append(self._count(comparison, f"{name} {json.dumps(dict(arguments))}"))
             if result is not None or warned:

@@ -56,7 +56,7 @@ def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small:
     with pytest.raises(NotBetter, match=r"^cannot tell: .*does not know its queries and doc") as no:
         put(small, trained(GOOD), accepted=None)
     assert no.value.exit_code == 5
-    assert no.value.result.verdict().outcome == Outcome.CANNOT_TELL
+    assert no.value.result.comparison.verdict().outcome == Outcome.CANNOT_TELL
     assert not no.value.result.passed
     assert small.store.list_models() == [old.model]
     done = put(small, trained(GOOD), accepted="the documents are those of the index")
@@ -88,7 +88,7 @@ def test_an_interval_above_0_is_no_gain_where_the_test_does_not_find_one(small: 
     first(small, unknowing(BAD))
     with pytest.raises(NotBetter, match=r"^no significant difference: gain in") as no:
         put(small, unknowing(GOOD), data=rare)
-    found = no.value.result.pairs[0].comparison
+    found = no.value.result.comparison.pairs[0].comparison
     assert (found.wins, found.losses) == (3, 0)
     assert found.p_permutation == pytest.approx(0.25, abs=0.02)
 
@@ -120,12 +120,12 @@ def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small)
     assert done.alias.previous == (old.model,)
     assert done.gate is not None
     assert done.gate.over == old.model
-    found = done.gate.pairs[0].comparison
+    found = done.gate.comparison.pairs[0].comparison
     assert 0 < found.low < found.mean_difference < found.high
     assert found.n_queries == SPLIT.part(DATA, "test").n_queries
     assert found.detectable > 0
-    assert all(one["new"] < one["old"] for one in losers(done.gate))
-    assert all(one["keywords"].startswith("words of") for one in losers(done.gate))
+    assert all(one["new"] < one["old"] for one in losers(done.gate.comparison))
+    assert all(one["keywords"].startswith("words of") for one in losers(done.gate.comparison))
 
 
 def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -> None:
@@ -134,7 +134,7 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
         with pytest.raises(NotBetter, match="nothing was uploaded") as raised:
             put(small, trained(weights))
         assert raised.value.exit_code == 5
-        assert len(losers(raised.value.result)) == (10 if weights == BAD else 0)
+        assert len(losers(raised.value.result.comparison)) == (10 if weights == BAD else 0)
     assert small.store.list_models() == [old.model]
     assert Aliases(small.engine, small.store).find(small.name) == old.alias
 
@@ -156,7 +156,7 @@ def test_only_queries_held_out_from_both_models_count(small: Small) -> None:
     assert both.sum() < 6
     with pytest.raises(NotBetter) as no:
         put(small, trained(GOOD))
-    assert no.value.result.pairs[0].comparison.n_queries == int(both.sum())
+    assert no.value.result.comparison.pairs[0].comparison.n_queries == int(both.sum())
 
 
 def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
@@ -181,7 +181,7 @@ def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_kn
     with pytest.raises(NotBetter, match=r"^cannot tell: nothing tells which queries") as refused:
         put(small, linear(GOOD, source={}), accepted=None)
     result = refused.value.result
-    told = [one for one in result.verdict().doubts if one.check == "unknown-training"]
+    told = [one for one in result.comparison.verdict().doubts if one.check == "unknown-training"]
     for doubt, whose in zip(told, ("the new model", before.model), strict=True):
         assert f"nothing tells which queries {whose} was trained on" in doubt.message
     assert "held-out" not in gain_line(result)
@@ -227,11 +227,11 @@ def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
     ):
         with pytest.raises(NotBetter, match=words) as raised:
             put(small, good, data=replace(data, query_weights=weights))
-        assert raised.value.result.weighted == (weights is not None)
+        assert raised.value.result.comparison.weighted == (weights is not None)
     done = put(small, good, data=replace(data, query_weights=likes_good)).gate
     assert done is not None
     assert done.as_dict()["weighted"] is True
-    gains = done.pairs[0].comparison
+    gains = done.comparison.pairs[0].comparison
     mine, theirs = (data.features[:, column] for column in (0, 1))
     values = [
         parse_metric("ndcg@10").per_query(s, data.labels, data.offsets) for s in (mine, theirs)
@@ -250,8 +250,10 @@ def test_people_and_a_proxy_judge_together_let_a_better_model_in(small: Small) -
     assert (powered.n_queries, powered.n_human) == (80, 40)
     assert powered.by_both.low > 0
     assert done.passed
-    assert done.pairs[0].comparison.n_queries == 40
-    assert powered.by_human.mean == pytest.approx(done.pairs[0].comparison.mean_difference)
+    assert done.comparison.pairs[0].comparison.n_queries == 40
+    assert powered.by_human.mean == pytest.approx(
+        done.comparison.pairs[0].comparison.mean_difference
+    )
     assert done.as_dict()["powered"]["decided"] is True
 
 

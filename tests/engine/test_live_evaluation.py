@@ -339,15 +339,17 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
 ) -> None:
     done = by_data(cluster, small, f"{small.name}-data-first", logged)
     assert done.gate is not None
-    assert (done.gate.over, done.gate.on_judged_documents) == ("the query alone", False)
-    assert done.gate.verdict().outcome == Outcome.BETTER
+    assert (done.gate.over, done.gate.comparison.on_judged_documents) == ("the query alone", False)
+    assert done.gate.comparison.verdict().outcome == Outcome.BETTER
     with pytest.raises(NotBetter):
         by_data(cluster, small, f"{small.name}-data-second", logged, query_template={
             "match": {"title": "{{keywords}}"}
         })  # fmt: skip
     with pytest.raises(NotBetter) as no:
         by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
-    assert "no-query-template" in {doubt.check for doubt in no.value.result.gate.verdict().doubts}
+    assert "no-query-template" in {
+        doubt.check for doubt in no.value.result.gate.comparison.verdict().doubts
+    }
     with pytest.raises(NotBetter, match="the query alone"):
         by_data(cluster, small, f"{small.name}-data-small", logged, smallest_gain=0.9)
     with pytest.raises(NotBetter) as no:
@@ -355,7 +357,7 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
             cluster, small, f"{small.name}-data-third", logged, query_template="all-fields",
             window=10,
         )  # fmt: skip
-    doubts = no.value.result.gate.verdict().doubts
+    doubts = no.value.result.gate.comparison.verdict().doubts
     assert "no-query-template" not in {doubt.check for doubt in doubts}
 
 
@@ -388,11 +390,11 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
     )  # fmt: skip
     with pytest.raises(NotBetter, match=r"^cannot tell: only \d+% of the first ten doc") as no:
         by_data(cluster, small, name, some)
-    assert no.value.result.gate.pairs[0].comparison.low > 0
+    assert no.value.result.gate.comparison.pairs[0].comparison.low > 0
     assert Aliases(small.engine, small.store).resolve(name) == old.model
     done = by_data(cluster, small, name, logged)
     assert done.gate is not None
-    assert (done.gate.over, done.gate.on_judged_documents) == (old.model, True)
+    assert (done.gate.over, done.gate.comparison.on_judged_documents) == (old.model, True)
     assert done.gate.live is not None
     assert done.gate.live.judged == (1.0, 1.0)
 
@@ -484,7 +486,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
     question = LiveSearches(small.index, BODY, asked, [ndcg], 100, query_template=BODY)
     done = put(small, trained(BY_TITLE), name=name, gate=LiveGate(question))
     assert done.gate is not None
-    assert done.gate.weighted
+    assert done.gate.comparison.weighted
     live = done.gate.live
     assert live is not None
     (one,) = live.pairs

@@ -232,7 +232,7 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
             evidence=Evidence(require_gain="ndcg@10", judgments=items),
             serving=ServingOptions(query_template=story.QUERY),
         )
-    assert refusal.value.result.gate.verdict().outcome == "cannot tell"
+    assert refusal.value.result.gate.comparison.verdict().outcome == "cannot tell"
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
     assert cluster.store.list_models() == []
 

@@ -234,13 +234,12 @@ class LiveTrial(_Trial):
         queries = [gate.question.queries[number] for number in chosen.queries.tolist()]
         question = replace(gate.question, queries=queries)
         live = self.live_results(question, chosen, other_name=other_name)
-        return GateResult.of(
-            live,
-            self.feature_warnings(question),
+        comparison = replace(live, warnings=chosen.warnings)
+        return GateResult(
+            comparison=comparison.with_doubts(self.feature_warnings(question)),
             over=QUERY_ALONE if other is None else other.model,
             live=live,
             accepted=gate.accepted,
-            warnings=chosen.warnings,
         )
 
     def feature_warnings(self, question: LiveSearches) -> list[ResultWarning]:
@@ -287,13 +286,10 @@ class JudgedTrial(_Trial):
         live, warnings = self.live_evidence(judged, chosen)
         if live is not None:
             warnings += _contradicted(comparison.pairs[0], live)
-        return GateResult.of(
-            comparison,
-            warnings,
-            over=other.model,
-            live=live,
-            accepted=gate.accepted,
-            warnings=(*chosen.warnings, *notes, *comparison.warnings),
+        notes = (*chosen.warnings, *notes, *comparison.warnings)
+        comparison = replace(comparison, warnings=notes).with_doubts(warnings)
+        return GateResult(
+            comparison=comparison, over=other.model, live=live, accepted=gate.accepted
         )
 
     def live_evidence(

@@ -361,7 +361,7 @@ class _Upload(ServingCase):
     def _gate_record(self) -> dict[str, Any] | None:
         if self.gated is None:
             return None
-        queries = sketch_of(self.gated.query_ids)
+        queries = sketch_of(self.gated.comparison.query_ids)
         return gate_record(self.gated.as_dict(), self.stored.name, queries)
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_over, disa
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.ranked_lists import TOP
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning, difference_words
+from owpc_ltr.evaluation.significance import Outcome, difference_words
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import option_name
 
@@ -32,35 +31,30 @@ deviations of the queries' differences with 80 % power."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class GateResult(ShortRepr, RankerComparison):
-    """The new model compared with the other one, and whether it is uploaded.
+class GateResult(ShortRepr):
+    """Whether a model is uploaded, by its comparison with the other one.
 
     `over` is the other's immutable name. `live` has the live results with both: the comparison
     itself, or evidence for the one on judged documents. `accepted` is the reason to accept
     inconclusive judgments.
     """
 
+    comparison: RankerComparison
     over: str
     live: LiveEvaluation | None = None
     accepted: str | None = None
 
-    @classmethod
-    def of(
-        cls, found: RankerComparison, doubts: Sequence[ResultWarning] = (), **facts: Any
-    ) -> GateResult:
-        """The result by a comparison, with further doubts about it."""
-        return cls(**{**found.facts, **facts}).with_doubts(doubts)
-
     @property
     def passed(self) -> bool:
         """Whether the model is better, by conclusive or accepted judgments."""
-        figures, accepted = self.pairs[0].outcome_of_figures, self.accepted is not None
-        return (figures if accepted else self.verdict().outcome) is Outcome.BETTER
+        if self.accepted is None:
+            return self.comparison.verdict().outcome is Outcome.BETTER
+        return self.comparison.pairs[0].outcome_of_figures is Outcome.BETTER
 
     @property
     def gains(self) -> ComparedPair:
         """The pair, with differences that are gains also where lower values are better."""
-        pair = self.pairs[0]
+        pair = self.comparison.pairs[0]
         return pair if pair.higher_is_better else pair.reversed()
 
     @property
@@ -80,19 +74,19 @@ class GateResult(ShortRepr, RankerComparison):
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
-        gains = self.gains
+        gains, comparison = self.gains, self.comparison
         powered = gains.prediction_powered
         return {
             "metric": gains.metric,
             "over": self.over,
-            "weighted": self.weighted,
-            "verdict": self.verdict().as_dict(),
+            "weighted": comparison.weighted,
+            "verdict": comparison.verdict().as_dict(),
             "passed": self.passed,
-            "split": self.split,
+            "split": comparison.split,
             **({} if self.accepted is None else {"accepted_unproven": self.accepted}),
             "comparison": gains.comparison.as_dict(),
-            "losers": losers(self),
-            "cautions": list(self.warnings),
+            "losers": losers(comparison),
+            "cautions": list(comparison.warnings),
             **({} if powered is None else {"powered": powered.as_dict()}),
             **({} if self.live is None else {"live": self.live.as_dict()}),
         }
@@ -100,19 +94,20 @@ class GateResult(ShortRepr, RankerComparison):
     def __str__(self) -> str:
         """The verdict, the gain, and what they rest on."""
         accepted = () if self.accepted is None else (f"accepted unproven: {self.accepted}",)
-        lines = map(wrapped_text, (str(self.verdict()), *accepted, gain_line(self)))
+        verdict = str(self.comparison.verdict())
+        lines = map(wrapped_text, (verdict, *accepted, gain_line(self)))
         return "\n".join([*lines, *detail_lines(self)])
 
 
 def gain_line(result: GateResult) -> str:
     """The gain with its interval, its number of queries, and the minimum detectable gain."""
-    pair = result.gains
-    one, both = pair.comparison, pair.prediction_powered
-    by = ", weighted by their importance" if result.weighted else ""
+    pair, comparison = result.gains, result.comparison
+    one, both, split = pair.comparison, pair.prediction_powered, comparison.split
+    by = ", weighted by their importance" if comparison.weighted else ""
     may_be_seen = {"seen-queries", "unknown-training"} & {doubt.check for doubt in pair.doubts}
-    how = "cross-validated " if result.split == "folds" else "held-out "
+    how = "cross-validated " if split == "folds" else "held-out "
     queries = f"{'' if may_be_seen else how}queries"
-    live = "" if result.on_judged_documents else "live "
+    live = "" if comparison.on_judged_documents else "live "
     of = f"{live}gain in {pair.metric} over '{result.over}'"
     if both is not None:
         mean, alone, proxy = both.by_both, both.by_human, both.by_proxy
@@ -129,9 +124,9 @@ def gain_line(result: GateResult) -> str:
             f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
         )
     independent = "" if one.n_independent is None else f", {one.n_independent} independent"
-    corrected = result.looks or result.split == "folds"
-    looks = f" ({corrected_over(1, result.looks, result.split)})" if corrected else ""
-    why = disagreement(one, pair.p_holm, result.split)
+    corrected = comparison.looks or split == "folds"
+    looks = f" ({corrected_over(1, comparison.looks, split)})" if corrected else ""
+    why = disagreement(one, pair.p_holm, split)
     return (
         f"{of}: {difference_words(one)} on {one.n_queries} {queries}{independent}{by}, "
         f"p = {pair.p_holm:.3g}{looks}{left_out}; "
@@ -149,8 +144,8 @@ def detail_lines(result: GateResult) -> list[str]:
             f"judged among the first {TOP}: {before} with {result.live.baseline}, {after} with the "
             f"new model; recall of the window: {result.live.recall:.0%}"
         )
-    lines = [wrapped_text(text) for text in (judged, *result.warnings) if text.strip()]
-    return [*lines, *loser_lines(result)]
+    lines = [wrapped_text(text) for text in (judged, *result.comparison.warnings) if text.strip()]
+    return [*lines, *loser_lines(result.comparison)]
 
 
 class NotBetter(Refused):
@@ -159,19 +154,18 @@ class NotBetter(Refused):
     def __init__(self, result: GateResult, command: str = "") -> None:
         """The verdict and its reason; if inconclusive, what to judge, and the `command` for it."""
         self.result = result
-        verdict = result.verdict()
+        verdict = result.comparison.verdict()
         if verdict.doubts and result.accepted is None:
             super().__init__(f"{verdict}: nothing was uploaded{_settled_by(result, command)}")
             return
         # A warning that was accepted is not the reason.
-        super().__init__(
-            f"{result.pairs[0].outcome_of_figures}: {gain_line(result)}: nothing was uploaded"
-        )
+        outcome = result.comparison.pairs[0].outcome_of_figures
+        super().__init__(f"{outcome}: {gain_line(result)}: nothing was uploaded")
 
 
 def _settled_by(result: GateResult, command: str) -> str:
     if result.to_judge is None:
-        return f"; {result.verdict().doubts[0].advice}"
+        return f"; {result.comparison.verdict().doubts[0].advice}"
     queries, documents = result.to_judge
     advice = (
         f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "
