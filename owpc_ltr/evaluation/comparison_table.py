@@ -50,6 +50,7 @@ _SPLITS = {
     "all": "all of them",
     "unknown": "it is not known whether a ranker was trained on them",
 }
+_HEADERS = ("metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,7 +257,7 @@ class RankerComparison:
             "unjudged": self.unjudged,
             "baseline": self.baseline,
             "rankers": [one.as_dict() for one in self.rankers],
-            "pairs": [one.by_human_labels.as_dict() for one in self.pairs],
+            "pairs": [one.as_dict() for one in self._by_human_labels],
             "corrected_over": len(self.pairs),
             **(both if self.prediction_powered else {}),
             "notes": list(self.notes),
@@ -275,19 +276,123 @@ class RankerComparison:
 
         if per_query:
             return self.per_query.to_pandas()
-        return pd.DataFrame([one.by_human_labels.as_dict() for one in self.pairs])
+        return pd.DataFrame([one.as_dict() for one in self._by_human_labels])
 
     def __str__(self) -> str:
-        """The verdict first, then means, pairs, and the queries that lose most."""
-        return "\n".join(_text_lines(self))
+        """The verdict first, then figures and what they are of; warnings last."""
+        return "\n".join(self._text_lines())
 
     def __repr__(self) -> str:
-        return short_text(self, [_title(self)])
+        """The verdict, the first lines, and a line for each pair, as many as a repr shows."""
+        lines = [*([self._opening] if self.pairs else []), *self._first_lines]
+        lines += [
+            f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, "
+            f"p = {pair.p_holm:.2g} corrected: {pair.verdict.outcome}"
+            for pair in self.pairs
+        ]
+        lines += disagreements(self._by_human_labels, self.split)
+        if len(lines) > REPR_LINES:
+            left = len(lines) - REPR_LINES + 1
+            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
+        return printable_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:
-        """Means as bars, pairs as a table, notes and warnings below."""
-        labels = label_lines(self.prediction_powered)
-        return html_of(self, _title(self), [*self.notes, *_closing(self), *labels])
+        """The verdict, means as bars, pairs as a table, and lines below."""
+        from owpc_ltr.data import html
+
+        means = [
+            (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
+            for metric in self.metrics
+            for ranker in self.rankers
+        ]
+        parts = [html.bars(means, "{:.4f}")]
+        if self.pairs:
+            rows = [
+                (
+                    pair.metric,
+                    f"{pair.a} − {pair.b}",
+                    difference_words(pair.comparison),
+                    f"{pair.comparison.p_permutation:.2g}",
+                    f"{pair.p_holm:.2g}",
+                    wins_ties_losses(pair),
+                )
+                for pair in self.pairs
+            ]
+            parts = [html.line(self._opening), *parts, html.table(_HEADERS, rows)]
+        lines = [*self._lines_below, *self._warning_lines]
+        return html.block(self._title, *parts, *map(html.line, lines))
+
+    @property
+    def _title(self) -> str:
+        """Which rankers, on what."""
+        split = _SPLITS.get(self.split, f"{self.split} split")
+        return f"{len(self.rankers)} rankers on {self._queries} ({split})"
+
+    @property
+    def _first_lines(self) -> list[str]:
+        """What a short text has between the verdict and the pairs."""
+        return [self._title]
+
+    @property
+    def _lines_below(self) -> list[str]:
+        """What a notebook has below the figures."""
+        return [*self.notes, *_closing(self), *label_lines(self.prediction_powered)]
+
+    def _text_lines(self) -> Iterator[str]:
+        letters = ranker_letters([one.name for one in self.rankers])
+        of = f", {self.data_name}" if self.data_name else ""
+        yield from map(wrapped_text, (self._opening, f"{self._title}{of}", *self.notes))
+        yield _mean_table(self, letters)
+        yield from (wrapped_text(metric.convention) for metric in self.metrics)
+        yield ""
+        yield pair_table(self._by_human_labels, letters)
+        yield from map(wrapped_text, _closing(self))
+        if self.prediction_powered:
+            yield ""
+            yield label_table(self.prediction_powered, letters)
+            yield from map(wrapped_text, label_lines(self.prediction_powered))
+        yield from _worst_lines(self, letters)
+        yield from map(wrapped_text, self._warning_lines)
+
+    @property
+    def _opening(self) -> str:
+        """The verdict on the pair that stands for the comparison, which is its first line."""
+        a, b = self.headline
+        first, judged = str(self.metrics[0]), self.on_judged_documents
+        return verdict_line(self.verdict(a, b), a, b, first, judged=judged)
+
+    @property
+    def _queries(self) -> str:
+        """How many queries there are, and how many of them are independent."""
+        if self.n_independent in {0, self.n_queries}:
+            return f"{self.n_queries:,} queries"
+        return f"{self.n_queries:,} queries, {self.n_independent:,} independent"
+
+    @property
+    def _by_human_labels(self) -> list[ComparedPair]:
+        return [one.by_human_labels for one in self.pairs]
+
+    @property
+    def _verdict_lines(self) -> list[str]:
+        """The verdict on each pair, and what it does not say."""
+        pairs = self._by_human_labels
+        return [*verdict_lines(pairs), *disagreements(pairs, self.split), *small_gain_lines(pairs)]
+
+    @property
+    def _measured_live_by(self) -> list[str]:
+        """How to measure what users get, where the rankers were shown judged documents alone."""
+        return [measured_live_by(self.headline)] if self.on_judged_documents else []
+
+    @property
+    def _corrected(self) -> list[str]:
+        """How p is corrected, where it is for more than the pairs."""
+        if not self.looks and self.split != "folds":
+            return []
+        return [corrected_over(len(self.pairs), self.looks, self.split)]
+
+    @property
+    def _warning_lines(self) -> list[str]:
+        return [f"warning: {message}" for message in self.warnings]
 
     def to_latex(self) -> str:
         """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
@@ -296,7 +401,7 @@ class RankerComparison:
         """
         places = {one.name: number for number, one in enumerate(self.rankers)}
         marked: dict[str, set[int]] = {}
-        for pair in (one.by_human_labels for one in self.pairs):
+        for pair in self._by_human_labels:
             if self.baseline is not None and pair.better is not None:
                 other = pair.a if pair.b == self.baseline else pair.b
                 marked.setdefault(pair.metric, set()).add(places[other])
@@ -323,68 +428,6 @@ class RankerComparison:
         if str(metric) not in texts:
             raise UsageError(f"{metric} was not measured: there are {', '.join(texts)}")
         return texts.index(str(metric))
-
-
-def short_text(comparison: RankerComparison, title: Sequence[str]) -> str:
-    """The verdict, the lines of the `title`, and a line for each pair, as many as a repr shows."""
-    lines = [*([opening(comparison)] if comparison.pairs else []), *title]
-    lines += [
-        f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, "
-        f"p = {pair.p_holm:.2g} corrected: {pair.verdict.outcome}"
-        for pair in comparison.pairs
-    ]
-    lines += disagreements([one.by_human_labels for one in comparison.pairs], comparison.split)
-    if len(lines) > REPR_LINES:
-        left = len(lines) - REPR_LINES + 1
-        lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
-    return printable_lines("\n".join(lines))
-
-
-def _text_lines(comparison: RankerComparison) -> Iterator[str]:
-    letters = ranker_letters([one.name for one in comparison.rankers])
-    pairs = [one.by_human_labels for one in comparison.pairs]
-    title = (
-        f"{_title(comparison)}, {comparison.data_name}"
-        if comparison.data_name
-        else _title(comparison)
-    )
-    yield from map(wrapped_text, (opening(comparison), title, *comparison.notes))
-    yield _mean_table(comparison, letters)
-    yield from (wrapped_text(metric.convention) for metric in comparison.metrics)
-    yield ""
-    yield pair_table(pairs, letters)
-    yield from map(wrapped_text, _closing(comparison))
-    if comparison.prediction_powered:
-        yield ""
-        yield label_table(comparison.prediction_powered, letters)
-        yield from map(wrapped_text, label_lines(comparison.prediction_powered))
-    yield from _worst_lines(comparison, letters)
-    yield from map(wrapped_text, warning_lines(comparison))
-
-
-def _title(comparison: RankerComparison) -> str:
-    """Which rankers, on what."""
-    split = _SPLITS.get(comparison.split, f"{comparison.split} split")
-    return f"{len(comparison.rankers)} rankers on {queries_in_words(comparison)} ({split})"
-
-
-def warning_lines(comparison: RankerComparison) -> list[str]:
-    """The warnings, a line each."""
-    return [f"warning: {message}" for message in comparison.warnings]
-
-
-def queries_in_words(comparison: RankerComparison) -> str:
-    """How many queries there are, and how many of them are independent."""
-    if comparison.n_independent in {0, comparison.n_queries}:
-        return f"{comparison.n_queries:,} queries"
-    return f"{comparison.n_queries:,} queries, {comparison.n_independent:,} independent"
-
-
-def opening(comparison: RankerComparison) -> str:
-    """The verdict on the pair that stands for the comparison, which is its first line."""
-    a, b = comparison.headline
-    judged = comparison.on_judged_documents
-    return verdict_line(comparison.verdict(a, b), a, b, str(comparison.metrics[0]), judged=judged)
 
 
 def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> str:
@@ -435,44 +478,12 @@ def _conventions(comparison: RankerComparison) -> list[str]:
 
 def _closing(comparison: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
-    pairs = [one.by_human_labels for one in comparison.pairs]
     by = "by human labels alone, " if comparison.prediction_powered else ""
-    lines = [
-        f"{by}{corrected_over(len(pairs), comparison.looks, comparison.split)}:",
-        *verdict_lines(pairs),
+    corrected = corrected_over(len(comparison.pairs), comparison.looks, comparison.split)
+    return [
+        *_conventions(comparison),
+        f"{by}{corrected}:",
+        *comparison._verdict_lines,
+        detectable_line(comparison.pairs),
+        *comparison._measured_live_by,
     ]
-    lines += [
-        *disagreements(pairs, comparison.split),
-        *small_gain_lines(pairs),
-        detectable_line(pairs),
-    ]
-    if comparison.on_judged_documents:
-        lines.append(measured_live_by(comparison.headline))
-    return [*_conventions(comparison), *lines]
-
-
-def html_of(comparison: RankerComparison, title: str, lines: Sequence[str]) -> str:
-    """The title, the verdict, means as bars, pairs as a table, and lines below."""
-    from owpc_ltr.data import html
-
-    means = [
-        (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
-        for metric in comparison.metrics
-        for ranker in comparison.rankers
-    ]
-    parts = [html.bars(means, "{:.4f}")]
-    if comparison.pairs:
-        headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
-        rows = [
-            (
-                pair.metric,
-                f"{pair.a} − {pair.b}",
-                difference_words(pair.comparison),
-                f"{pair.comparison.p_permutation:.2g}",
-                f"{pair.p_holm:.2g}",
-                wins_ties_losses(pair),
-            )
-            for pair in comparison.pairs
-        ]
-        parts = [html.line(opening(comparison)), *parts, html.table(headers, rows)]
-    return html.block(title, *parts, *map(html.line, [*lines, *warning_lines(comparison)]))

@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.compared_pair import (
-    corrected_over,
     disagreements,
-    measured_live_by,
     pair_table,
     ranker_letters,
-    small_gain_lines,
     verdict_lines,
 )
-from owpc_ltr.evaluation.comparison_table import (
-    RankerComparison,
-    html_of,
-    opening,
-    queries_in_words,
-    short_text,
-    warning_lines,
-)
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.metrics import Metric
@@ -88,68 +78,52 @@ class Evaluation(RankerComparison):
             "warnings": list(self.warnings),
         }
 
-    def __str__(self) -> str:
-        """The verdict first, then each figure with its convention."""
-        return "\n".join(_text_lines(self))
+    @property
+    def _title(self) -> str:
+        of = f" of {self.data_name}" if self.data_name else ""
+        name, split = self.rankers[0].name, split_in_words(self.split)
+        weighted = ", weighted by the importance of queries" if self.weighted else ""
+        return f"{name} on {self._queries}{of} ({split}){weighted}"
 
-    def __repr__(self) -> str:
+    @property
+    def _first_lines(self) -> list[str]:
         means = [
             f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
             for one in self.measured
         ]
-        return short_text(self, [_title(self), *means, *warning_lines(self)])
+        return [self._title, *means, *self._warning_lines]
 
-    def _repr_html_(self) -> str:
-        """Values as bars, the comparison as a table, warnings below."""
-        lines = [*verdict_lines(self.pairs), *disagreements(self.pairs, self.split)]
-        return html_of(self, _title(self), lines)
+    @property
+    def _lines_below(self) -> list[str]:
+        return [*verdict_lines(self.pairs), *disagreements(self.pairs, self.split)]
 
+    def _text_lines(self) -> Iterator[str]:
+        if self.pairs:
+            yield wrapped_text(self._opening)
+        yield wrapped_text(self._title)
+        by_metric = zip(*(ranker.measured for ranker in self.rankers), strict=True)
+        yield text_table(
+            ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
+            [
+                (str(one.metric), *(of.mean for of in all_of), one.all_tied_baseline)
+                for all_of in by_metric
+                for one in all_of[:1]
+            ],
+        )
+        notes = [
+            "all tied: the baseline of scoring all documents the same",
+            *(metric.convention for metric in self.metrics),
+        ]
+        yield from (wrapped_text(note, "  ", "    ") for note in notes)
+        if self.pairs:
+            yield from self._pair_lines()
+        yield from map(wrapped_text, self._warning_lines)
 
-def _text_lines(evaluation: Evaluation) -> Iterator[str]:
-    if evaluation.pairs:
-        yield wrapped_text(opening(evaluation))
-    yield wrapped_text(_title(evaluation))
-    others = evaluation.rankers[1:]
-    yield text_table(
-        ["METRIC", "VALUE", *("OTHER" for _ in others), "ALL TIED"],
-        [
-            (
-                str(one.metric), one.mean, *(other.measured[number].mean for other in others),
-                one.all_tied_baseline,
-            )
-            for number, one in enumerate(evaluation.measured)
-        ],
-    )  # fmt: skip
-    notes = [
-        "all tied: the baseline of scoring all documents the same",
-        *(metric.convention for metric in evaluation.metrics),
-    ]
-    yield from (wrapped_text(note, "  ", "    ") for note in notes)
-    if evaluation.pairs:
-        yield from _pair_lines(evaluation)
-    yield from map(wrapped_text, warning_lines(evaluation))
-
-
-def _pair_lines(evaluation: Evaluation) -> Iterator[str]:
-    pairs, (a, b) = evaluation.pairs, evaluation.headline
-    compared = pairs[0].comparison.n_queries
-    yield ""
-    yield wrapped_text(f"A {a} against B {b}, on the same {compared:,} queries:")
-    yield pair_table(pairs, ranker_letters((a, b)))
-    lines = [
-        *verdict_lines(pairs),
-        *disagreements(pairs, evaluation.split),
-        *small_gain_lines(pairs),
-    ]
-    if evaluation.on_judged_documents:
-        lines.append(measured_live_by((a, b)))
-    if evaluation.looks or evaluation.split == "folds":
-        lines.append(corrected_over(len(pairs), evaluation.looks, evaluation.split))
-    yield from map(wrapped_text, lines)
-
-
-def _title(evaluation: Evaluation) -> str:
-    of = f" of {evaluation.data_name}" if evaluation.data_name else ""
-    ranker, queries = evaluation.rankers[0].name, queries_in_words(evaluation)
-    title = f"{ranker} on {queries}{of} ({split_in_words(evaluation.split)})"
-    return f"{title}, weighted by the importance of queries" if evaluation.weighted else title
+    def _pair_lines(self) -> Iterator[str]:
+        a, b = self.headline
+        compared = self.pairs[0].comparison.n_queries
+        yield ""
+        yield wrapped_text(f"A {a} against B {b}, on the same {compared:,} queries:")
+        yield pair_table(self.pairs, ranker_letters((a, b)))
+        lines = [*self._verdict_lines, *self._measured_live_by, *self._corrected]
+        yield from map(wrapped_text, lines)

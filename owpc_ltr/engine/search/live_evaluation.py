@@ -18,14 +18,9 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, small_gain_lines
+from owpc_ltr.evaluation.compared_pair import disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import (
-    RankerComparison,
-    queries_in_words,
-    short_text,
-    warning_lines,
-)
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import (
@@ -156,24 +151,46 @@ class LiveEvaluation(RankerComparison):
             "warnings": list(self.warnings),
         }
 
-    def __str__(self) -> str:
-        """Every figure, with what unjudged documents are taken for."""
-        return "\n".join(_text_lines(self))
-
-    def __repr__(self) -> str:
-        return short_text(self, [_title(self)])
-
     def _repr_html_(self) -> str:
         """Figures as a table, the verdict above, warnings below."""
         from owpc_ltr.data.html import block, line, table
 
         return block(
-            _title(self),
-            *map(line, _verdict_lines(self)),
+            self._title,
+            *map(line, self._verdict_lines),
             table(_HEADERS, [[_rounded(cell) for cell in row] for row in _rows(self)]),
-            *map(line, _facts(self)),
-            *map(line, warning_lines(self)),
+            *map(line, [*_facts(self), *self._warning_lines]),
         )
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"{self.model} on {self._queries} ({split_in_words(self.split)}), the whole of "
+            f"'{self.question.index}', the best {self.question.window} of each rescored"
+        )
+
+    def _text_lines(self) -> Iterator[str]:
+        yield wrapped_text(self._title)
+        if self.weighted:
+            yield "means are weighted by the importance of queries"
+        yield text_table(_HEADERS, _rows(self))
+        yield from map(wrapped_text, (*self._verdict_lines, *_facts(self)))
+        yield from loser_lines(self)
+        yield from map(wrapped_text, self._warning_lines)
+
+    @property
+    def _verdict_lines(self) -> list[str]:
+        """Whether users get better results: once where no metric can tell, else by each."""
+        verdicts = [pair.verdict for pair in self.pairs]
+        if verdicts[0].doubts and len({verdict.reason for verdict in verdicts}) == 1:
+            return [str(verdicts[0])]
+        lines = []
+        for pair, verdict in zip(self.pairs, verdicts, strict=True):
+            why = disagreement(pair.comparison, pair.p_holm, self.split)
+            lines.append(
+                f"{pair.metric}: {verdict}{why and f'; interval and test disagree: {why}'}"
+            )
+        return [*lines, *small_gain_lines(self.pairs)]
 
 
 def measure_live(
@@ -322,24 +339,6 @@ def _metric_dict(live: LiveEvaluation, number: int) -> dict[str, Any]:
 _HEADERS = ("METRIC", "UNJUDGED ARE", "BEFORE", "AFTER", "DIFFERENCE", "95 % INTERVAL", "P")
 
 
-def _text_lines(live: LiveEvaluation) -> Iterator[str]:
-    yield wrapped_text(_title(live))
-    if live.weighted:
-        yield "means are weighted by the importance of queries"
-    yield text_table(_HEADERS, _rows(live))
-    yield from map(wrapped_text, (*_verdict_lines(live), *_facts(live)))
-    yield from loser_lines(live)
-    yield from map(wrapped_text, warning_lines(live))
-
-
-def _title(live: LiveEvaluation) -> str:
-    question = live.question
-    return (
-        f"{live.model} on {queries_in_words(live)} ({split_in_words(live.split)}), the "
-        f"whole of '{question.index}', the best {question.window} of each rescored"
-    )
-
-
 def _rows(live: LiveEvaluation) -> list[tuple[Any, ...]]:
     return [
         (pair.metric, unjudged, by.mean_b, by.mean_a, by.mean_difference,
@@ -354,18 +353,6 @@ def _rows(live: LiveEvaluation) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def _verdict_lines(live: LiveEvaluation) -> list[str]:
-    """Whether users get better results: once where no metric can tell, else by each."""
-    verdicts = [pair.verdict for pair in live.pairs]
-    if verdicts[0].doubts and len({verdict.reason for verdict in verdicts}) == 1:
-        return [str(verdicts[0])]
-    lines = []
-    for pair, verdict in zip(live.pairs, verdicts, strict=True):
-        why = disagreement(pair.comparison, pair.p_holm, live.split)
-        lines.append(f"{pair.metric}: {verdict}{why and f'; interval and test disagree: {why}'}")
-    return [*lines, *small_gain_lines(live.pairs)]
-
-
 def _facts(live: LiveEvaluation) -> Iterator[str]:
     """Bounds of the metrics, judged shares, recall of the window, and milliseconds."""
     for number, metric in enumerate(live.metrics):
@@ -376,8 +363,7 @@ def _facts(live: LiveEvaluation) -> Iterator[str]:
                 f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
-    if live.looks or live.split == "folds":
-        yield corrected_over(len(live.pairs), live.looks, live.split)
+    yield from live._corrected
     before, after = (_share(share) for share in live.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (
