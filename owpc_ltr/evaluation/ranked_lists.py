@@ -173,20 +173,6 @@ class RankedLists(ShortRepr):
             documents=[*self.documents, *other.documents],
         )
 
-    def select(self, rows: NDArray[np.int64]) -> RankedLists:
-        """The lists of these queries."""
-        cuts = [
-            self.missed[self.missed_offsets[row] : self.missed_offsets[row + 1]] for row in rows
-        ]
-        return replace(
-            self,
-            grades=self.grades[rows],
-            there=self.there[rows],
-            missed=np.concatenate([np.zeros(0, np.float32), *cuts]),
-            missed_offsets=np.append(0, np.cumsum([len(cut) for cut in cuts])).astype(np.int64),
-            documents=[self.documents[row] for row in rows] if self.documents else (),
-        )
-
 
 def ranked_lists(
     ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]], depth: int
