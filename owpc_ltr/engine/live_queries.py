@@ -198,8 +198,6 @@ def check_judgments(
     progress: Progress | None = None,
 ) -> list[str]:
     """What looks harmful in judgments when the engine is asked some of their queries."""
-    import numpy as np
-
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveSearches, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.ranked_lists import mean_known
@@ -208,12 +206,10 @@ def check_judgments(
     where = cluster.the_index(index)
     judged = judged_queries(judgments)
     query = cluster.template(where, query_template)[0]
-    order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]
-    sample = [judged[number] for number in np.sort(order).tolist()]
-    question = LiveSearches(where, query, sample, (), window)
+    question = LiveSearches(where, query, judged, (), window).sample(_SAMPLED)
     lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
     warnings = [
-        *recall_doubts(mean_known(lists.recall), window, len(sample)),
+        *recall_doubts(mean_known(lists.recall), window, len(question.queries)),
         *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
     return [warning.line for warning in warnings]

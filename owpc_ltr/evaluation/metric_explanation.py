@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import Split
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job, option_name, public
 
@@ -61,14 +62,7 @@ def metrics(
     metric: Annotated[
         Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
     ] = "ndcg@10",
-    split: Annotated[
-        str,
-        Help(
-            "Which queries: auto (those that no ranker was trained on), all, test, "
-            "validation or train.",
-            metavar="SPLIT",
-        ),
-    ] = "auto",
+    split: Split = "auto",
     max_features: MaxFeatures = None,
     plugins: Plugins = (),
 ) -> MetricConventions | Reconciled:

@@ -231,8 +231,7 @@ class LiveTrial(_Trial):
         if other is not None:
             records[other_name] = other.record
         chosen = choose_queries(records, gate.question.queries, gate.side)
-        queries = [gate.question.queries[number] for number in chosen.queries.tolist()]
-        question = replace(gate.question, queries=queries)
+        question = gate.question.of(chosen.queries)
         live = self.live_results(question, chosen, other_name=other_name)
         comparison = replace(live, warnings=chosen.warnings)
         return GateResult(
@@ -244,8 +243,7 @@ class LiveTrial(_Trial):
 
     def feature_warnings(self, question: LiveSearches) -> list[ResultWarning]:
         """Warnings about the judgments from features of judged documents of a sample of queries."""
-        order = np.random.default_rng(question.seed).permutation(len(question.queries))
-        queries = [question.queries[number] for number in np.sort(order[:_SAMPLED]).tolist()]
+        queries = question.sample(_SAMPLED).queries
 
         def features_of(number: int) -> tuple[list[str], list[float], np.ndarray]:
             query = queries[number]
@@ -301,13 +299,8 @@ class JudgedTrial(_Trial):
         if not _is_of_documents(judged):
             return None, [*warnings, _not_checked("it does not know its queries and documents")]
         try:
-            question = self.gate.ask(judged)
-            order = np.random.default_rng(question.seed).permutation(len(question.queries))
-            numbers = np.sort(order[:_SEARCHED]).tolist()
-            queries = [question.queries[number] for number in numbers]
-            live = self.live_results(
-                replace(question, queries=queries), chosen, other_name=self.other.model
-            )
+            question = self.gate.ask(judged).sample(_SEARCHED)
+            live = self.live_results(question, chosen, other_name=self.other.model)
         except UsageError as error:
             return None, [*warnings, _not_checked(str(error))]
         # What makes live results doubtful makes the judged documents so; too few queries are too

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
@@ -66,6 +67,15 @@ class LiveSearches(ShortRepr):
         """The request of each query."""
         shared = SearchRequest(self.index, self.query, {}, self.window, self.window)
         return requests_of(self.queries, shared)
+
+    def of(self, numbers: NDArray[np.int64]) -> LiveSearches:
+        """The searches of the queries of these numbers."""
+        return replace(self, queries=[self.queries[number] for number in numbers.tolist()])
+
+    def sample(self, count: int) -> LiveSearches:
+        """The searches of so many of the queries, drawn by the seed."""
+        order = np.random.default_rng(self.seed).permutation(len(self.queries))
+        return self.of(np.sort(order[:count]))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
