@@ -178,7 +178,7 @@ def course_of(searches: Searches, clicks: Clicks, clients: int, planned: int) ->
         totals = totals_of(searches.part(searches.client < last), before, exponent, last)
         looks = looks_at(totals.credit, first, planned)
         result = experiment_result(totals, planned=planned, exponent=exponent)
-        doubts = {doubt.check for doubt in result.verdict.doubts}
+        doubts = {warning.check for warning in result.verdict.warnings}
         sign = {Outcome.BETTER: 1, Outcome.WORSE: -1}.get(result.verdict.outcome)
         # What is counted here for all looks is what the product says.
         assert sign is None or sign == looks.verdict[-1]

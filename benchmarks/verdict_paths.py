@@ -80,7 +80,7 @@ class Answer:
     def of(verdict: Verdict | None) -> Answer:
         """That of a verdict."""
         assert verdict is not None
-        return Answer(str(verdict.outcome), tuple(one.check for one in verdict.doubts))
+        return Answer(str(verdict.outcome), tuple(one.check for one in verdict.warnings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ def report(team: Team) -> Answer:
     """The page of `owpc-ltr report` on two models."""
     found = team.compared
     page, verdict = verdict_of(found), found.pairs[0].verdict
-    return Answer(str(page.mood), tuple(one.check for one in verdict.doubts))
+    return Answer(str(page.mood), tuple(one.check for one in verdict.warnings))
 
 
 def runs(team: Team) -> Answer:

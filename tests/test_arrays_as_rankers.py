@@ -60,7 +60,7 @@ def test_what_is_no_ranker_is_named(measured: Any, data: ltr.RankingDataset) -> 
 
 def test_nothing_tells_what_a_fitted_model_has_seen(data: ltr.RankingDataset) -> None:
     found = ltr.compare({"a": Fitted(), "b": linear(0.1, 1.0)}, data, metrics=METRIC)
-    assert [doubt.check for doubt in found.verdict("a", "b").doubts] == ["unknown-training"]
+    assert [warning.check for warning in found.verdict("a", "b").warnings] == ["unknown-training"]
     scores = linear(1.0, 0.1).score(data.features)
     assert str(ltr.compare({"a": scores, "b": linear(0.1, 1.0)}, data, metrics=METRIC).verdict(
         "a", "b"

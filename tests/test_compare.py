@@ -138,17 +138,17 @@ def test_metrics_that_disagree_leave_no_verdict() -> None:
 def test_doubts_from_outside_are_of_all_pairs_of_a_ranker_or_of_one_pair() -> None:
     rankers = {"a": SHARP, "b": DULL, "c": "feature:likes"}
     found = ltr.compare(rankers, data=DATA, metrics="ndcg@5", resamples=200)
-    doubt = ResultWarning("judged-share", "38 % of the top 10 are judged", "judge more")
+    warning = ResultWarning("judged-share", "38 % of the top 10 are judged", "judge more")
 
     def doubted(*names: str) -> set[str]:
-        told = found.with_doubts([doubt], *names)
+        told = found.with_warnings([warning], *names)
         return {p.a + p.b for p in told.pairs if p.verdict.outcome == "cannot tell"}
 
     assert doubted() == {"ab", "ac", "bc"}
     assert doubted("a") == {"ab", "ac"}
     assert doubted("c", "a") == {"ac"}
-    told = found.with_doubts([doubt])
-    assert told.as_dict()["verdict"]["reasons"] == [doubt.as_dict()]
+    told = found.with_warnings([warning])
+    assert told.as_dict()["verdict"]["reasons"] == [warning.as_dict()]
     assert repr(told).startswith("cannot tell: 38 % of the top 10 are judged; judge more (")
 
 
@@ -178,7 +178,7 @@ def test_judgments_that_cannot_tell_are_the_reason() -> None:
     assert found.warnings == ()
     one = ltr.evaluate("feature:leak", data, metrics="ndcg@5", baseline="feature:noise")
     assert repr(one).startswith("cannot tell: ")
-    reasons = {doubt.check for doubt in found.pairs[0].verdict.doubts}
+    reasons = {warning.check for warning in found.pairs[0].verdict.warnings}
     assert {"leak", "sampled-negatives"} <= reasons
     assert len(ltr.evaluate("feature:leak", data, metrics="ndcg@5").warnings) == len(reasons)
 
@@ -248,7 +248,7 @@ def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Pa
     assert (values(zero, "holes") <= values(zero, "plain") + 1e-12).all()
     # Whether the one or the other is better depends on what nobody judged.
     assert zero.pairs[0].comparison.high < 0
-    assert "unjudged" in {doubt.check for doubt in zero.pairs[0].verdict.doubts}
+    assert "unjudged" in {warning.check for warning in zero.pairs[0].verdict.warnings}
     assert "condensed, Sakai 2007" in " ".join(str(condensed).split())
     assert "count as irrelevant" in str(zero)
 

@@ -198,7 +198,7 @@ def test_models_that_learned_from_fewer_queries_do_not_show_their_model_to_be_wo
         ltr.compare({"bad": bad, "good": good}, data=data, metrics=METRIC).verdict("good", "bad"),
         gate_data(data, bad, good, monkeypatch).comparison.verdict(),
     ):
-        assert [doubt.check for doubt in one.doubts] == ["fewer-training-queries"]
+        assert [warning.check for warning in one.warnings] == ["fewer-training-queries"]
     fair = ltr.compare({"bad": bad, "good": both}, data=data, metrics=METRIC)
     assert str(fair.verdict("bad", "good")) == "worse"
 

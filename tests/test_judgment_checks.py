@@ -18,7 +18,7 @@ import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
-from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_doubts
+from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_warnings
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.query_analysis import text_scores
 from tests.datasets import train_on_all
@@ -167,8 +167,8 @@ def test_of_a_large_dataset_whole_queries_are_looked_at() -> None:
 
 
 def test_relevant_documents_beyond_the_window_are_told() -> None:
-    assert not [*recall_doubts(0.5, 100, 50), *recall_doubts(float("nan"), 100, 50)]
-    (lost,) = recall_doubts(0.2, 100, 50)
+    assert not [*recall_warnings(0.5, 100, 50), *recall_warnings(float("nan"), 100, 50)]
+    (lost,) = recall_warnings(0.2, 100, 50)
     assert "only 20% of the relevant documents are among the first 100" in lost.line
 
 
@@ -193,7 +193,7 @@ class World:
     def checks(self, judged: list[dict[str, float]]) -> set[str]:
         """Which checks doubt these judgments."""
         lists = self.lists(judged)
-        return {doubt.check for doubt in ranked_list_warnings(lists, lists["the old one"])}
+        return {warning.check for warning in ranked_list_warnings(lists, lists["the old one"])}
 
     def graded(self, *of: list[list[str]], depth: int = 10) -> list[dict[str, float]]:
         """The true grades of the first documents of these lists."""
@@ -311,20 +311,20 @@ def test_judgments_that_cannot_tell_are_doubted_whoever_made_them(
 
 def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
     one = world()
-    (doubt,) = ranked_list_warnings(one.lists(one.graded(one.old)))
+    (warning,) = ranked_list_warnings(one.lists(one.graded(one.old)))
     assert re.fullmatch(
         r"(only )?\d\d% of the first ten documents of the new one are judged, and 100% of those of "
         r"the old one \(mean of 60 queries\)",
-        doubt.message,
+        warning.message,
     )
-    assert "judge pool" in doubt.advice
+    assert "judge pool" in warning.advice
 
 
 def test_a_few_queries_give_no_doubt_but_of_what_is_judged() -> None:
     lists = {"one": ranked_lists([["a", "b"]] * 5, [{"a": 1.0, "b": 0.0}] * 5, 10)}
     assert ranked_list_warnings(lists, lists["one"]) == []
     nothing = {"one": ranked_lists([[]] * 30, [{"a": 1.0}] * 30, 10)}
-    assert {doubt.check for doubt in ranked_list_warnings(nothing)} == {"known-items"}
+    assert {warning.check for warning in ranked_list_warnings(nothing)} == {"known-items"}
 
 
 def test_features_that_score_a_match_are_told_from_the_rest() -> None:

@@ -357,7 +357,7 @@ def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
     best = np.argsort(-gains)[:JUDGED]
     told = compared(listed(PEOPLE, best))
     for pair in (*told.pairs, *told.prediction_powered):
-        assert [doubt.check for doubt in pair.verdict.doubts] == ["not-random"]
+        assert [warning.check for warning in pair.verdict.warnings] == ["not-random"]
     assert "cannot tell: the human-labelled queries are not a random sample" in str(told)
     assert compared(listed(PEOPLE, SAMPLE)).verdict("a", "b").outcome != "cannot tell"
 

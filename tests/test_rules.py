@@ -51,7 +51,7 @@ def test_labels_of_machines_decide_nothing(
     world.data = with_judge(world.data, judge)
     verdict = PATHS[path](world, monkeypatch)
     assert verdict.outcome is Outcome.CANNOT_TELL
-    assert "machine-labels" in {doubt.check for doubt in verdict.doubts}
+    assert "machine-labels" in {warning.check for warning in verdict.warnings}
 
 
 @pytest.mark.parametrize("judge", ["anna", "modelling team", ""])
@@ -67,7 +67,7 @@ def test_of_a_model_from_elsewhere_nobody_knows_what_it_has_seen(
     world.new = linear(1.0, 0.1, source={}, imported={"missing": "as-trained"})
     verdict = PATHS[path](world, monkeypatch)
     assert verdict.outcome is Outcome.CANNOT_TELL
-    assert {doubt.check for doubt in verdict.doubts} == {"unknown-training"}
+    assert {warning.check for warning in verdict.warnings} == {"unknown-training"}
 
 
 @pytest.mark.parametrize("path", OF_LISTS)
@@ -78,7 +78,7 @@ def test_unjudged_documents_decide_nothing(
     world.new, world.old, world.unjudged = OLD, NEW, 1
     verdict = PATHS[path](world, monkeypatch)
     assert verdict.outcome is Outcome.CANNOT_TELL
-    assert "unjudged" in {doubt.check for doubt in verdict.doubts}
+    assert "unjudged" in {warning.check for warning in verdict.warnings}
 
 
 @pytest.mark.parametrize("path", ["live", "gate --data", "gate --judgments"])
@@ -87,7 +87,7 @@ def test_results_of_a_default_query_are_those_of_no_application(
 ) -> None:
     world.template = None
     verdict = PATHS[path](world, monkeypatch)
-    assert {doubt.check for doubt in verdict.doubts} == {"no-query-template"}
+    assert {warning.check for warning in verdict.warnings} == {"no-query-template"}
     world.template = "all-fields"
     assert str(PATHS[path](world, monkeypatch)) == "better"
 
@@ -103,7 +103,7 @@ def test_spellings_of_one_request_are_one_query(
     world.data = replace(world.data, query_params=params)
     verdict = PATHS[path](world, monkeypatch)
     assert verdict.outcome is Outcome.CANNOT_TELL
-    assert "few-queries" in {doubt.check for doubt in verdict.doubts}
+    assert "few-queries" in {warning.check for warning in verdict.warnings}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -123,7 +123,7 @@ def test_a_comparison_that_is_made_again_says_the_same(world: World) -> None:
     first = p()
     other = {"a": linear(0.3, 1.0), "b": world.old}
     found = ltr.compare(other, data=world.data, metrics="ndcg@5", resamples=500)
-    assert found.looks == 1
+    assert found.earlier_comparisons == 1
     assert "and 1 earlier comparison on these queries" in " ".join(str(found).split())
     assert p() == first
 
@@ -154,8 +154,8 @@ def test_a_metric_of_the_first_rank_may_not_say_the_opposite(tmp_path: Path) -> 
     data = ltr.make_dataset(features, labels, ids, ("bm25", "likes"))
     found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics="ndcg@12")
     assert found.pairs[0].comparison.low > 0
-    doubts = found.verdict("feature:bm25", "feature:likes").doubts
-    assert "worse by mrr" in {one.check: one.message for one in doubts}["metrics-disagree"]
+    warnings = found.verdict("feature:bm25", "feature:likes").warnings
+    assert "worse by mrr" in {one.check: one.message for one in warnings}["metrics-disagree"]
 
 
 def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:
     )  # fmt: skip
     found = ltr.compare(["feature:a", "feature:b"], data=data, metrics="ndcg@2")
     assert found.pairs[0].comparison.low > 0
-    checks = {doubt.check: doubt.message for doubt in found.pairs[0].verdict.doubts}
+    checks = {warning.check: warning.message for warning in found.pairs[0].verdict.warnings}
     assert "with each query of one weight" in checks["metrics-disagree"]
 
 
@@ -341,8 +341,8 @@ def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:
     data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
     seen = linear(0.1, 1.0, source=seen_queries(data.select(np.arange(0, 40, 2))))
     found = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
-    (doubt,) = [one for one in found.verdict().doubts if one.check == "seen-queries"]
-    assert "on 40 of these 40 queries" in doubt.message
+    (warning,) = [one for one in found.verdict().warnings if one.check == "seen-queries"]
+    assert "on 40 of these 40 queries" in warning.message
 
 
 @pytest.mark.parametrize("judge", ["model:m", "model:other"])
@@ -357,7 +357,7 @@ def test_the_model_that_made_the_training_labels_does_not_judge(
     counts = {"ann": n - n // 5, judge: n // 5}
     world.data = replace(world.data, manifest={"judgments": {"judged_by": counts}})
     verdict = PATHS[path](world, monkeypatch)
-    assert ("same-judge" in {doubt.check for doubt in verdict.doubts}) == (judge == "model:m")
+    assert ("same-judge" in {warning.check for warning in verdict.warnings}) == (judge == "model:m")
     assert (verdict.outcome is Outcome.CANNOT_TELL) == (judge == "model:m")
 
 

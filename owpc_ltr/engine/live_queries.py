@@ -201,7 +201,7 @@ def check_judgments(
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveSearches, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.ranked_lists import mean_known
-    from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_doubts
+    from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_warnings
 
     where = cluster.the_index(index)
     judged = judged_queries(judgments)
@@ -209,7 +209,7 @@ def check_judgments(
     question = LiveSearches(where, query, judged, (), window).sample(_SAMPLED)
     lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
     warnings = [
-        *recall_doubts(mean_known(lists.recall), window, len(question.queries)),
+        *recall_warnings(mean_known(lists.recall), window, len(question.queries)),
         *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
     return [warning.line for warning in warnings]

@@ -22,7 +22,7 @@ class ComparedPair(ShortRepr):
     """Two rankers by one metric; differences are a − b.
 
     `p_holm` is the permutation test's p, corrected over all pairs and metrics of the result (Holm
-    1979). `doubts` are those about the judgments; the sample's own are the comparison's. Where
+    1979). `warnings` are those about the judgments; the sample's own are the comparison's. Where
     there are human labels of a sample and proxy labels of all queries, the comparison is by the
     human labels alone, and the prediction-powered figures decide. Where documents are unjudged,
     `left_out` is the comparison without them, `as_judged` that in which they are as good as judged
@@ -35,7 +35,7 @@ class ComparedPair(ShortRepr):
     comparison: Comparison
     p_holm: float
     higher_is_better: bool = True
-    doubts: tuple[ResultWarning, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
     prediction_powered: PredictionPowered | None = None
     left_out: Comparison | None = None
     as_judged: Comparison | None = None
@@ -56,13 +56,9 @@ class ComparedPair(ShortRepr):
         figures: Comparison | Estimate = self.comparison if both is None else both.by_both
         p, own = (self.p_holm, self.comparison) if both is None else (both.p_holm, both)
         return decide(
-            figures.low, figures.high, p, () if by_figures else (*self.doubts, *own.doubts),
+            figures.low, figures.high, p, () if by_figures else (*self.warnings, *own.warnings),
             higher_is_better=self.higher_is_better, smallest_gain=self.smallest_gain,
         )  # fmt: skip
-
-    def with_doubts(self, doubts: Sequence[ResultWarning]) -> ComparedPair:
-        """The same figures, and further doubts about them."""
-        return replace(self, doubts=(*self.doubts, *doubts))
 
     @property
     def better(self) -> str | None:
@@ -75,7 +71,7 @@ class ComparedPair(ShortRepr):
         both = self.prediction_powered
         if both is None:
             return self
-        return replace(self, doubts=(*self.doubts, *both.doubts), prediction_powered=None)
+        return replace(self, warnings=(*self.warnings, *both.warnings), prediction_powered=None)
 
     @property
     def tests_disagree(self) -> bool:
@@ -129,8 +125,8 @@ def verdict_line(verdict: Verdict, a: str, b: str, metric: str, *, judged: bool 
     `judged`: the rankers were shown judged documents alone, which users may never see.
     """
     pair = f"{a} against {b} by {metric}"
-    if verdict.doubts:
-        return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.doubts)} ({pair})"
+    if verdict.warnings:
+        return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.warnings)} ({pair})"
     claims = verdict.outcome is not Outcome.NO_DIFFERENCE
     return f"{verdict.outcome}{f' {JUDGED}' if judged and claims else ''}: {pair}"
 
@@ -228,11 +224,11 @@ def _floor_line(pair: Comparison, split: str) -> str:
     )
 
 
-def corrected_over(count: int, looks: int = 0, split: str = "") -> str:
-    """Over how many comparisons p is corrected; `looks` were made on these queries before."""
+def corrected_over(count: int, earlier: int = 0, split: str = "") -> str:
+    """Over how many comparisons p is corrected; `earlier` ones were made on these queries."""
     doubled = "; p is doubled, as models of folds stand for the model" if split == "folds" else ""
-    if looks:
-        before = f"{looks} earlier {'comparison' if looks == 1 else 'comparisons'}"
+    if earlier:
+        before = f"{earlier} earlier {'comparison' if earlier == 1 else 'comparisons'}"
         return f"p corrected over {count} comparisons (Holm) and {before} on these queries{doubled}"
     words = f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
     return f"{words}{doubled}"

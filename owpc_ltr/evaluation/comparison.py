@@ -53,11 +53,11 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     Raises Refused where a metric counts too few queries.
     """
     plan, queries, weights = results.plan, results.queries, results.queries.weights
-    alone, looks, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
+    alone, earlier, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
     ranked = _ranked(results, alone=alone)
     if not alone:
         ranked, tested = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
-        looks = _earlier_comparisons(tested, results)
+        earlier = _earlier_comparisons(tested, results)
     rankers = tuple(_compared_ranker(name, measured, results) for name, measured in ranked.items())
     messages = [
         message if alone else f"{ranker.name}: {message}"
@@ -66,9 +66,9 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     ]
     if alone:
         # Without a pair there is no verdict that names them.
-        messages += [warning.line for warning in queries.doubts]
-    pairs = tuple(_with_warnings(pair, results, looks) for pair in tested)
-    messages += [one.line for pair in pairs for one in pair.doubts if not one.decides]
+        messages += [warning.line for warning in queries.warnings]
+    pairs = tuple(_with_warnings(pair, results, earlier) for pair in tested)
+    messages += [one.line for pair in pairs for one in pair.warnings if not one.decides]
     return RankerComparison(
         rankers=rankers,
         metrics=plan.metrics,
@@ -79,13 +79,13 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         split=queries.split,
         weighted=weights is not None,
         unjudged=plan.unjudged,
-        warnings=(*queries.warnings, *messages, *_favours(rankers, plan.unjudged)),
+        warnings=(*queries.messages, *messages, *_favours(rankers, plan.unjudged)),
         notes=(*queries.notes, *_left_out(pairs, len(queries.ids)), *_worth(weights)),
         baseline=plan.baseline,
         importance=weights,
         n_independent=queries.n_independent,
         on_judged_documents=any(one.unjudged is None for one in results.rankers.values()),
-        looks=looks,
+        earlier_comparisons=earlier,
     )
 
 
@@ -287,7 +287,7 @@ def _earlier_comparisons(pairs: Sequence[ComparedPair], results: PerQueryResults
     return earlier_comparisons(results.queries.ids, tests)
 
 
-def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> ComparedPair:
+def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -> ComparedPair:
     """The pair with all its warnings; its p is corrected for earlier comparisons, too."""
     plan, queries, names = results.plan, results.queries, (pair.a, pair.b)
     number = [str(metric) for metric in plan.metrics].index(pair.metric)
@@ -299,7 +299,7 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> 
         left_out = as_judged = pair.comparison
     pair = replace(
         pair,
-        p_holm=min(1.0, pair.p_holm * corrected_for(looks) * factor),
+        p_holm=min(1.0, pair.p_holm * corrected_for(earlier) * factor),
         left_out=left_out,
         as_judged=as_judged,
         smallest_gain=plan.smallest_gain,
@@ -312,14 +312,14 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> 
     if number == 0:
         without = _without_tables(pair, results)
         warnings += table_warnings(verdict, pair.metric, pair.comparison, without)
-    return replace(pair, doubts=tuple(warnings))
+    return replace(pair, warnings=tuple(warnings))
 
 
 def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[ResultWarning]:
     """The warnings about two rankers that do not depend on the metric."""
     queries = results.queries
     warnings = [one for name in names for one in queries.by_ranker.get(name, ())]
-    warnings += queries.doubts
+    warnings += queries.warnings
     lists = {name: results.rankers[name].lists for name in names}
     with_lists = {name: ranked for name, ranked in lists.items() if ranked is not None}
     if len(with_lists) == len(names):

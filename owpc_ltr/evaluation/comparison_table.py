@@ -120,7 +120,7 @@ class RankerComparison:
     """How many of the queries are independent: spellings of one request are one."""
     on_judged_documents: bool = False
     """Whether the rankers were shown judged documents alone, and not what users get."""
-    looks: int = 0
+    earlier_comparisons: int = 0
     """How many comparisons were made on these queries before."""
     n_worst: int = WORST_QUERIES
     """How many of the queries that lose most the text shows."""
@@ -202,15 +202,16 @@ class RankerComparison:
         first, other = self.headline
         return over_metrics(self.verdicts(a or first, b or other))
 
-    def with_doubts(self, doubts: Sequence[ResultWarning], *rankers: str) -> Self:
-        """The same figures with doubts about the judgments: of all pairs, or those of `rankers`.
+    def with_warnings(self, warnings: Sequence[ResultWarning], *rankers: str) -> Self:
+        """The same figures with warnings about the judgments: of all pairs, or those of `rankers`.
 
         One ranker means every pair that it is part of, two rankers mean their pair.
         """
-        if not doubts:
-            return self
         pairs = tuple(
-            one.with_doubts(doubts) if {*rankers} <= {one.a, one.b} else one for one in self.pairs
+            replace(one, warnings=(*one.warnings, *warnings))
+            if {*rankers} <= {one.a, one.b}
+            else one
+            for one in self.pairs
         )
         return replace(self, pairs=pairs)
 
@@ -251,7 +252,7 @@ class RankerComparison:
             "n_queries": self.n_queries,
             "on_judged_documents": self.on_judged_documents,
             "n_independent": self.n_independent,
-            "earlier_comparisons": self.looks,
+            "earlier_comparisons": self.earlier_comparisons,
             "split": self.split,
             "weighted": self.weighted,
             "unjudged": self.unjudged,
@@ -386,9 +387,9 @@ class RankerComparison:
     @property
     def _corrected(self) -> list[str]:
         """How p is corrected, where it is for more than the pairs."""
-        if not self.looks and self.split != "folds":
+        if not self.earlier_comparisons and self.split != "folds":
             return []
-        return [corrected_over(len(self.pairs), self.looks, self.split)]
+        return [corrected_over(len(self.pairs), self.earlier_comparisons, self.split)]
 
     @property
     def _warning_lines(self) -> list[str]:
@@ -479,7 +480,9 @@ def _conventions(comparison: RankerComparison) -> list[str]:
 def _closing(comparison: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
     by = "by human labels alone, " if comparison.prediction_powered else ""
-    corrected = corrected_over(len(comparison.pairs), comparison.looks, comparison.split)
+    corrected = corrected_over(
+        len(comparison.pairs), comparison.earlier_comparisons, comparison.split
+    )
     return [
         *_conventions(comparison),
         f"{by}{corrected}:",

@@ -290,9 +290,9 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
         weights=uneven(weights) if weighted else None,
         split="test" if {one.split for one in several} == {"test"} else several[0].split,
         notes=(f"the test queries of {len(folds)} folds ({sizes}) are pooled: one test over all",),
-        warnings=tuple(dict.fromkeys(text for queries in several for text in queries.warnings)),
+        messages=tuple(dict.fromkeys(text for queries in several for text in queries.messages)),
         clusters=None if len(np.unique(clusters)) == len(clusters) else clusters,
-        doubts=tuple(dict.fromkeys(one for queries in several for one in queries.doubts)),
+        warnings=tuple(dict.fromkeys(one for queries in several for one in queries.warnings)),
         by_ranker={
             name: tuple(dict.fromkeys(w for one in several for w in one.by_ranker.get(name, ())))
             for name in {name for queries in several for name in queries.by_ranker}

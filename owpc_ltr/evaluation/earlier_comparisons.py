@@ -69,7 +69,7 @@ def same_queries(sketch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return _overlap(sketch, other) >= _MOSTLY
 
 
-def corrected_for(looks: int) -> float:
+def corrected_for(earlier: int) -> float:
     """What p is multiplied by after so many comparisons on the same queries.
 
     Whoever goes on until there is a difference makes one comparison after another: their errors
@@ -77,7 +77,7 @@ def corrected_for(looks: int) -> float:
     1 + k, and 3 to 8 with this one (20 variants, 20 tuned variants, 25 more queries at a time; 400
     worlds each, t-tests).
     """
-    return float((1 + looks) ** 1.5)
+    return float((1 + earlier) ** 1.5)
 
 
 def comparisons_file() -> Path:
@@ -95,8 +95,8 @@ def comparisons_file() -> Path:
 
 def _tests_on(sketch: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
     """The comparisons of these lines that were made on the queries of a sketch."""
-    looks = [look for line in lines if (look := _read(line)) is not None]
-    return [str(look["test"]) for look in looks if same_queries(look, sketch)]
+    comparisons = [made for line in lines if (made := _read(line)) is not None]
+    return [str(made["test"]) for made in comparisons if same_queries(made, sketch)]
 
 
 def _write(path: Path, lines: Sequence[str], new: Sequence[str]) -> None:
@@ -126,11 +126,11 @@ def _digest(one: Vector, other: Vector) -> str:
 def _read(line: str) -> dict[str, Any] | None:
     """A line of the file; None where it is damaged."""
     try:
-        look = json.loads(line)
-        sound = isinstance(look["n"], int) and isinstance(look["sketch"], list) and look["test"]
+        made = json.loads(line)
+        sound = isinstance(made["n"], int) and isinstance(made["sketch"], list) and made["test"]
     except (ValueError, TypeError, KeyError):
         return None
-    return look if sound else None
+    return made if sound else None
 
 
 def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

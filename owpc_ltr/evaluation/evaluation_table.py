@@ -69,7 +69,7 @@ class Evaluation(RankerComparison):
             "n_queries": self.n_queries,
             "on_judged_documents": self.on_judged_documents,
             "n_independent": self.n_independent,
-            "earlier_comparisons": self.looks,
+            "earlier_comparisons": self.earlier_comparisons,
             "metrics": self.table,
             **({"weighted": True} if self.weighted else {}),
             "baseline": self.baseline,

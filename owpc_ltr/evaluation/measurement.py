@@ -249,7 +249,7 @@ def measure_on_data(
     of_data = replace(
         queries,
         weights=uneven(np.concatenate(importance)) if weighted else None,
-        warnings=(*queries.warnings, *warnings),
+        messages=(*queries.messages, *warnings),
     )
     return PerQueryResults(results, plan, of_data, baselines)
 

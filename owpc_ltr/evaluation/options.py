@@ -224,7 +224,7 @@ def engine_warnings(
             f"{option_name('index')} is an index of a cluster: give {option_name('cluster')}"
         )
 
-    doubts: list[str] = cluster.check_judgments(
+    warnings: list[str] = cluster.check_judgments(
         data.head, index=index, query_template=query_template
     )
-    return doubts
+    return warnings

@@ -264,7 +264,7 @@ class PredictionPowered(ShortRepr):
     even all queries are enough. `p_random` is how often a random sample lies as far from all
     queries by the proxy labels. `p_holm` is p by both, corrected over all pairs of a result
     (Holm 1979); by itself a pair is not corrected. `agreement` is that of human and proxy labels on
-    the queries of the sample. `doubts` are the sample's own.
+    the queries of the sample. `warnings` are the sample's own.
     """
 
     n_queries: int
@@ -278,7 +278,7 @@ class PredictionPowered(ShortRepr):
     p_random: float
     agreement: Agreement
     p_holm: float
-    doubts: tuple[ResultWarning, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
 
     @property
     def decided(self) -> bool:
@@ -287,7 +287,7 @@ class PredictionPowered(ShortRepr):
 
     def verdict(self) -> Verdict:
         """The verdict on the first ranker by this pair alone, where higher values are better."""
-        return decide(self.by_both.low, self.by_both.high, self.by_both.p, self.doubts)
+        return decide(self.by_both.low, self.by_both.high, self.by_both.p, self.warnings)
 
     def reversed(self) -> PredictionPowered:
         """The same figures with the other ranker first."""
@@ -299,9 +299,9 @@ class PredictionPowered(ShortRepr):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Every figure as JSON; doubts stand with the verdict."""
+        """Every figure as JSON; warnings stand with the verdict."""
         figures = asdict(self)
-        del figures["doubts"], figures["p_holm"]
+        del figures["warnings"], figures["p_holm"]
         return {**figures, "decided": self.decided}
 
 
@@ -379,7 +379,7 @@ def prediction_powered(
         p_random=p_of_random(sample),
         agreement=agreement_of(sample),
         p_holm=by_both.p,
-        doubts=few_human_labels(n),
+        warnings=few_human_labels(n),
     )
 
 

@@ -73,7 +73,7 @@ def compare_with_proxy_labels(
     )  # fmt: skip
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
-        human = human.with_doubts(warnings, name)
+        human = human.with_warnings(warnings, name)
     by_proxy = measure_on_data(rankers, part, compared_queries(part, chosen), request.plan)
     return with_proxy_labels(human, by_proxy, labels)
 
@@ -123,7 +123,7 @@ def with_proxy_labels(
     )
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for both in figures))
-    return replace(human, pairs=pairs).with_doubts(
+    return replace(human, pairs=pairs).with_warnings(
         [*cluster_warnings(proxy.queries.clusters), *random_sample_warnings(least)]
     )
 

@@ -243,7 +243,7 @@ def compared_queries(
     read where these are measured.
     """
     clusters = clusters_of(queries)
-    weights, texts, doubts = None, None, [*machine_labels(queries)]
+    weights, texts, warnings = None, None, [*machine_labels(queries)]
     if isinstance(queries, Sequence):
         texts = pa.array([query_text(query.params) for query in queries], pa.string())
         weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
@@ -251,16 +251,16 @@ def compared_queries(
     else:
         unused = unused_weights(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None
-        doubts += judgment_warnings(queries.head)
+        warnings += judgment_warnings(queries.head)
     return ComparedQueries(
         _ids_of(queries),
         texts,
         weights,
         chosen.side,
         notes=(*chosen.notes, *notes),
-        warnings=(*chosen.warnings, *unused),
+        messages=(*chosen.warnings, *unused),
         clusters=None if len(np.unique(clusters)) == len(clusters) else clusters,
-        doubts=tuple(doubts),
+        warnings=tuple(warnings),
         by_ranker=chosen.seen,
         cross_validated=frozenset(chosen.folds),
     )

@@ -75,7 +75,7 @@ class ComparedQueries:
     """The queries: ids, texts (if known), weights (if they vary), and why these were chosen.
 
     Queries of one number in `clusters` are won and lost together; None where each is one of its
-    own. `doubts` are about all rankers, those of `by_ranker` about one. Rankers that are
+    own. `warnings` are about all rankers, those of `by_ranker` about one. Rankers that are
     `cross_validated` are measured by models of folds.
     """
 
@@ -84,9 +84,9 @@ class ComparedQueries:
     weights: Vector | None
     split: str
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     clusters: NDArray[np.int64] | None = None
-    doubts: tuple[ResultWarning, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
     by_ranker: Mapping[str, tuple[ResultWarning, ...]] = field(default_factory=dict)
     cross_validated: frozenset[str] = frozenset()
 

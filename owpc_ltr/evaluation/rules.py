@@ -226,7 +226,7 @@ def _differ(
     return compared.p_permutation < LEVEL
 
 
-def recall_doubts(recall: float, window: int, n_queries: int) -> Iterator[ResultWarning]:
+def recall_warnings(recall: float, window: int, n_queries: int) -> Iterator[ResultWarning]:
     """Whether judgments are of documents that users get; `recall` is a mean over the queries."""
     if not recall < LOWEST_RECALL:
         return

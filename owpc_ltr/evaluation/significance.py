@@ -82,26 +82,27 @@ class Verdict(ShortRepr):
     """The outcome for the new ranker, and the warnings that make it `cannot tell`."""
 
     outcome: Outcome
-    doubts: tuple[ResultWarning, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
 
     @property
     def reason(self) -> str:
         """Why it cannot be told, without the advice; empty for the other outcomes."""
-        return "; ".join(doubt.message for doubt in self.doubts)
+        return "; ".join(warning.message for warning in self.warnings)
 
     def __str__(self) -> str:
-        return f"{self.outcome}: {self.reason}" if self.doubts else str(self.outcome)
+        return f"{self.outcome}: {self.reason}" if self.warnings else str(self.outcome)
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome and its reasons as JSON."""
-        return {"outcome": str(self.outcome), "reasons": [doubt.as_dict() for doubt in self.doubts]}
+        reasons = [warning.as_dict() for warning in self.warnings]
+        return {"outcome": str(self.outcome), "reasons": reasons}
 
 
 def decide(
     low: float,
     high: float,
     p: float,
-    doubts: Sequence[ResultWarning] = (),
+    warnings: Sequence[ResultWarning] = (),
     *,
     higher_is_better: bool = True,
     smallest_gain: float = 0.0,
@@ -113,7 +114,7 @@ def decide(
     interval lies above the `smallest_gain`. A warning that decides makes the verdict `cannot tell`,
     whatever the figures say.
     """
-    deciding = tuple(dict.fromkeys(one for one in doubts if one.decides))
+    deciding = tuple(dict.fromkeys(one for one in warnings if one.decides))
     if deciding:
         return Verdict(Outcome.CANNOT_TELL, deciding)
     if not higher_is_better:
@@ -154,7 +155,7 @@ class Comparison(ShortRepr):
     queries differ, or a few decide. `detectable` is the smallest true mean difference, with the
     spread seen here, that would be found at 5 % in 80 % of such samples: a smaller one may be there
     and go unseen. `only_floor` says that the interval includes 0 only because of its
-    least half-width, `floor_of`. `doubts` are the sample's own. Where some queries are spellings
+    least half-width, `floor_of`. `warnings` are the sample's own. Where some queries are spellings
     of one request, `n_independent` is the number of requests, which are resampled.
     """
 
@@ -173,7 +174,7 @@ class Comparison(ShortRepr):
     resamples: int
     seed: int
     only_floor: bool = field(default=False, compare=False)
-    doubts: tuple[ResultWarning, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
     n_independent: int | None = None
 
     @property
@@ -183,9 +184,8 @@ class Comparison(ShortRepr):
 
     def verdict(self, *, higher_is_better: bool = True) -> Verdict:
         """The verdict on ranker a by this comparison alone, without correction."""
-        return decide(
-            self.low, self.high, self.p_permutation, self.doubts, higher_is_better=higher_is_better
-        )
+        figures = self.low, self.high, self.p_permutation
+        return decide(*figures, self.warnings, higher_is_better=higher_is_better)
 
     def reversed(self) -> Comparison:
         """The same comparison with the other ranker first."""
@@ -201,9 +201,9 @@ class Comparison(ShortRepr):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON; doubts stand with the verdict."""
+        """The figures as JSON; warnings stand with the verdict."""
         figures = asdict(self)
-        del figures["doubts"], figures["only_floor"]
+        del figures["warnings"], figures["only_floor"]
         if self.n_independent is None:
             del figures["n_independent"]
         return figures
@@ -354,7 +354,7 @@ def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int)
         resamples=resamples,
         seed=seed,
         only_floor=low <= 0 <= high and not without_floor[0] <= 0 <= without_floor[1],
-        doubts=few_queries(sample.n_independent),
+        warnings=few_queries(sample.n_independent),
         n_independent=(None if sample.n_independent == sample.n_queries else sample.n_independent),
     )
 

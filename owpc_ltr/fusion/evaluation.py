@@ -400,7 +400,7 @@ class Fusion(ShortRepr):
         if self.verdict.outcome == Outcome.WORSE:
             return f"do not fuse: learned weights are worse than {over}, {figures}"
         if self.verdict.outcome == Outcome.CANNOT_TELL:
-            reasons = "; ".join(warning.line for warning in self.verdict.doubts)
+            reasons = "; ".join(warning.line for warning in self.verdict.warnings)
             return f"do not fuse: cannot tell whether it is better than {over}: {reasons}"
         why = disagreement(by, by.p_permutation)
         return (

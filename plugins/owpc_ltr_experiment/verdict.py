@@ -234,7 +234,7 @@ class ExperimentResult(ShortRepr):
             interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
         lines = [
             wrapped_text(first),
-            *(wrapped_text(f"advice: {warning.advice}") for warning in self.verdict.doubts),
+            *(wrapped_text(f"advice: {warning.advice}") for warning in self.verdict.warnings),
             f"clicks a client, B - A: {self.mean:+.4f} {interval}",
             f"{self.n_clients:,} clients, {self.n_clicks:,} clicks in {self.n_searches:,} searches",
             f"led by A: {self.led_by_a:,}, by B: {self.led_by_b:,}; users look at position p with "

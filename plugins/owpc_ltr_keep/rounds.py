@@ -133,7 +133,7 @@ class Round:
         pair = comparison.pair(CANDIDATE, CHAMPION)
         verdict = comparison.verdict(CANDIDATE, CHAMPION)
         # The ledger's level takes the place of the correction for earlier comparisons.
-        p = pair.p_holm / corrected_for(comparison.looks)
+        p = pair.p_holm / corrected_for(comparison.earlier_comparisons)
         passed = verdict.outcome is Outcome.BETTER and p <= attempt.level
         line = (
             f"{verdict}: {pair.metric} {pair.comparison.mean_difference:+.4f} over "
@@ -242,7 +242,7 @@ class Round:
         clients = status.bots + (0 if result is None else result.n_clients)
         if status.bots > self._plan.watch.max_bots * clients:
             return f"{status.bots:,} of {clients:,} clients are bots"
-        for warning in () if result is None else result.verdict.doubts:
+        for warning in () if result is None else result.verdict.warnings:
             if warning.check in BROKEN_LOGS:
                 return warning.line
         if result is not None and result.verdict.outcome is Outcome.WORSE:

@@ -148,7 +148,7 @@ class Session(ShortRepr):
         queries = sketch_of(comparison.query_ids)
         earlier = self._earlier(queries)
         self.attempts.append((queries, call))
-        number = max(len(earlier), comparison.looks) + 1
+        number = max(len(earlier), comparison.earlier_comparisons) + 1
         if number == 1:
             return "attempt 1 on these queries"
         listed = "".join(f"\n- {text[:200]}" for text in earlier[-_LISTED:])

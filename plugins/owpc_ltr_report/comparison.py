@@ -129,8 +129,8 @@ def comparison_section(comparison: RankerComparison) -> Section:
     metrics = list(map(str, comparison.metrics))
     pairs = [pair.by_human_labels for pair in comparison.pairs]
     corrected = []
-    if len(pairs) > 1 or comparison.looks or comparison.split == "folds":
-        corrected = [corrected_over(len(pairs), comparison.looks, comparison.split)]
+    if len(pairs) > 1 or comparison.earlier_comparisons or comparison.split == "folds":
+        corrected = [corrected_over(len(pairs), comparison.earlier_comparisons, comparison.split)]
     words = {
         "found": comparison, "metrics": metrics,
         "means": [
@@ -237,7 +237,7 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
             continue
         metric, human = f"{pair.metric}, " if len(pairs) > 1 else "", labels.by_human
         by_human = decide(
-            human.low, human.high, min(1.0, count * human.p), pair.verdict.doubts,
+            human.low, human.high, min(1.0, count * human.p), pair.verdict.warnings,
             higher_is_better=pair.higher_is_better,
         )  # fmt: skip
         estimates = (

@@ -107,9 +107,9 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     plain = compare(asked, judgments=data, metrics=["ndcg@10", "map"])
     outcomes = [pair.verdict.outcome for pair in plain.pairs]
     assert outcomes == [pair.verdict.outcome for pair in wanted.pairs]
-    assert {"unjudged"} <= {doubt.check for doubt in plain.pairs[0].verdict.doubts}
+    assert {"unjudged"} <= {warning.check for warning in plain.pairs[0].verdict.warnings}
     whole = compare(asked, judgments=judgments, metrics=["ndcg@10", "map"])
-    assert whole.pairs[0].verdict.doubts == ()
+    assert whole.pairs[0].verdict.warnings == ()
     share = found.ranker("new").unjudged
     assert share is not None
     assert 1 - share["ndcg@10"] == pytest.approx(wanted.judged[1])

@@ -181,9 +181,9 @@ def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_kn
     with pytest.raises(NotBetter, match=r"^cannot tell: nothing tells which queries") as refused:
         put(small, linear(GOOD, source={}), accepted=None)
     result = refused.value.result
-    told = [one for one in result.comparison.verdict().doubts if one.check == "unknown-training"]
-    for doubt, whose in zip(told, ("the new model", before.model), strict=True):
-        assert f"nothing tells which queries {whose} was trained on" in doubt.message
+    told = [one for one in result.comparison.verdict().warnings if one.check == "unknown-training"]
+    for warning, whose in zip(told, ("the new model", before.model), strict=True):
+        assert f"nothing tells which queries {whose} was trained on" in warning.message
     assert "held-out" not in gain_line(result)
 
 

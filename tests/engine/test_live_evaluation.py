@@ -163,8 +163,8 @@ def test_what_the_query_does_not_bring_within_the_window_is_told(
     assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
     assert not any("that the query brings" in line for line in wide.warnings)
     how: dict[str, Any] = {"index": small.index, "query_template": BODY}
-    (doubt,) = cluster.check_judgments(judgments, **how, window=10)
-    assert "no ranker of the window can change that" in doubt
+    (warning,) = cluster.check_judgments(judgments, **how, window=10)
+    assert "no ranker of the window can change that" in warning
     assert cluster.check_judgments(judgments, **how, window=150) == []
 
 
@@ -348,7 +348,7 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
     with pytest.raises(NotBetter) as no:
         by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
     assert "no-query-template" in {
-        doubt.check for doubt in no.value.result.gate.comparison.verdict().doubts
+        warning.check for warning in no.value.result.gate.comparison.verdict().warnings
     }
     with pytest.raises(NotBetter, match="the query alone"):
         by_data(cluster, small, f"{small.name}-data-small", logged, smallest_gain=0.9)
@@ -357,8 +357,8 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
             cluster, small, f"{small.name}-data-third", logged, query_template="all-fields",
             window=10,
         )  # fmt: skip
-    doubts = no.value.result.gate.comparison.verdict().doubts
-    assert "no-query-template" not in {doubt.check for doubt in doubts}
+    warnings = no.value.result.gate.comparison.verdict().warnings
+    assert "no-query-template" not in {warning.check for warning in warnings}
 
 
 def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(

@@ -196,7 +196,7 @@ def test_more_searches_without_a_click_where_b_leads_are_warned_of(tmp_path: Pat
     status = status_of(EXPERIMENT, read(lines, tmp_path))
     assert [one.check for one in status.warnings] == ["abandoned", "slow"]
     assert status.result is not None
-    assert "abandoned" in [doubt.check for doubt in status.result.verdict.doubts]
+    assert "abandoned" in [warning.check for warning in status.result.verdict.warnings]
     assert "66.5% of the searches that B leads end without a click" in str(status)
     assert max(map(len, str(status).splitlines())) <= 80
     alike = [query_line(f"s{n}", f"u{n}", attributes("ab"[n % 2]), []) for n in range(400)]

@@ -32,8 +32,8 @@ def result(totals: ClientTotals, **options: Any) -> ExperimentResult:
 
 
 def checks(of: ExperimentResult) -> list[str]:
-    assert (of.verdict.outcome is Outcome.CANNOT_TELL) == bool(of.verdict.doubts)
-    return [doubt.check for doubt in of.verdict.doubts]
+    assert (of.verdict.outcome is Outcome.CANNOT_TELL) == bool(of.verdict.warnings)
+    return [warning.check for warning in of.verdict.warnings]
 
 
 def test_the_four_outcomes() -> None:

@@ -38,7 +38,7 @@ class NoiseComparison:
     """Two rankers of one metric, whose values differ by a gain and noise."""
 
     compared: ComparedPair
-    looks: int = 0
+    earlier_comparisons: int = 0
 
     def pair(self, _a: str, _b: str) -> ComparedPair:
         return self.compared

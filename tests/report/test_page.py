@@ -188,7 +188,7 @@ SEEN = ResultWarning("seen-queries", "new was trained on these queries", "compar
 
 
 def figures(
-    *pairs: tuple[Metric, Comparison, float], doubts: tuple[ResultWarning, ...] = ()
+    *pairs: tuple[Metric, Comparison, float], warnings: tuple[ResultWarning, ...] = ()
 ) -> RankerComparison:
     metrics = tuple(metric for metric, _, _ in pairs)
     means = tuple(Measured(one, 0.5, np.zeros(100), np.nan, drawn=(0.4, 0.6)) for one in metrics)
@@ -196,7 +196,7 @@ def figures(
         metrics=metrics,
         rankers=tuple(ComparedRanker(name, means) for name in ("new", "old")),
         pairs=tuple(
-            ComparedPair("new", "old", str(one), found, p, one.higher_is_better, doubts)
+            ComparedPair("new", "old", str(one), found, p, one.higher_is_better, warnings)
             for one, found, p in pairs
         ),
         baseline="old" if pairs else None,
@@ -210,9 +210,9 @@ def figures(
 
 
 def verdict(
-    *pairs: tuple[Metric, Comparison, float], doubts: tuple[ResultWarning, ...] = ()
+    *pairs: tuple[Metric, Comparison, float], warnings: tuple[ResultWarning, ...] = ()
 ) -> PageVerdict:
-    return verdict_of(figures(*pairs, doubts=doubts))
+    return verdict_of(figures(*pairs, warnings=warnings))
 
 
 def details(told: PageVerdict) -> list[str]:
@@ -266,7 +266,7 @@ def test_doubts_come_before_every_figure() -> None:
     found = (MORE, comparison(0.1, 0.2), 0.001)
     assert verdict(found).mood == "better"
     for pairs in ((found,), (found, (LESS, comparison(0.1, 0.2), 0.01))):
-        told = verdict(*pairs, doubts=(SEEN,))
+        told = verdict(*pairs, warnings=(SEEN,))
         assert (told.mood, told.title) == ("cannot tell", "Cannot tell")
         assert told.sentence == "Cannot tell: new was trained on these queries."
         assert details(told)[0] == "To settle it: compare on others."

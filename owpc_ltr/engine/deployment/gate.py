@@ -235,7 +235,7 @@ class LiveTrial(_Trial):
         live = self.live_results(question, chosen, other_name=other_name)
         comparison = replace(live, warnings=chosen.warnings)
         return GateResult(
-            comparison=comparison.with_doubts(self.feature_warnings(question)),
+            comparison=comparison.with_warnings(self.feature_warnings(question)),
             over=QUERY_ALONE if other is None else other.model,
             live=live,
             accepted=gate.accepted,
@@ -285,7 +285,7 @@ class JudgedTrial(_Trial):
         if live is not None:
             warnings += _contradicted(comparison.pairs[0], live)
         notes = (*chosen.warnings, *notes, *comparison.warnings)
-        comparison = replace(comparison, warnings=notes).with_doubts(warnings)
+        comparison = replace(comparison, warnings=notes).with_warnings(warnings)
         return GateResult(
             comparison=comparison, over=other.model, live=live, accepted=gate.accepted
         )
@@ -305,7 +305,7 @@ class JudgedTrial(_Trial):
             return None, [*warnings, _not_checked(str(error))]
         # What makes live results doubtful makes the judged documents so; too few queries are too
         # few for both.
-        return live, [*warnings, *live.pairs[0].doubts, *live.recall_doubts]
+        return live, [*warnings, *live.pairs[0].warnings, *live.recall_warnings]
 
     def results_per_query(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
         """Both models' values of each query."""

@@ -397,7 +397,7 @@ def _settling(
     typed = all(isinstance(file, Path | str) for file in (queries, model, judged, *tables))
     if not typed or isinstance(given["--query-template"], Mapping):
         return ""
-    if not result.comparison.verdict().doubts or result.to_judge is None:
+    if not result.comparison.verdict().warnings or result.to_judge is None:
         return ""
     other = "query" if result.over == QUERY_ALONE else result.over
     columns = ",".join(f"{role}={name}" for role, name in (evidence.columns or {}).items())

@@ -25,6 +25,7 @@ from owpc_ltr.evaluation.significance import Outcome, difference_words
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import option_name
 
+_MAY_BE_SEEN = {"seen-queries", "unknown-training"}
 TO_JUDGE = 100
 """How many queries a gate suggests to judge, a day's work: they detect a gain of .28 standard
 deviations of the queries' differences with 80 % power."""
@@ -104,7 +105,7 @@ def gain_line(result: GateResult) -> str:
     pair, comparison = result.gains, result.comparison
     one, both, split = pair.comparison, pair.prediction_powered, comparison.split
     by = ", weighted by their importance" if comparison.weighted else ""
-    may_be_seen = {"seen-queries", "unknown-training"} & {doubt.check for doubt in pair.doubts}
+    may_be_seen = _MAY_BE_SEEN & {warning.check for warning in pair.warnings}
     how = "cross-validated " if split == "folds" else "held-out "
     queries = f"{'' if may_be_seen else how}queries"
     live = "" if comparison.on_judged_documents else "live "
@@ -124,12 +125,13 @@ def gain_line(result: GateResult) -> str:
             f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
         )
     independent = "" if one.n_independent is None else f", {one.n_independent} independent"
-    corrected = comparison.looks or split == "folds"
-    looks = f" ({corrected_over(1, comparison.looks, split)})" if corrected else ""
+    earlier = comparison.earlier_comparisons
+    corrected = earlier or split == "folds"
+    over = f" ({corrected_over(1, earlier, split)})" if corrected else ""
     why = disagreement(one, pair.p_holm, split)
     return (
         f"{of}: {difference_words(one)} on {one.n_queries} {queries}{independent}{by}, "
-        f"p = {pair.p_holm:.3g}{looks}{left_out}; "
+        f"p = {pair.p_holm:.3g}{over}{left_out}; "
         f"minimum detectable gain (80 % power): {one.detectable:.4f}"
         f"{why and f'; interval and test disagree: {why}'}"
     )
@@ -155,7 +157,7 @@ class NotBetter(Refused):
         """The verdict and its reason; if inconclusive, what to judge, and the `command` for it."""
         self.result = result
         verdict = result.comparison.verdict()
-        if verdict.doubts and result.accepted is None:
+        if verdict.warnings and result.accepted is None:
             super().__init__(f"{verdict}: nothing was uploaded{_settled_by(result, command)}")
             return
         # A warning that was accepted is not the reason.
@@ -165,7 +167,7 @@ class NotBetter(Refused):
 
 def _settled_by(result: GateResult, command: str) -> str:
     if result.to_judge is None:
-        return f"; {result.comparison.verdict().doubts[0].advice}"
+        return f"; {result.comparison.verdict().warnings[0].advice}"
     queries, documents = result.to_judge
     advice = (
         f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import LIVE, ComparisonRequest, is_live
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.ranked_lists import mean_known, within_window
-from owpc_ltr.evaluation.rules import recall_doubts
+from owpc_ltr.evaluation.rules import recall_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
@@ -257,7 +257,7 @@ def compare_rankers(
         lists, queries, chosen, plan,
         query_template=live.query_template if of_template else "", unweighted=live.unweighted,
         notes=[f"lists are of the whole index, their first {live.window} documents"],
-        warnings=[warning.line for warning in recall_doubts(recall, live.window, n_queries)],
+        warnings=[warning.line for warning in recall_warnings(recall, live.window, n_queries)],
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_window,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, Resampling, measure_lists
-from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
+from owpc_ltr.evaluation.rules import recall_warnings, template_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
@@ -108,9 +108,9 @@ class LiveEvaluation(RankerComparison):
         return mean_known(self.lists[2].recall)
 
     @property
-    def recall_doubts(self) -> list[ResultWarning]:
+    def recall_warnings(self) -> list[ResultWarning]:
         """Whether most relevant documents are beyond the window; live figures count these, too."""
-        return list(recall_doubts(self.recall, self.question.window, self.n_queries))
+        return list(recall_warnings(self.recall, self.question.window, self.n_queries))
 
     def bounds(self, number: int) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """The means before and after with all unjudged documents irrelevant, and all relevant.
@@ -149,7 +149,7 @@ class LiveEvaluation(RankerComparison):
             "split": self.split,
             **({"weighted": True} if self.weighted else {}),
             "n_independent": self.n_independent,
-            "earlier_comparisons": self.looks,
+            "earlier_comparisons": self.earlier_comparisons,
             "metrics": [_metric_dict(self, number) for number in range(len(self.pairs))],
             "judged_at_10": {
                 "before": finite_json(self.judged[0]),
@@ -192,7 +192,7 @@ class LiveEvaluation(RankerComparison):
     def _verdict_lines(self) -> list[str]:
         """Whether users get better results: once where no metric can tell, else by each."""
         verdicts = [pair.verdict for pair in self.pairs]
-        if verdicts[0].doubts and len({verdict.reason for verdict in verdicts}) == 1:
+        if verdicts[0].warnings and len({verdict.reason for verdict in verdicts}) == 1:
             return [str(verdicts[0])]
         lines = []
         for pair, verdict in zip(self.pairs, verdicts, strict=True):
@@ -252,7 +252,7 @@ def measure_live(
         after=answers[1],
         lists=(old, new, without_model),
     )
-    warnings = (*evaluation.recall_doubts, *evaluation.pairs[0].verdict.doubts)
+    warnings = (*evaluation.recall_warnings, *evaluation.pairs[0].verdict.warnings)
     lines = (*evaluation.warnings, *(warning.line for warning in warnings))
     return replace(evaluation, warnings=lines)
 
@@ -296,8 +296,8 @@ def compare_lists(
     of = compared_queries(queries, chosen, notes=notes)
     of = replace(
         of,
-        doubts=(*of.doubts, *template_warnings(query_template)),
-        warnings=(*of.warnings, *warnings),
+        warnings=(*of.warnings, *template_warnings(query_template)),
+        messages=(*of.messages, *warnings),
         weights=None if unweighted else of.weights,
     )
     rankers = {name: measure_lists(ranked, plan) for name, ranked in lists.items()}
