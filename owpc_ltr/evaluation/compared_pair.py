@@ -74,11 +74,6 @@ class ComparedPair(ShortRepr):
         return replace(self, warnings=(*self.warnings, *both.warnings), prediction_powered=None)
 
     @property
-    def tests_disagree(self) -> bool:
-        """Whether interval and corrected test disagree: one of them alone shows a difference."""
-        return (self.p_holm < LEVEL) == self.comparison.includes_zero
-
-    @property
     def gained(self) -> int:
         """How many queries a ranks better than b."""
         return self.comparison.wins if self.higher_is_better else self.comparison.losses
@@ -168,9 +163,9 @@ def disagreements(pairs: Sequence[ComparedPair], split: str = "all") -> list[str
     """
     return [
         f"interval and test disagree for {pair.a} − {pair.b} in {pair.metric}, and a difference "
-        f"needs both: {disagreement(pair.comparison, pair.p_holm, split)}"
+        f"needs both: {why}"
         for pair in pairs
-        if pair.tests_disagree
+        if (why := disagreement(pair.comparison, pair.p_holm, split))
     ]
 
 

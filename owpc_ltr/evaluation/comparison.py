@@ -58,7 +58,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     if not alone:
         ranked, tested = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
         earlier = _earlier_comparisons(tested, results)
-    rankers = tuple(_compared_ranker(name, measured, results) for name, measured in ranked.items())
+    rankers = tuple(_compared_ranker(name, ranked, results) for name in ranked)
     messages = [
         message if alone else f"{ranker.name}: {message}"
         for ranker in rankers
@@ -91,11 +91,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
 
 def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
     """Each ranker's metrics; of several, means are those of the queries that count for all."""
-    weights, seed, metrics = (
-        results.queries.weights,
-        results.plan.drawing.seed,
-        results.plan.metrics,
-    )
+    plan, metrics, weights = results.plan, results.plan.metrics, results.queries.weights
     tied = [np.nan] * len(metrics)
     if results.all_tied is not None:
         tied = [m.average(one, weights) for m, one in zip(metrics, results.all_tied, strict=True)]
@@ -103,7 +99,7 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
         name: tuple(
             Measured(
                 metric, metric.average(values, weights) if alone else np.nan, values, baseline,
-                weights=weights, seed=seed,
+                weights=weights, seed=plan.drawing.seed,
             )
             for metric, values, baseline in zip(metrics, ranker.values, tied, strict=False)
         )
@@ -111,11 +107,7 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
     }  # fmt: skip
 
 
-def _compared_ranker(
-    name: str,
-    measured: tuple[Measured, ...],
-    results: PerQueryResults,
-) -> ComparedRanker:
+def _compared_ranker(name: str, ranked: Ranked, results: PerQueryResults) -> ComparedRanker:
     ranker, weights, shares = results.rankers[name], results.queries.weights, None
     if ranker.unjudged is not None:
         shares = {
@@ -128,7 +120,7 @@ def _compared_ranker(
         if share > _MANY
     ]
     warnings = (*ranker.warnings, *([", ".join(holes)] if holes else []))
-    return ComparedRanker(name, measured, shares, warnings)
+    return ComparedRanker(name, ranked[name], shares, warnings)
 
 
 def _mean_share(shares: Vector, weights: Vector | None) -> float:
