@@ -304,10 +304,10 @@ def _cluster(team: Team) -> Iterator[None]:
     """What the gates ask of a cluster: the champion, live results, and features."""
     other = _deployed(team)
 
-    def live_results(trial: Any, question: LiveSearches, chosen: Any, **_: Any) -> LiveEvaluation:
-        names = (f"'{other.model}'", data_gate.NEW)
-        by_side = isinstance(trial.gate, data_gate.LiveGate)
-        return team.live(question, names=names, chosen=chosen if by_side else None)
+    def live_results(
+        _trial: Any, question: LiveSearches, _folds: Any, _name: str, chosen: Any = None
+    ) -> LiveEvaluation:
+        return team.live(question, names=(f"'{other.model}'", data_gate.NEW), chosen=chosen)
 
     def logged(*given: Any) -> tuple[list[str], Matrix]:
         wanted = given[4]["document_ids"]
@@ -319,7 +319,7 @@ def _cluster(team: Team) -> Iterator[None]:
     drawing = Resampling(0, team.resamples)
     with ExitStack() as stack:
         stack.enter_context(patch.object(data_gate, "other_model", lambda *_: other))
-        stack.enter_context(patch.object(data_gate._Trial, "live_results", live_results))
+        stack.enter_context(patch.object(data_gate.Trial, "live_results", live_results))
         stack.enter_context(patch.object(data_gate, "logged", logged))
         plan = partial(ComparisonPlan, drawing=drawing)
         stack.enter_context(patch.object(data_gate, "ComparisonPlan", plan))

@@ -157,16 +157,18 @@ def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
         model="old", record=world.old.record, featureset=FEATURES, ranker=lambda: world.old
     )
 
-    def live_results(trial: Any, question: LiveSearches, chosen: Any, **_: Any) -> Any:
+    def live_results(
+        _trial: Any, question: LiveSearches, _folds: Any, _name: str, chosen: Any = None
+    ) -> Any:
         return measure_live(
             question, world.serve(world.old), world.serve(world.new, world.unjudged),
             names=("'old'", data_gate.NEW),
-            chosen=chosen if isinstance(trial.gate, LiveGate) else None,
+            chosen=chosen,
         )  # fmt: skip
 
     patch.setattr(data_gate, "other_model", lambda *_: other)
-    patch.setattr(data_gate._Trial, "live_results", live_results)
-    patch.setattr(data_gate.LiveTrial, "feature_warnings", lambda *_: [])
+    patch.setattr(data_gate.Trial, "live_results", live_results)
+    patch.setattr(data_gate.Trial, "feature_warnings", lambda *_: [])
 
 
 def _gated(passing: Callable[[], Any]) -> Verdict:

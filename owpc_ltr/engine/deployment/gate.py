@@ -55,6 +55,7 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
@@ -131,14 +132,17 @@ def pass_gate(
     cannot be compared fairly.
     """
     other = other_model(engine, store, name, gate.over)
-    if isinstance(gate, Gate) and other is not None:
-        trial: JudgedTrial | LiveTrial = JudgedTrial(
-            engine, store, model, featureset, gate=gate, other=other
-        )
+    of = engine, store, model, featureset
+    live: LiveEvaluation | None
+    if isinstance(gate, LiveGate):
+        comparison, live = Trial(*of, gate, other).by_live_results(gate.question, gate.side)
+    elif other is None:
+        question = _over_the_query(gate, name)
+        comparison, live = Trial(*of, gate, other).by_live_results(question, "auto")
     else:
-        live = gate if isinstance(gate, LiveGate) else _over_the_query(gate, name)
-        trial = LiveTrial(engine, store, model, featureset, gate=live, other=other)
-    result = trial.result()
+        comparison, live = JudgedTrial(*of, gate, other).by_judged_documents()
+    over = QUERY_ALONE if other is None else other.model
+    result = GateResult(comparison=comparison, over=over, live=live, accepted=gate.accepted)
     if not result.passed:
         raise NotBetter(result)
     return result
@@ -157,8 +161,8 @@ def other_model(engine: Engine, store: Store, name: str, over: str) -> Deploymen
     return records.get(records.model_called(over))
 
 
-def _over_the_query(gate: Gate, name: str) -> LiveGate:
-    """The comparison with the query alone, which has no scores of judged documents."""
+def _over_the_query(gate: Gate, name: str) -> LiveSearches:
+    """The searches that compare with the query alone, which has no scores of judged documents."""
     if gate.human is not None or not _is_of_documents(gate.data):
         what = "proxy labels" if gate.human is not None else "data without queries and documents"
         raise Refused(
@@ -166,10 +170,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
             f"query alone: require the gain of live results ({option_name('judgments')} FILE)"
         )
     # As evidence another metric would do; the deciding one must be the gate's.
-    question = replace(gate.ask(gate.data), metrics=[gate.metric], smallest_gain=gate.smallest_gain)
-    return LiveGate(
-        question, over=QUERY, progress=gate.progress, tables=gate.tables, accepted=gate.accepted
-    )
+    return replace(gate.ask(gate.data), metrics=[gate.metric], smallest_gain=gate.smallest_gain)
 
 
 def _is_of_documents(data: RankingDataset) -> bool:
@@ -177,23 +178,27 @@ def _is_of_documents(data: RankingDataset) -> bool:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Trial:
     """A new model, which no alias uses yet, and the other one, or the query alone."""
 
     engine: Engine
     store: Store
     model: Model
     featureset: FeatureSet
-    gate: Gate | LiveGate
+    gate: GateOptions
     other: DeploymentRecord | None
 
     def live_results(
-        self, question: LiveSearches, chosen: ChosenQueries, *, other_name: str
+        self,
+        question: LiveSearches,
+        folds: Mapping[str, FoldOf],
+        other_name: str,
+        chosen: ChosenQueries | None = None,
     ) -> LiveEvaluation:
         """Search the whole index without and with the model, of which nothing stays there.
 
-        Queries that a model learned from are ranked by the models of folds in `chosen`, where the
-        other one has this name.
+        Queries that a model learned from are ranked by the models of `folds`, where the other one
+        has this name. `chosen` says why these queries, unless they were chosen before.
         """
         other, tables = self.other, self.gate.tables
         alone = query_alone(self.engine, self.store)
@@ -203,43 +208,31 @@ class _Trial:
             if other is not None:
                 stored = self.store.get_model(other.model)
                 whole = with_stored(self.engine, self.store, stored, other.interval, tables)
-                folds = chosen.folds.get(other_name, {})
-                served = of_folds(whole, other.record, other.featureset, fold_of=folds)
+                fold_of = folds.get(other_name, {})
+                served = of_folds(whole, other.record, other.featureset, fold_of=fold_of)
                 before, name = stack.enter_context(served), f"'{other.model}'"
             trial = on_trial(self.engine, self.store, self.model, self.featureset, tables)
-            whole, folds = stack.enter_context(trial), chosen.folds.get(NEW, {})
-            served = of_folds(whole, self.model.record, self.featureset, fold_of=folds)
+            whole, fold_of = stack.enter_context(trial), folds.get(NEW, {})
+            served = of_folds(whole, self.model.record, self.featureset, fold_of=fold_of)
             return measure_live(
                 question, before, stack.enter_context(served), self.gate.progress,
-                alone=None if other is None else alone, names=(name, NEW),
-                # The queries of judged documents were chosen before.
-                chosen=chosen if isinstance(self.gate, LiveGate) else None,
+                alone=None if other is None else alone, names=(name, NEW), chosen=chosen,
             )  # fmt: skip
 
-
-@dataclass(frozen=True)
-class LiveTrial(_Trial):
-    """The comparison on live results of the whole index."""
-
-    gate: LiveGate
-
-    def result(self) -> GateResult:
-        """The comparison on the queries that neither model was trained or selected on."""
-        gate, other = self.gate, self.other
+    def by_live_results(
+        self, question: LiveSearches, side: str
+    ) -> tuple[RankerComparison, LiveEvaluation]:
+        """The comparison on live results of queries that neither model was trained on; these."""
+        other = self.other
         records: dict[str, Mapping[str, Any]] = {NEW: self.model.record}
         other_name = QUERY_ALONE if other is None else f"'{other.model}'"
         if other is not None:
             records[other_name] = other.record
-        chosen = choose_queries(records, gate.question.queries, gate.side)
-        question = gate.question.of(chosen.queries)
-        live = self.live_results(question, chosen, other_name=other_name)
+        chosen = choose_queries(records, question.queries, side)
+        question = question.of(chosen.queries)
+        live = self.live_results(question, chosen.folds, other_name, chosen)
         comparison = replace(live, warnings=chosen.warnings)
-        return GateResult(
-            comparison=comparison.with_warnings(self.feature_warnings(question)),
-            over=QUERY_ALONE if other is None else other.model,
-            live=live,
-            accepted=gate.accepted,
-        )
+        return comparison.with_warnings(self.feature_warnings(question)), live
 
     def feature_warnings(self, question: LiveSearches) -> list[ResultWarning]:
         """Warnings about the judgments from features of judged documents of a sample of queries."""
@@ -266,14 +259,14 @@ class LiveTrial(_Trial):
 
 
 @dataclass(frozen=True)
-class JudgedTrial(_Trial):
+class JudgedTrial(Trial):
     """The comparison on judged documents, with live searches that show whether users get these."""
 
     gate: Gate
     other: DeploymentRecord
 
-    def result(self) -> GateResult:
-        """The comparison on the queries that neither model was trained or selected on."""
+    def by_judged_documents(self) -> tuple[RankerComparison, LiveEvaluation | None]:
+        """The comparison on queries that neither model was trained or selected on; live results."""
         gate, other = self.gate, self.other
         data, chosen = held_out(gate.data, self.model, other)
         judged, notes = data, tuple[str, ...]()
@@ -285,10 +278,7 @@ class JudgedTrial(_Trial):
         if live is not None:
             warnings += _contradicted(comparison.pairs[0], live)
         notes = (*chosen.warnings, *notes, *comparison.warnings)
-        comparison = replace(comparison, warnings=notes).with_warnings(warnings)
-        return GateResult(
-            comparison=comparison, over=other.model, live=live, accepted=gate.accepted
-        )
+        return replace(comparison, warnings=notes).with_warnings(warnings), live
 
     def live_evidence(
         self, judged: RankingDataset, chosen: ChosenQueries
@@ -300,7 +290,7 @@ class JudgedTrial(_Trial):
             return None, [*warnings, _not_checked("it does not know its queries and documents")]
         try:
             question = self.gate.ask(judged).sample(_SEARCHED)
-            live = self.live_results(question, chosen, other_name=self.other.model)
+            live = self.live_results(question, chosen.folds, self.other.model)
         except UsageError as error:
             return None, [*warnings, _not_checked(str(error))]
         # What makes live results doubtful makes the judged documents so; too few queries are too
