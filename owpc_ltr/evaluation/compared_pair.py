@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.evaluation.prediction_powered import (
-    Estimate,
-    PredictionPowered,
-    strength_in_words,
-)
+from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.plain_text import ShortRepr, text_table

@@ -239,6 +239,12 @@ class RankerComparison:
             if gains[query] < -ROUNDING
         ]
 
+    def correction(self, *, always: bool = True) -> list[str]:
+        """How p is corrected, in a line; unless `always`, for more than these pairs alone."""
+        corrected = always or self.earlier_comparisons or self.split == "folds"
+        line = corrected_over(len(self.pairs), self.earlier_comparisons, self.split)
+        return [line] if corrected else []
+
     def as_dict(self) -> dict[str, Any]:
         """Every figure but those of most queries, as JSON; `verdict` is that of the headline."""
         a, b = self.headline
@@ -385,13 +391,6 @@ class RankerComparison:
         return [measured_live_by(self.headline)] if self.on_judged_documents else []
 
     @property
-    def _corrected(self) -> list[str]:
-        """How p is corrected, where it is for more than the pairs."""
-        if not self.earlier_comparisons and self.split != "folds":
-            return []
-        return [corrected_over(len(self.pairs), self.earlier_comparisons, self.split)]
-
-    @property
     def _warning_lines(self) -> list[str]:
         return [f"warning: {message}" for message in self.warnings]
 
@@ -400,18 +399,18 @@ class RankerComparison:
 
         A dagger marks what is better or worse than the baseline, by the verdict.
         """
-        places = {one.name: number for number, one in enumerate(self.rankers)}
-        marked: dict[str, set[int]] = {}
-        for pair in self._by_human_labels:
-            if self.baseline is not None and pair.better is not None:
-                other = pair.a if pair.b == self.baseline else pair.b
-                marked.setdefault(pair.metric, set()).add(places[other])
+        marked = {
+            (pair.metric, name)
+            for pair in self._by_human_labels
+            for name in (pair.a, pair.b)
+            if pair.better is not None and self.baseline not in {None, name}
+        }
         columns = [
             LatexColumn(
                 str(metric),
                 [one.means[str(metric)].mean for one in self.rankers],
                 metric.higher_is_better,
-                marked.get(str(metric), set()),
+                {n for n, one in enumerate(self.rankers) if (str(metric), one.name) in marked},
             )
             for metric in self.metrics
         ]
@@ -480,12 +479,9 @@ def _conventions(comparison: RankerComparison) -> list[str]:
 def _closing(comparison: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
     by = "by human labels alone, " if comparison.prediction_powered else ""
-    corrected = corrected_over(
-        len(comparison.pairs), comparison.earlier_comparisons, comparison.split
-    )
     return [
         *_conventions(comparison),
-        f"{by}{corrected}:",
+        *(f"{by}{line}:" for line in comparison.correction()),
         *comparison._verdict_lines,
         detectable_line(comparison.pairs),
         *comparison._measured_live_by,

@@ -22,11 +22,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.runs import (
-    RankedDocuments,
-    TrecRun,
-    document_names,
-)
+from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation import options
 from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
@@ -43,10 +39,7 @@ from owpc_ltr.evaluation.significance import generators
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.fold_models import CrossValidated
-from owpc_ltr.models.reordering import (
-    ReorderingModel,
-    dataset_scores,
-)
+from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from owpc_ltr.protocols import Model
 
 Ranking = Model | ReorderingModel | TrecRun

@@ -13,7 +13,6 @@ from typing import Any
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
     ComparedPair,
-    corrected_over,
     disagreements,
     measured_live_by,
     outcomes_of,
@@ -128,9 +127,7 @@ def comparison_section(comparison: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
     metrics = list(map(str, comparison.metrics))
     pairs = [pair.by_human_labels for pair in comparison.pairs]
-    corrected = []
-    if len(pairs) > 1 or comparison.earlier_comparisons or comparison.split == "folds":
-        corrected = [corrected_over(len(pairs), comparison.earlier_comparisons, comparison.split)]
+    corrected = comparison.correction(always=len(pairs) > 1)
     words = {
         "found": comparison, "metrics": metrics,
         "means": [

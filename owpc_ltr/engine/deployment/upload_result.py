@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.deployment.serving_mode import ServingMode
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, loser_lines, losers
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_over, disagreement
+from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.ranked_lists import TOP
@@ -125,13 +125,11 @@ def gain_line(result: GateResult) -> str:
             f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
         )
     independent = "" if one.n_independent is None else f", {one.n_independent} independent"
-    earlier = comparison.earlier_comparisons
-    corrected = earlier or split == "folds"
-    over = f" ({corrected_over(1, earlier, split)})" if corrected else ""
+    corrected = "".join(f" ({line})" for line in comparison.correction(always=False))
     why = disagreement(one, pair.p_holm, split)
     return (
         f"{of}: {difference_words(one)} on {one.n_queries} {queries}{independent}{by}, "
-        f"p = {pair.p_holm:.3g}{over}{left_out}; "
+        f"p = {pair.p_holm:.3g}{corrected}{left_out}; "
         f"minimum detectable gain (80 % power): {one.detectable:.4f}"
         f"{why and f'; interval and test disagree: {why}'}"
     )

@@ -373,7 +373,7 @@ def _facts(live: LiveEvaluation) -> Iterator[str]:
                 f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
-    yield from live._corrected
+    yield from live.correction(always=False)
     before, after = (_share(share) for share in live.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (
