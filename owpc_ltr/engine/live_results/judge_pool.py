@@ -157,8 +157,7 @@ def judge_pool(
     """
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.engine.live_results.rankers import LiveRankers
+    from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
     from owpc_ltr.evaluation.judged_data import read_lists
 
     if not rankers:
@@ -184,12 +183,8 @@ def judge_pool(
         )
         served = [serving.of(_ranker(ranker)) for ranker in rankers]
         if sample is not None:
-            records = {
-                str(name): ranker.record
-                for name, ranker in zip(rankers, served, strict=True)
-                if not isinstance(ranker, TrecRun) and ranker.record is not None
-            }
-            asked = _sampled(asked, records, sample, seed)
+            named = dict(zip(map(str, rankers), served, strict=True))
+            asked = _sampled(asked, records_of(named), sample, seed)
         pooled = pool(
             cluster.engine, where, served, asked,
             judged={query.query_id: frozenset(query.doc_ids) for query in graded},

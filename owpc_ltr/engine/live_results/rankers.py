@@ -169,6 +169,12 @@ class LiveRankers:
         return LinearModel(names, weights, record=record)
 
 
+def records_of(rankers: Mapping[str, LiveRanker | TrecRun]) -> dict[str, Mapping[str, Any]]:
+    """The record of each ranker's training; a run, a query and a feature have none."""
+    live = {name: ranker for name, ranker in rankers.items() if isinstance(ranker, LiveRanker)}
+    return {name: ranker.record for name, ranker in live.items() if ranker.record is not None}
+
+
 def documents_of(
     rankers: Sequence[LiveRanker | TrecRun],
     queries: Sequence[JudgedQuery],
@@ -228,12 +234,7 @@ def compare_rankers(
     with ExitStack() as trials:
         serving = _serving(request, live, trials, cluster, **where)
         rankers = {name: serving.of(ranker) for name, ranker in request.rankers.items()}
-        records = {
-            name: ranker.record
-            for name, ranker in rankers.items()
-            if isinstance(ranker, LiveRanker) and ranker.record is not None
-        }
-        chosen = choose_queries(records, live.judged, live.split)
+        chosen = choose_queries(records_of(rankers), live.judged, live.split)
         queries = [live.judged[number] for number in chosen.queries.tolist()]
         for name, fold_of in chosen.folds.items():
             ranker = rankers[name]
@@ -249,7 +250,6 @@ def compare_rankers(
     }
     # Whether most relevant documents are in nobody's window.
     recall = max(mean_known(of_ranker.recall) for of_ranker in lists.values())
-    n_queries = len(next(iter(lists.values())).there)
     # Whether any ranker rescores what the query template brings.
     live_rankers = (ranker for ranker in rankers.values() if isinstance(ranker, LiveRanker))
     of_template = any(ranker.of_template for ranker in live_rankers)
@@ -257,7 +257,7 @@ def compare_rankers(
         lists, queries, chosen, plan,
         query_template=live.query_template if of_template else "", unweighted=live.unweighted,
         notes=[f"lists are of the whole index, their first {live.window} documents"],
-        warnings=[warning.line for warning in recall_warnings(recall, live.window, n_queries)],
+        warnings=[warning.line for warning in recall_warnings(recall, live.window, len(queries))],
     )  # fmt: skip
 
 
