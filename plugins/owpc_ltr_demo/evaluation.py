@@ -102,9 +102,9 @@ def verdict(pair: ComparedPair, first: str, other: str) -> str:
 
 def rows_of(result: RankerComparison, data: RankingDataset) -> Sequence[Sequence[object]]:
     """One row a ranker: its name and its metrics."""
-    rows = [(ranker.name, ranker.measured) for ranker in result.rankers]
-    rows.append(("(ideal ranking)", best_possible(data)))
-    return [(name, *(measured.mean for measured in part)) for name, part in rows]
+    rows = {ranker.name: ranker.measured for ranker in result.rankers}
+    rows["(ideal ranking)"] = best_possible(data)
+    return [(name, *(one.mean for one in measured)) for name, measured in rows.items()]
 
 
 def _metrics() -> list[Metric]:

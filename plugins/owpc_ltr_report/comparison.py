@@ -115,12 +115,12 @@ def verdict_of(comparison: RankerComparison) -> PageVerdict:
         sentence = f"Cannot tell: {verdict.reason}."
     heading, kind = f"{first.a} against {first.b}", "by_both" if labels else "by_human"
     words |= {"numbers": numbers, "count": len(comparison.prediction_powered or comparison.pairs)}
+    mood, title = str(outcome), capital(outcome)
     if outcome is Outcome.BETTER and comparison.on_judged_documents:
         # What users get is more than what is judged: this is no green light.
         words["live"] = capital(measured_live_by((first.a, first.b)))
-        title = f"Better {JUDGED}"
-        return PageVerdict("neutral", title, sentence, heading, kind=kind, words=words)
-    return PageVerdict(outcome, capital(outcome), sentence, heading, kind=kind, words=words)
+        mood, title = "neutral", f"Better {JUDGED}"
+    return PageVerdict(mood, title, sentence, heading, kind=kind, words=words)
 
 
 def comparison_section(comparison: RankerComparison) -> Section:
