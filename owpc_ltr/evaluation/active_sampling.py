@@ -28,8 +28,7 @@ from owpc_ltr.signatures import Argument, Help, Plugins, Reads, Seed, Writes, jo
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.evaluation.data_comparison import ChosenData
-    from owpc_ltr.evaluation.results import ComparisonPlan
+    from owpc_ltr.evaluation.data_comparison import ChosenData, ComparisonRequest
 
 SAMPLED_QUERIES = 50
 """How many queries are drawn."""
@@ -171,7 +170,7 @@ def judge_sample(
     candidates, labelled = _candidates(proxy_labels, data)
     chosen = chosen_data(request, labelled)
     part = labels.judged_data(chosen.part)
-    gains = _differences(plan, chosen, part)
+    gains = _differences(request, chosen._replace(part=part))
     weights = None if unweighted else uneven(part.query_weights)
     if weights is not None:
         gains = gains * (weights / weights.mean())
@@ -220,16 +219,12 @@ def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDa
     return candidates, labelled
 
 
-def _differences(plan: ComparisonPlan, chosen: ChosenData, data: RankingDataset) -> Vector:
-    from owpc_ltr.evaluation.measurement import measure_on_data
+def _differences(request: ComparisonRequest, chosen: ChosenData) -> Vector:
     from owpc_ltr.evaluation.proxy_labels import check_counted
-    from owpc_ltr.evaluation.query_choice import compared_queries
 
-    queries = compared_queries(data, chosen.chosen)
-    results = measure_on_data(chosen.rankers, data, queries, plan)
-    a, b = (ranker.values[0] for ranker in results.rankers.values())
+    a, b = (ranker.values[0] for ranker in chosen.measured(request).rankers.values())
     gains: Vector = a - b
-    check_counted(plan.metrics[0], gains, gains)
+    check_counted(request.plan.metrics[0], gains, gains)
     return gains
 
 

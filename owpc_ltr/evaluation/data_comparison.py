@@ -73,12 +73,19 @@ class ChosenData(NamedTuple):
     part: Dataset
     chosen: ChosenQueries
 
+    def measured(self, request: ComparisonRequest) -> PerQueryResults:
+        """Every ranker's values of these queries."""
+        queries = compared_queries(self.part, self.chosen)
+        return measure_on_data(
+            self.rankers, self.part, queries, request.plan, weighted=request.weighted
+        )
+
 
 def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
     """The comparison of rankers on what is judged."""
     chosen = chosen_data(request, data)
     request.plan.drawing.progress("scores and metrics", None)
-    return compare_results(_measured(request, chosen))
+    return compare_results(chosen.measured(request))
 
 
 def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
@@ -96,13 +103,6 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
     part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
     part = with_fields(part, rankers, request.documents, request.id_field)
     return ChosenData(by_folds(rankers, chosen), part, chosen)
-
-
-def _measured(request: ComparisonRequest, chosen: ChosenData) -> PerQueryResults:
-    return measure_on_data(
-        chosen.rankers, chosen.part, compared_queries(chosen.part, chosen.chosen), request.plan,
-        weighted=request.weighted,
-    )  # fmt: skip
 
 
 def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str, Measurable]:
@@ -322,7 +322,7 @@ def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: in
     if chosen.chosen.notes:
         raise _seen(fold, chosen.chosen.notes[0])
     part = in_memory(chosen.part, f"fold {fold}")
-    return part, _measured(request, chosen._replace(part=part))
+    return part, chosen._replace(part=part).measured(request)
 
 
 def _seen(fold: int, why: str) -> Refused:

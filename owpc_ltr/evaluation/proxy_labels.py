@@ -26,9 +26,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
-from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import holm
@@ -54,7 +52,7 @@ def compare_with_proxy_labels(
     labelled = judged_data(proxy)
     people = human_labels(data, labelled)
     sample = human_sample(labelled, people)
-    rankers, part, chosen = chosen_data(request, labelled)
+    _, part, chosen = compared = chosen_data(request, labelled)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     weights, strata = uneven(part.query_weights) if request.weighted else None, read_strata(strata)
     seen: tuple[str, ...] = ()
@@ -74,8 +72,7 @@ def compare_with_proxy_labels(
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
-    by_proxy = measure_on_data(rankers, part, compared_queries(part, chosen), request.plan)
-    return with_proxy_labels(human, by_proxy, labels)
+    return with_proxy_labels(human, compared.measured(request), labels)
 
 
 def judged_data(labels: Data | Path | str) -> RankingDataset:
