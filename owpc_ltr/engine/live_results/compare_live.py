@@ -83,8 +83,14 @@ def compare_live(
     Refused where too few queries are left.
     """
     from dataclasses import replace
+    from functools import partial
 
-    from owpc_ltr.engine.live_results.rankers import compare_rankers, compare_with_query
+    from owpc_ltr.data.external_features.columns import tables_of
+    from owpc_ltr.engine.live_results.rankers import (
+        LiveRankers,
+        compare_rankers,
+        compare_with_query,
+    )
     from owpc_ltr.engine.search.live_evaluation import THE_MODEL
     from owpc_ltr.evaluation.compare import (
         check_table,
@@ -119,10 +125,14 @@ def compare_live(
         query_template=query_template, window=how.window, params=how.params,
         in_flight=how.in_flight, unweighted=options.unweighted,
     )  # fmt: skip
-    comparison = (compare_with_query if alone else compare_rankers)(
-        request, live, cluster, index=index, featureset=how.featureset,
-        extra_features=how.extra_features,
+    serving = partial(
+        LiveRankers, cluster=cluster, query_template=live.query_template, judged=live.judged,
+        index=index, featureset=how.featureset, tables=tables_of(how.extra_features),
+        plugins=request.plugins,
     )  # fmt: skip
+    comparison = (compare_with_query if alone else compare_rankers)(
+        request, live, lambda trials: serving(trials=trials)
+    )
     data_name = str(judgments) if isinstance(judgments, Path | str) else ""
     comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
     write_comparison(comparison, per_query, latex)

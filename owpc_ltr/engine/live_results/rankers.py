@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.external_features.columns import refuse_unused, tables_of
+from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
@@ -224,16 +224,20 @@ def _asking(
     return ask
 
 
+Serving = Callable[[ExitStack], LiveRankers]
+"""How rankers serve; models that are not uploaded are in the cluster until the stack ends."""
+
+
 def compare_rankers(
-    request: ComparisonRequest, live: LiveQueries, cluster: Cluster, **where: Any
+    request: ComparisonRequest, live: LiveQueries, serving: Serving
 ) -> RankerComparison:
-    """The comparison; models that are not uploaded are in the cluster only meanwhile."""
+    """The comparison of rankers by their live results."""
     plan = request.plan
     for metric in plan.metrics:
         within_window(metric, live.window)
     with ExitStack() as trials:
-        serving = _serving(request, live, trials, cluster, **where)
-        rankers = {name: serving.of(ranker) for name, ranker in request.rankers.items()}
+        served = serving(trials)
+        rankers = {name: served.of(ranker) for name, ranker in request.rankers.items()}
         chosen = choose_queries(records_of(rankers), live.judged, live.split)
         queries = [live.judged[number] for number in chosen.queries.tolist()]
         for name, fold_of in chosen.folds.items():
@@ -262,13 +266,14 @@ def compare_rankers(
 
 
 def compare_with_query(
-    request: ComparisonRequest, live: LiveQueries, cluster: Cluster, **where: Any
+    request: ComparisonRequest, live: LiveQueries, serving: Serving
 ) -> LiveEvaluation:
     """The only ranker, which is a model, compared with the query alone."""
     ((name, model),) = request.rankers.items()
     plan = request.plan
     with ExitStack() as trials:
-        ranker = _serving(request, live, trials, cluster, **where).model(model)
+        served = serving(trials)
+        ranker, cluster = served.model(model), served.cluster
         query = cluster.template(ranker.index, live.query_template)[0]
         question = live.question(
             ranker.index, query, plan.metrics, ranker.featureset, plan.drawing.seed
@@ -279,25 +284,3 @@ def compare_with_query(
         after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
         evaluation = measure_live(question, before, after, plan.drawing.progress, chosen=chosen)
     return replace(evaluation, model=name)
-
-
-def _serving(
-    request: ComparisonRequest,
-    live: LiveQueries,
-    trials: ExitStack,
-    cluster: Cluster,
-    *,
-    index: str | None = None,
-    featureset: str | None = None,
-    extra_features: Any = None,
-) -> LiveRankers:
-    return LiveRankers(
-        cluster=cluster,
-        query_template=live.query_template,
-        judged=live.judged,
-        trials=trials,
-        index=index,
-        featureset=featureset,
-        tables=tables_of(extra_features),
-        plugins=request.plugins,
-    )
