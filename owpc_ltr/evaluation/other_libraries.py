@@ -107,11 +107,6 @@ _TIES = {
 }
 
 
-def convention_of(metric: Metric, *, weighted: bool) -> Convention:
-    """What a metric of ours says."""
-    return Convention(**_shared_fields(metric, metric), weighted=weighted)
-
-
 def _shared_fields(source: Convention | Metric, metric: Metric) -> dict[str, Any]:
     """What a convention, or the metric itself, says of the metric's own options."""
     options = {one.name for one in fields(metric)}
@@ -294,7 +289,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     ranked = ranked_documents(ranking, data)
     missing = int(np.isnan(ranked.scores).sum())
     weights = uneven(data.query_weights)
-    ours = convention_of(metric, weighted=weights is not None)
+    ours = Convention(**_shared_fields(metric, metric), weighted=weights is not None)
     value = _mean(ours, metric, ranked, weights)
     runs = queries_of(ranked).ranking("expected")
     undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, ranked))

@@ -234,11 +234,6 @@ class Paired:
     signs: tuple[int, int, int]
 
     @property
-    def total(self) -> float:
-        """The sum of the (weighted) differences."""
-        return float(self.terms.sum())
-
-    @property
     def terms(self) -> Vector:
         """What each query adds to the sum of differences."""
         return self.differences if self.weights is None else self.weights * self.differences
@@ -331,8 +326,8 @@ def generators(seed: int) -> list[np.random.Generator]:
 def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int) -> Comparison:
     """The comparison, once queries were drawn; signs are flipped."""
     coins, _draws = generators(seed)
-    flips = sign_flips(sample.terms, resamples, coins)
-    differences, weights = sample.differences, sample.weights
+    differences, weights, terms = sample.differences, sample.weights, sample.terms
+    flips = sign_flips(terms, resamples, coins)
     low, high = widened(*interval, differences, weights, sample.span)
     without_floor = skewed(*interval, differences, weights)
     wins, losses, ties = sample.signs
@@ -344,7 +339,7 @@ def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int)
         wins=wins,
         losses=losses,
         ties=ties,
-        p_permutation=flips.p_of(sample.total),
+        p_permutation=flips.p_of(float(terms.sum())),
         p_t=_paired_t_p(differences, weights),
         low=low,
         high=high,
