@@ -141,20 +141,13 @@ class Measured:
 
 
 def measure(
-    scores: Vector, data: RankingDataset, metrics: Sequence[Metric], weights: Vector | None = None
+    scores: Vector, data: RankingDataset, metrics: Sequence[Metric]
 ) -> tuple[Measured, ...]:
-    """Each metric of these scores; the documents are sorted once for all.
-
-    With `weights`, one a query, means are weighted.
-    """
-    by_metric = zip(
-        metrics, values_of(scores, data, metrics), _all_tied(data, metrics), strict=True
-    )
+    """Each metric of these scores; the documents are sorted once for all."""
+    values, tied = values_of(scores, data, metrics), _all_tied(data, metrics)
     return tuple(
-        Measured(
-            metric, metric.average(values, weights), values, metric.average(tied, weights), weights
-        )
-        for metric, values, tied in by_metric
+        Measured(metric, metric.average(own), own, metric.average(of_tied))
+        for metric, own, of_tied in zip(metrics, values, tied, strict=True)
     )
 
 
