@@ -242,14 +242,7 @@ def compare_over_folds(
         )
     if not folds:
         raise UsageError("there are no folds: give a list of test data")
-    measured = [
-        _measured_fold(
-            replace(request, rankers=_of_fold(request.rankers, number, len(folds))),
-            data,
-            number + 1,
-        )
-        for number, data in enumerate(folds)
-    ]
+    measured = [_measured_fold(request, folds, number) for number in range(len(folds))]
     _refuse_shared([data for data, _ in measured])
     of_folds = [results for _, results in measured]
     rankers = {
@@ -314,9 +307,13 @@ def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str,
     return chosen
 
 
-def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: int) -> _Fold:
+def _measured_fold(
+    request: ComparisonRequest, folds: Sequence[Data | Path | str], number: int
+) -> _Fold:
+    fold = number + 1
+    request = replace(request, rankers=_of_fold(request.rankers, number, len(folds)))
     try:
-        chosen = chosen_data(request, data)
+        chosen = chosen_data(request, folds[number])
     except NothingHeldOut as nothing:
         raise _seen(fold, str(nothing)) from nothing
     if chosen.chosen.notes:
