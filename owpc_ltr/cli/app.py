@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_rows
+from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
 from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
@@ -202,7 +202,10 @@ class _Commands(_Group):
             )
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
-        panels["Connection options of every command that uses a cluster"] = connection_rows()
+        panels["Connection options of every command that uses a cluster"] = [
+            (it.flag if it.kind is bool else f"{it.flag} {it.metavar}", it.help.text)
+            for it in connection_options()
+        ]
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):
