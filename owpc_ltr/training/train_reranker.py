@@ -48,7 +48,8 @@ class RerankerSummary(TrainingSummary):
     """What the command line says of a reranker: candidates, the chosen one, its data."""
 
     def _lines(self) -> Iterator[str]:
-        record, settings = self.record, self.record["chosen"]
+        record = self.model.record
+        settings = record["chosen"]
         if record["validation"] is not None:
             yield _candidates(record["table"], record["select"])
         if settings is None:
@@ -58,7 +59,7 @@ class RerankerSummary(TrainingSummary):
         yield f"learned on {record['queries']} queries, {record['documents']} documents"
 
 
-@job(shows=RerankerSummary.of)
+@job(shows=RerankerSummary)
 def train_reranker(
     data: TrainingData,
     *,
