@@ -78,6 +78,15 @@ def shortened(text: str) -> str:
     return "\n".join([*lines[:count], f"… and {len(lines) - count} more lines: print it"])
 
 
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters: of a longer one the beginning, and `…`.
+
+    >>> cut("ranking", 5)
+    'rank…'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 def _flat(text: str) -> str:
     return " ".join(text.split())
 

@@ -38,7 +38,7 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import ShortRepr, columns, text_table
+from owpc_ltr.plain_text import ShortRepr, columns, cut, text_table
 from owpc_ltr.signatures import Help, Plugins, Writes, job, option_name
 
 if TYPE_CHECKING:
@@ -261,8 +261,7 @@ def _move(rank: int, hit: Hit) -> str:
 
 def _short(title: str) -> str:
     # Two titles, a rank, a move and a score share a line.
-    most = min(40, (columns() - 24) // 2)
-    return title if len(title) <= most else f"{title[: most - 1]}…"
+    return cut(title, min(40, (columns() - 24) // 2))
 
 
 def search_ranked(
