@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
     from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
-    from owpc_ltr.engine.feature_sets import EngineOwner as EngineOwner
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature
     from owpc_ltr.engine.feature_sets import SuggestedFeatureSet as SuggestedFeatureSet
