@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from owpc_ltr.errors import BadInput
@@ -315,3 +315,18 @@ def _has_hybrid(tree: Any) -> bool:
     return (isinstance(hybrid, dict) and "queries" in hybrid) or any(
         map(_has_hybrid, tree.values())
     )
+
+
+def scripted(query: dict[str, Any], source: str, **params: Any) -> dict[str, Any]:
+    """What a script makes of a query's scores, for the documents that match it."""
+    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
+
+
+def summed(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The sum of the scores of queries, 0 where none matches: every document does."""
+    return {"bool": {"filter": [{"match_all": {}}], "should": list(queries)}}
+
+
+def lowest(score: float) -> dict[str, Any]:
+    """The same score for every document."""
+    return {"constant_score": {"filter": {"match_all": {}}, "boost": score}}

@@ -38,6 +38,7 @@ from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import plain_params
+from owpc_ltr.features.mustache import scripted
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
@@ -434,8 +435,7 @@ def _lifted(clauses: list[Clause], offset: float) -> list[Clause]:
 
 def _held_above(clause: Clause, low: float) -> Clause:
     """A whole model's score, lifted, and at the floor where it would be lower."""
-    params = {"lift": lift(low), "floor": FLOOR}
-    query = _scripted(_query(clause), _LEAST, params)
+    query = scripted(_query(clause), _LEAST, lift=lift(low), floor=FLOOR)
     return _with_query(clause, query, query_weight=KEEP, score_mode="total")
 
 
@@ -449,17 +449,13 @@ def _held_below(clause: Clause, taken: float) -> tuple[Clause, float]:
     if weight >= 0 or query == {"match_all": {}}:
         return clause, 1.0
     most = max(taken / -weight, _of_ones(query))
-    return _with_query(clause, _scripted(query, _MOST, {"most": most})), most
+    return _with_query(clause, scripted(query, _MOST, most=most)), most
 
 
 def _of_ones(query: dict[str, Any]) -> float:
     """What a sum of weighted queries is where each of them scores 1; any other query itself."""
     parts = query.get("bool", {}).get("should", ())
     return sum(float(part["function_score"]["weight"]) for part in parts) or 1.0
-
-
-def _scripted(query: dict[str, Any], source: str, params: dict[str, float]) -> dict[str, Any]:
-    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
 
 
 def _with_query(clause: Clause, query: dict[str, Any], **more: Any) -> Clause:
