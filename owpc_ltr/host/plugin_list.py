@@ -48,7 +48,6 @@ class PluginDescription(ShortRepr):
     @classmethod
     def of(cls, plugin: Plugin) -> PluginDescription:
         """The description of a plugin of the registry."""
-        from owpc_ltr.host.registry import spellings
         from owpc_ltr.host.settings import choices_of, describe_settings
 
         default = plugin.cls()
@@ -63,7 +62,7 @@ class PluginDescription(ShortRepr):
             chosen=[
                 name for kind, name in _CHOSEN if kind == plugin.kind and hasattr(default, name)
             ],
-            variants=list(spellings(plugin)[1:]),
+            variants=list(plugin.spellings[1:]),
             summary=module.partition("\n")[0],
             formula=formula.partition("\n")[0],
             meaning=formula.partition("\n")[2].strip(),
