@@ -30,11 +30,10 @@ from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.prediction_powered import (
     PredictionPowered,
     prediction_powered,
-    random_sample_warnings,
 )
 from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.results import PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings
+from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output

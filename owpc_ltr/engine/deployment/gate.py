@@ -44,7 +44,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     check_features,
@@ -52,7 +52,7 @@ from owpc_ltr.evaluation.query_choice import (
     compared_queries,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings
+from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import text_scores

@@ -18,9 +18,13 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.deployment.serving_mode import ServingMode
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, loser_lines, losers
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_over, disagreement
+from owpc_ltr.evaluation.compared_pair import (
+    ComparedPair,
+    corrected_over,
+    disagreement,
+    strength_in_words,
+)
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.ranked_lists import TOP
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, difference_words
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
