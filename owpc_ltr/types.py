@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from owpc_ltr.fusion.evaluation import Optimism as Optimism
     from owpc_ltr.fusion.lint import RequestLint as RequestLint
     from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
+    from owpc_ltr.host.commands import Command as Command
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
     from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
     from owpc_ltr.host.registry import Failure as Failure
@@ -188,7 +189,6 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Run as Run
     from owpc_ltr.protocols import StreamingOptimizer as StreamingOptimizer
     from owpc_ltr.signatures import Argument as Argument
-    from owpc_ltr.signatures import Command as Command
     from owpc_ltr.signatures import Help as Help
     from owpc_ltr.signatures import Progress as Progress
     from owpc_ltr.signatures import Reads as Reads

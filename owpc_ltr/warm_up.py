@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import OwpcLtrWarning, give_warnings
-from owpc_ltr.signatures import Plugins, Progress, job, silent
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import Progress, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.compiling import Made

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
 from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.signatures import Command
+from owpc_ltr.host.commands import Command
 from owpc_ltr.version import VERSION
 
 _CORE = {

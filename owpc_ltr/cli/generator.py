@@ -28,14 +28,12 @@ from owpc_ltr.cli.process import finishing, print_json, progress
 from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
+from owpc_ltr.host.commands import NO_STORE, Command, ConnectsWith
 from owpc_ltr.signatures import (
     NAMES,
     Argument,
-    Command,
-    ConnectsWith,
     Help,
     Progress,
-    Without,
     Writes,
     all_parameters,
     check,
@@ -409,8 +407,7 @@ def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]
     connection: list[Option] = []
     cluster = parameters.pop("cluster", None)
     if cluster is not None:
-        marks = (mark for mark in marks_of(cluster) if isinstance(mark, Without))
-        without = {name for mark in marks for name in mark.parameters}
+        without = NO_STORE if NO_STORE in marks_of(cluster) else ()
         connection = [option for option in connection_options() if option.name not in without]
     return list(filter(None, map(option_of, parameters.values()))), connection
 

@@ -15,9 +15,9 @@ from owpc_ltr.engine.client.responses import check_complete
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
-from owpc_ltr.host.commands import CommandSummary
+from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.plain_text import ShortRepr, cut, text_table
-from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Argument, Help, Reads, Writes, job
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

@@ -35,8 +35,9 @@ from owpc_ltr.engine.staging_index import (
     staging_index,
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.host.commands import NO_STORE
 from owpc_ltr.names import check_index
-from owpc_ltr.signatures import NO_STORE, Argument, Help, Progress, Reads, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import PluginError, UsageError
-from owpc_ltr.host.commands import CommandSummary
+from owpc_ltr.host.commands import CommandSummary, Plugins
 from owpc_ltr.host.settings import configure, named_settings
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     NO_MODEL,
     Argument,
     Help,
-    Plugins,
     Reads,
     Writes,
     job,

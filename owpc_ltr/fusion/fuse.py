@@ -16,12 +16,11 @@ from owpc_ltr.engine.live_queries import InFlight
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, SearchIndex
 from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.evaluation.options import METRIC, RESAMPLES, Resamples
-from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     Argument,
     Help,
-    Plugins,
     Progress,
     Reads,
     Seed,

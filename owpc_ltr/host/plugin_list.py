@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.plain_text import ShortRepr, shortened, text_table
-from owpc_ltr.signatures import Argument, Help, Plugins, in_python, job
+from owpc_ltr.signatures import Argument, Help, in_python, job
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin

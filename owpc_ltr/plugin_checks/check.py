@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 from owpc_ltr import plugin_checks
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.registry import place_in_plugin
 from owpc_ltr.host.settings import configure, named_settings, values_of
-from owpc_ltr.signatures import Help, Plugins, Progress, Seed, job, silent
+from owpc_ltr.signatures import Help, Progress, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Plugin, Registry

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import Dask, workers_at
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_NORMALISATION,

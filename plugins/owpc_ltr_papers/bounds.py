@@ -23,11 +23,12 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.kernels.linear import linear_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.protocols import Loss
-from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.protocols import Model

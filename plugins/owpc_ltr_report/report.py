@@ -11,18 +11,8 @@ import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    Writes,
-    job,
-    silent,
-)
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.query_choice import Data

@@ -13,17 +13,8 @@ from owpc_ltr.engine.deployment.options import Evidence, ProofLimits, ServingOpt
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    job,
-    option_name,
-    silent,
-)
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
