@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.engine.deployment.alias import Alias
@@ -12,7 +12,6 @@ from owpc_ltr.engine.deployment.parity import (
     FeatureDrift,
     Parity,
     RankAgreement,
-    drift_as_dict,
     drift_line,
 )
 from owpc_ltr.engine.deployment.serving_mode import ServingMode
@@ -239,7 +238,11 @@ class Uploaded(ShortRepr):
             "request_bytes": self.request_bytes,
             "search_template": self.search_template,
             "parity": self.parity.as_dict(),
-            "drift": drift_as_dict(self.features, self.rankings),
+            "drift": self.rankings
+            and {
+                "features": [asdict(feature) for feature in self.features],
+                "rankings": asdict(self.rankings),
+            },
             "gate": self.gate.as_dict() if self.gate else None,
         }
 
