@@ -93,28 +93,24 @@ class BeforeAndAfter(ShortRepr):
         if not self.model:
             titles = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
             return f"{text_table(['#', 'QUERY ALONE', 'SCORE'], titles)}\n\n{self._times()}"
-        rows = zip(self.before, self.after, strict=True)
-        table = text_table(
-            ["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"],
-            [
-                (rank, _short(old.title), _move(rank, new), _short(new.title), new.score)
-                for rank, (old, new) in enumerate(rows, 1)
-            ],
-        )
+        table = text_table(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], self._rows())
         return f"{table}\n\n{self._times()}"
 
     def _repr_html_(self) -> str:
         from owpc_ltr.data import html
 
-        rows: list[tuple[object, ...]] = [
-            (rank, _short(old.title), _move(rank, new), _short(new.title), f"{new.score:.4g}")
-            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
-        ]
+        rows = [(*row, f"{score:.4g}") for *row, score in self._rows()]
         headers = ["#", "before", "move", f"with {self.model}", "score"]
         if not self.model:
             headers, rows = ["#", "query alone", "score"], [row[:2] + row[4:] for row in rows]
         times = map(html.line, self._times().splitlines())
         return html.block(self.keywords, html.table(headers, rows), *times)
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (rank, _short(old.title), move(rank, new.other_rank), _short(new.title), new.score)
+            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
+        ]
 
     def _times(self) -> str:
         with_model = f", with the model {self.took_after} ms" if self.model else ""
@@ -252,11 +248,11 @@ def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     return names[0], ""
 
 
-def _move(rank: int, hit: Hit) -> str:
-    """How far a document has moved: ▲3, ▼1, = or new."""
-    if hit.other_rank is None:
+def move(rank: int, other_rank: int | None) -> str:
+    """How far a document has moved to this rank from the other one: ▲3, ▼1, = or new."""
+    if other_rank is None:
         return "new"
-    steps = hit.other_rank - rank
+    steps = other_rank - rank
     return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
 
 
