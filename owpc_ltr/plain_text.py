@@ -54,7 +54,7 @@ class ShortRepr:
         short = Repr()
         short.maxother = short.maxstring = 60
         short.maxlevel = 2
-        texts = (f"{name}={_flat(short.repr(getattr(self, name)))}" for name in fields)
+        texts = (f"{name}={' '.join(short.repr(getattr(self, name)).split())}" for name in fields)
         return shortened(f"{cls.__name__}({', '.join(texts)})")
 
 
@@ -85,10 +85,6 @@ def cut(text: str, longest: int) -> str:
     'rank…'
     """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def printable(text: str) -> str:
