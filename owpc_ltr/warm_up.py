@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.errors import OwpcLtrWarning, give_warnings
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import Progress, job, silent
 
@@ -164,7 +164,6 @@ def _minimise(
     optimizer_class: type[Any], settings: dict[str, Any], loss: Any, data: RankingDataset
 ) -> None:
     """A fit, where optimizer, settings and loss go together; else no code is needed."""
-    from owpc_ltr.errors import OwpcLtrError
     from owpc_ltr.protocols import Run
 
     try:

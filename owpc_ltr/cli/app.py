@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
 from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.host.commands import Command
+from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.version import VERSION
 
 _CORE = {
@@ -222,8 +222,6 @@ class _Commands(_Group):
         if self._complete:
             return
         self._complete = True
-        from owpc_ltr.host.commands import plugin_commands
-
         installed = plugin_commands()
         refused = [
             f"a plugin's command '{command.name}' is not there, since owpc-ltr has one of that name"

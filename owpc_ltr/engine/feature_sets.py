@@ -15,6 +15,7 @@ from owpc_ltr.engine.client.responses import check_complete
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
+from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.plain_text import ShortRepr, cut, text_table
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
@@ -130,7 +131,6 @@ def suggest(
     """
     from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.stores.feature_set_trial import field_types
-    from owpc_ltr.files.output import write_output
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)

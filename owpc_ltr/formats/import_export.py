@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import CommandSummary, Plugins
 from owpc_ltr.host.settings import configure, named_settings
 from owpc_ltr.signatures import (
@@ -198,7 +199,6 @@ def export_model(
     """
     from owpc_ltr import protocols
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.files.output import write_output
     from owpc_ltr.formats.model_conversion import check_features, for_engine
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model

@@ -22,6 +22,7 @@ from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, untuned
 from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
@@ -37,8 +38,6 @@ from owpc_ltr_demo.session import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from owpc_ltr.protocols import Model
 
 
 METRICS = ("map", "mrr", SELECT)

@@ -22,11 +22,12 @@ import numpy as np
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
-from owpc_ltr.engine.cluster import the_index
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.cluster import Cluster, the_index
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.search.serving import find_featureset, prepare
-from owpc_ltr.engine.stores import Absent
+from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import (
@@ -43,9 +44,6 @@ from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores import Store
 
 REFRESH = 2.0
 """Seconds after which a switched alias, or a replaced file, is followed."""

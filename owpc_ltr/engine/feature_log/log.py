@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine, search_index
 from owpc_ltr.engine.client.responses import AnswerPart
@@ -35,6 +36,7 @@ from owpc_ltr.engine.feature_log.run_folder import (
     publish_parts,
 )
 from owpc_ltr.engine.feature_log.snapshot import Contents, SnapshotLost, differing_copies
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_set_trial import field_types
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
@@ -45,8 +47,6 @@ from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments import JudgedQuery, Judgments
-    from owpc_ltr.engine.stores import Store
 
 Progress = Callable[[int], None]
 """Called with the number of judged documents that are accounted for."""

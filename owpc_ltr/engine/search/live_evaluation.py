@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
@@ -165,8 +166,6 @@ class LiveEvaluation(RankerComparison):
 
     def _repr_html_(self) -> str:
         """Figures as a table, the verdict above, warnings below."""
-        from owpc_ltr.data.html import block, line, table
-
         return block(
             _title(self),
             *map(line, _verdict_lines(self)),

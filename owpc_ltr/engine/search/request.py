@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.html import block
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.options import (
@@ -142,8 +143,6 @@ class RequestBody(dict[str, Any]):
     def _repr_html_(self) -> str:
         """The JSON."""
         from html import escape
-
-        from owpc_ltr.data.html import block
 
         text = json.dumps(self, indent=2, ensure_ascii=False)
         return block("Search request", f"<pre>{escape(text)}</pre>")

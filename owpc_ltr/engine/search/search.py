@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data import html
 from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
@@ -97,8 +98,6 @@ class BeforeAndAfter(ShortRepr):
         return f"{table}\n\n{self._times()}"
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.data import html
-
         rows = [(*row, f"{score:.4g}") for *row, score in self._rows()]
         headers = ["#", "before", "move", f"with {self.model}", "score"]
         if not self.model:
