@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import ExportedFile, Model
 
 
+_FeatureSetFile = Annotated[
+    "FeatureSet | Path | str | None",
+    Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+    Argument.NAME,
+]
+
+
 def _summary(model: Model) -> CommandSummary:
     """The kind of an imported model, its source, and what changed."""
     imported, features = model.record["imported"], list(model.feature_names)
@@ -59,11 +66,7 @@ def import_model(
             lists=False,
         ),
     ] = (),
-    featureset: Annotated[
-        FeatureSet | Path | str | None,
-        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
-        Argument.NAME,
-    ] = None,
+    featureset: _FeatureSetFile = None,
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads("The dataset that it was trained on: names, and documents for upload."),
@@ -169,11 +172,7 @@ def export_model(
         Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
     ] = None,
     name: Annotated[str, Help("The model's name in the engine."), Argument.NAME] = "owpc-ltr",
-    featureset: Annotated[
-        FeatureSet | Path | str | None,
-        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
-        Argument.NAME,
-    ] = None,
+    featureset: _FeatureSetFile = None,
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(

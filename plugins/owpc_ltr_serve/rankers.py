@@ -262,13 +262,12 @@ class Rankers:
     def _load_uploaded(self, store: Store, model: str) -> ServedRanker:
         record = DeploymentRecords(self.cluster.engine, store).find(model)
         if record is not None and record.content:
-            local, featureset, sources = record.ranker(), record.featureset, None
-            index, samples = record.index, record.samples
+            local, featureset, index = record.ranker(), record.featureset, record.index
+            sources, samples = joined_sources(local), record.samples
         else:
             stored = store.get_model(model)
             local = client_model(stored) if is_client_scored(stored) else import_linear(stored)
             featureset, sources, index, samples = stored.featureset, joined_in(stored), None, ()
-        sources = joined_sources(local) if sources is None else sources
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None)
         return ServedRanker(
