@@ -35,6 +35,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Progress = Callable[[str, float | None], None]
 """Receives what is being done, and the share that is done, or None."""
 
+NO_MODEL = "cannot read the model {path}: No such file or directory"
+NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
+
 _OTHER_NAMES = {"eval_set": "validation"}
 """What other libraries call a parameter."""
 
@@ -109,19 +112,11 @@ class Reads(Help):
 
     def files(self, value: object) -> list[Path | str]:
         """The files that a value names; objects that were read before are not files."""
-        paths: list[Any] = [value]
+        paths: Any = (value,)
         if isinstance(value, list | tuple):
-            paths = list(value) if self.lists else []
-        return [
-            path
-            for path in paths
-            if isinstance(path, Path | str)
-            and not (self.unless is not None and str(path).startswith(self.unless))
-        ]
-
-
-NO_MODEL = "cannot read the model {path}: No such file or directory"
-NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
+            paths = value if self.lists else ()
+        named = (path for path in paths if isinstance(path, Path | str))
+        return [path for path in named if not self.unless or not str(path).startswith(self.unless)]
 
 
 @dataclass(frozen=True)
@@ -203,9 +198,7 @@ def job(
     return decorate if function is None else decorate(function)
 
 
-def public(
-    function: Function, checks: Callable[[Function, Mapping[str, Any]], None] | None = None
-) -> Function:
+def public(function: Function, checks: Callable[..., None] | None = None) -> Function:
     """A public function that is no job: its errors of arguments that do not fit say what fits."""
 
     @functools.wraps(function)
@@ -274,9 +267,8 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
     if hasattr(value, "score") and hasattr(value, "feature_names") and not _is_dataset(value):
         raise _swapped(function, name, "a model")
     if hasattr(value, "shape"):
-        what, maker = "an array", "make_dataset(X, y, qid)"
-        if hasattr(value, "columns"):
-            what, maker = "a frame", "from_frame(…)"
+        array, frame = ("an array", "make_dataset(X, y, qid)"), ("a frame", "from_frame(…)")
+        what, maker = frame if hasattr(value, "columns") else array
         raise UsageError(
             f"{option_name(name)} is {what}, and a dataset is wanted: make it with owpc_ltr.{maker}"
         )
@@ -328,8 +320,7 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
         ) from None
     places = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    kinds = kinds_of(function)
-    hint = f"write {by_name[0]}=" if by_name else ""
+    kinds, hint = kinds_of(function), f"write {by_name[0]}=" if by_name else ""
     given = zip(places, args, strict=False)
     if any(kinds.get(name) is Argument.DATA and hasattr(value, "shape") for name, value in given):
         hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
@@ -402,11 +393,6 @@ def takes(parameter: str) -> bool:
 def in_python() -> bool:
     """Whether the caller is Python, and not the command line."""
     return _OPTIONS.get() is None
-
-
-def row_number(row: int) -> int:
-    """A row, counted from 0, as the caller counts it: an index in Python, else from 1."""
-    return row if in_python() else row + 1
 
 
 @contextmanager
