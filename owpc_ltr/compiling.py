@@ -9,12 +9,13 @@ Where NumPy comes to the very same bits, small inputs (`SMALL`) are left to it.
 
 A function that Python calls is compiled with all that it calls, as one, and kept in the folder of
 `cache_folder`. numba reads pickles from there: it must be the user's own, and nobody else may
-write it.
+write it. The same holds of a file of code that the user names (`module_of_file`).
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import stat
 import sys
@@ -22,9 +23,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, overload
+
+from owpc_ltr.errors import PluginError
 
 _MAKING = threading.RLock()
 """Threads that begin with the same function make it once."""
@@ -352,3 +356,30 @@ def _others_write(status: os.stat_result) -> bool:
         return True
     alone = set(group.gr_mem) <= {user.pw_name}
     return not (alone and group.gr_gid == user.pw_gid and group.gr_name == user.pw_name)
+
+
+def module_of_file(path: Path, name: str) -> ModuleType:
+    """The module of a local file: of its source, never of bytecode that lies beside it.
+
+    Raises PluginError for a file that somebody else can write, in whose name it would run.
+    """
+    try:
+        source = path.read_bytes()
+        unsafe = why_unsafe(path)
+    except OSError as error:
+        raise PluginError("there is no such file") from error
+    if unsafe:
+        raise PluginError(
+            f"it is not loaded, for {unsafe}: make a copy in a folder that only you can write"
+        )
+    if path.suffix != ".py":
+        raise PluginError("it is not a Python file (.py)")
+    specification = ModuleSpec(name, None, origin=str(path))
+    specification.has_location = True
+    module = importlib.util.module_from_spec(specification)
+    # Dataclasses look their module up by name while they are made.
+    sys.modules[name] = module
+    keep_privately()
+    code = compile(source, str(path), "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102 - the user named it, and nobody else can write it
+    return module

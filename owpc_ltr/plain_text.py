@@ -54,7 +54,7 @@ class ShortRepr:
         short = Repr()
         short.maxother = short.maxstring = 60
         short.maxlevel = 2
-        texts = (f"{name}={_flat(short.repr(getattr(self, name)))}" for name in fields)
+        texts = (f"{name}={' '.join(short.repr(getattr(self, name)).split())}" for name in fields)
         return shortened(f"{cls.__name__}({', '.join(texts)})")
 
 
@@ -78,8 +78,13 @@ def shortened(text: str) -> str:
     return "\n".join([*lines[:count], f"… and {len(lines) - count} more lines: print it"])
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters: of a longer one the beginning, and `…`.
+
+    >>> cut("ranking", 5)
+    'rank…'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def printable(text: str) -> str:

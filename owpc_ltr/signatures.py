@@ -8,14 +8,13 @@
     ) -> Model: ...
 
 `owpc_ltr.cli.generator` makes the command from it. The checks of `Reads`, `Writes` and of names
-hold in both interfaces. A distribution adds commands with the hook `ltr_commands`.
+hold in both interfaces.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +26,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints, overload
 
-from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.files.input import begins_with
 from owpc_ltr.files.output import check_output, is_standard_output, same_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Progress = Callable[[str, float | None], None]
 """Receives what is being done, and the share that is done, or None."""
+
+NO_MODEL = "cannot read the model {path}: No such file or directory"
+NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
 
 _OTHER_NAMES = {"eval_set": "validation"}
 """What other libraries call a parameter."""
@@ -109,19 +112,11 @@ class Reads(Help):
 
     def files(self, value: object) -> list[Path | str]:
         """The files that a value names; objects that were read before are not files."""
-        paths: list[Any] = [value]
+        paths: Any = (value,)
         if isinstance(value, list | tuple):
-            paths = list(value) if self.lists else []
-        return [
-            path
-            for path in paths
-            if isinstance(path, Path | str)
-            and not (self.unless is not None and str(path).startswith(self.unless))
-        ]
-
-
-NO_MODEL = "cannot read the model {path}: No such file or directory"
-NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
+            paths = value if self.lists else ()
+        named = (path for path in paths if isinstance(path, Path | str))
+        return [path for path in named if not self.unless or not str(path).startswith(self.unless)]
 
 
 @dataclass(frozen=True)
@@ -168,79 +163,7 @@ class Argument(Enum):
 NAMES = frozenset((Argument.NAME, Argument.INDEX, Argument.FEATURESET, Argument.MODEL))
 
 
-@dataclass(frozen=True)
-class Without:
-    """Marks the parameter `cluster` of a job: options of `connect` that have no effect on it."""
-
-    parameters: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ConnectsWith:
-    """Marks the parameter `cluster` of a job that needs one only if another `parameter` is given.
-
-    With a `prefix`: only if its value begins with the prefix.
-    """
-
-    parameter: str
-    prefix: str = ""
-
-
-NO_STORE = Without(("store_kind", "store"))
-
-Plugins = Annotated[
-    Sequence[Path | str],
-    Reads(
-        "Also load this plugin file; may be repeated.",
-        flag="--plugin",
-        metavar="FILE.py",
-        cli=list[Path],
-        panel="Advanced",
-        absent="{path}: there is no such file",
-        error=PluginError,
-    ),
-    Argument.LIST,
-]
 Seed = Annotated[int, Help("Seed of all randomness.", panel="Advanced")]
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command, known without importing its function, or a group of commands.
-
-    `name` is `train`, or `judge clicks` for a command in a group. `function` is `module:function`;
-    a group has none. `summary` is the first sentence of the function's docstring. `panel` is the
-    part of `owpc-ltr --help` that lists it.
-    """
-
-    name: str
-    function: str
-    summary: str
-    panel: str = "Other"
-    extra: str = ""
-    """The extra of the distribution that brings the packages which the function needs."""
-
-    @property
-    def public_name(self) -> str:
-        """What the function is called in `owpc_ltr`."""
-        return self.name.replace("-", "_").replace(" ", "_")
-
-    def load(self) -> Any:
-        """The function, imported. Raises PluginError where a package of an extra is missing."""
-        module, _, name = self.function.partition(":")
-        try:
-            return getattr(importlib.import_module(module), name)
-        except ModuleNotFoundError as error:
-            raise self.missing_package(error) from error
-
-    def missing_package(self, error: ModuleNotFoundError) -> Exception:
-        """The error for a package that the function needs: which extra brings it, if one does."""
-        package = (error.name or "").partition(".")[0]
-        if not self.extra or package.startswith("owpc_ltr"):
-            return error
-        return PluginError(
-            f"{self.name} needs {package}, which is not installed: pip install '{self.extra}'"
-        )
 
 
 @overload
@@ -268,24 +191,21 @@ def job(
     """
 
     def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def run(*args: Any, **named: Any) -> Any:
-            bound = _bound(function, args, named)
-            check(function, bound.arguments)
-            return function(*bound.args, **bound.kwargs)
-
+        run = public(function, check)
         vars(run).update(shows=shows, finishes=finishes, changes_cluster=changes_cluster)
-        return run  # type: ignore[return-value]
+        return run
 
     return decorate if function is None else decorate(function)
 
 
-def public(function: Function) -> Function:
+def public(function: Function, checks: Callable[..., None] | None = None) -> Function:
     """A public function that is no job: its errors of arguments that do not fit say what fits."""
 
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
         bound = _bound(function, args, named)
+        if checks is not None:
+            checks(function, bound.arguments)
         return function(*bound.args, **bound.kwargs)
 
     return run  # type: ignore[return-value]
@@ -335,24 +255,20 @@ def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
         return [_ranker(function, name, ranker) for ranker in value]
     if _is_dataset(value):
         raise _swapped(function, name, "a dataset")
-    if hasattr(value, "get_params") and any(
-        cls.__module__.startswith("owpc_ltr.") for cls in type(value).__mro__
-    ):
-        if not hasattr(value, "model_"):
-            raise UsageError(
-                f"{option_name(name)} is an estimator without a model: call its fit first"
-            )
-        return value.model_
-    return value
+    is_ours = any(cls.__module__.startswith("owpc_ltr.") for cls in type(value).__mro__)
+    if not (hasattr(value, "get_params") and is_ours):
+        return value
+    if not hasattr(value, "model_"):
+        raise UsageError(f"{option_name(name)} is an estimator without a model: call its fit first")
+    return value.model_
 
 
 def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
     if hasattr(value, "score") and hasattr(value, "feature_names") and not _is_dataset(value):
         raise _swapped(function, name, "a model")
     if hasattr(value, "shape"):
-        what, maker = "an array", "make_dataset(X, y, qid)"
-        if hasattr(value, "columns"):
-            what, maker = "a frame", "from_frame(…)"
+        array, frame = ("an array", "make_dataset(X, y, qid)"), ("a frame", "from_frame(…)")
+        what, maker = frame if hasattr(value, "columns") else array
         raise UsageError(
             f"{option_name(name)} is {what}, and a dataset is wanted: make it with owpc_ltr.{maker}"
         )
@@ -365,17 +281,6 @@ def _home(cls: type) -> str:
 
 def _is_dataset(value: Any) -> bool:
     return hasattr(value, "n_queries") and hasattr(value, "n_documents")
-
-
-def _is_model_file(path: Path) -> bool:
-    """Whether a file begins as our model files do. A pipe is not: it can be read once."""
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return b'"format": "owpc-ltr model"' in file.read(100)
-    except (OSError, ValueError):
-        return False
 
 
 def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
@@ -415,14 +320,10 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
         ) from None
     places = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    kinds = kinds_of(function)
-    if any(
-        kinds.get(name) is Argument.DATA and hasattr(value, "shape")
-        for name, value in zip(places, args, strict=False)
-    ):
+    kinds, hint = kinds_of(function), f"write {by_name[0]}=" if by_name else ""
+    given = zip(places, args, strict=False)
+    if any(kinds.get(name) is Argument.DATA and hasattr(value, "shape") for name, value in given):
         hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
-    else:
-        hint = f"write {by_name[0]}=" if by_name else ""
     if len(args) > len(places) and hint:
         raise TypeError(
             f"{function.__name__}() takes {len(places)} positional "
@@ -454,7 +355,7 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
             mark.check(values[name])
             files = mark.files(values[name])
             for path in files if kinds.get(name) is Argument.DATA else ():
-                if _is_model_file(Path(path)):
+                if begins_with(Path(path), b'"format": "owpc-ltr model"'):
                     raise _swapped(function, name, f"the model file {path}")
             inputs += files
     outputs: dict[str, Path | str] = {}
@@ -492,11 +393,6 @@ def takes(parameter: str) -> bool:
 def in_python() -> bool:
     """Whether the caller is Python, and not the command line."""
     return _OPTIONS.get() is None
-
-
-def row_number(row: int) -> int:
-    """A row, counted from 0, as the caller counts it: an index in Python, else from 1."""
-    return row if in_python() else row + 1
 
 
 @contextmanager

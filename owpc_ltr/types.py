@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
     from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
-    from owpc_ltr.engine.feature_sets import EngineOwner as EngineOwner
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature
     from owpc_ltr.engine.feature_sets import SuggestedFeatureSet as SuggestedFeatureSet
@@ -124,6 +123,7 @@ if TYPE_CHECKING:
     from owpc_ltr.fusion.evaluation import Optimism as Optimism
     from owpc_ltr.fusion.lint import RequestLint as RequestLint
     from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
+    from owpc_ltr.host.commands import Command as Command
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
     from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
     from owpc_ltr.host.registry import Failure as Failure
@@ -188,7 +188,6 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Run as Run
     from owpc_ltr.protocols import StreamingOptimizer as StreamingOptimizer
     from owpc_ltr.signatures import Argument as Argument
-    from owpc_ltr.signatures import Command as Command
     from owpc_ltr.signatures import Help as Help
     from owpc_ltr.signatures import Progress as Progress
     from owpc_ltr.signatures import Reads as Reads

@@ -15,8 +15,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.errors import OwpcLtrWarning, give_warnings
-from owpc_ltr.signatures import Plugins, Progress, job, silent
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import Progress, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.compiling import Made
@@ -163,7 +164,6 @@ def _minimise(
     optimizer_class: type[Any], settings: dict[str, Any], loss: Any, data: RankingDataset
 ) -> None:
     """A fit, where optimizer, settings and loss go together; else no code is needed."""
-    from owpc_ltr.errors import OwpcLtrError
     from owpc_ltr.protocols import Run
 
     try:

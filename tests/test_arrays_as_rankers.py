@@ -154,7 +154,7 @@ def test_an_average_may_take_models_of_different_spread_alike(data: ltr.RankingD
 
 
 def test_train_says_what_became_of_the_other_queries(data: ltr.RankingDataset) -> None:
-    told = str(TrainingSummary.of(ltr.train(data, settings={"C": 1.0})))
+    told = str(TrainingSummary(ltr.train(data, settings={"C": 1.0})))
     assert "that is 60% of the queries; 20% chose the settings, 20% are kept for evaluate" in told
     whole = train_on_all(data, settings={"C": 1.0})
-    assert "of the queries" not in str(TrainingSummary.of(whole))
+    assert "of the queries" not in str(TrainingSummary(whole))

@@ -43,9 +43,9 @@ from owpc_ltr.formats.model_conversion import (
     index_features,
     joined_in,
     joined_used,
+    samples_of_columns,
     store_for_client,
     to_stored_model,
-    without_joined,
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import deploy
@@ -513,7 +513,7 @@ def test_the_ltr_plugins_store_keeps_no_model_for_clients() -> None:
 
 def test_samples_without_features_stay_as_they_are() -> None:
     plain = {"query_id": "q", "params": {}, "document_ids": ["a"]}
-    assert without_joined([plain], 4, 2) == [plain]
+    assert samples_of_columns([plain], 4, [0, 1]) == [plain]
 
 
 def judged_models(queries: int = 60) -> RankingDataset:

@@ -46,7 +46,7 @@ def test_where_features_interact_trees_that_any_engine_runs_are_chosen(crossing:
         "linear", "piecewise-linear", "interaction trees", "boosted trees",
     ]  # fmt: skip
     assert len(crossing.record["interactions"]) <= 20
-    lines = str(TrainingSummary.of(crossing)).splitlines()
+    lines = str(TrainingSummary(crossing)).splitlines()
     assert lines[0].split() == ["KIND", "NDCG@10", "GAIN", "(95", "%)", "RUNS", "IN", "FEATURES",
                                 "TREES"]  # fmt: skip
     assert max(map(len, lines[:5])) <= 80
@@ -164,7 +164,7 @@ def test_grades_count_where_the_metric_has_a_use_for_them(
     how = {"metric": metric, "loss": "owpc", "optimizer": optimizer}
     model = ltr.train(world(), **how)  # type: ignore[arg-type]
     assert model.record["loss"]["settings"]["grades"] == grades
-    assert f"(loss.grades={grades})" in str(TrainingSummary.of(model))
+    assert f"(loss.grades={grades})" in str(TrainingSummary(model))
     chosen = ltr.train(world(), **how, settings={"loss.grades": "lower"})  # type: ignore[arg-type]
     assert chosen.record["loss"]["settings"]["grades"] == "lower"
     of_two = ltr.train(world(grades=2), **how)  # type: ignore[arg-type]

@@ -20,12 +20,10 @@ import owpc_ltr as ltr
 from owpc_ltr.cli.app import COMMANDS, app
 from owpc_ltr.cli.generator import PANELS, command_line_type, command_of, help_text
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.host.commands import plugin_commands
+from owpc_ltr.host.commands import Command, Plugins, plugin_commands
 from owpc_ltr.signatures import (
     Argument,
-    Command,
     Help,
-    Plugins,
     Progress,
     Reads,
     Seed,
@@ -367,7 +365,7 @@ def test_every_option_of_a_command_has_another_name(command: Command) -> None:
 EVERY = (*COMMANDS, *plugin_commands().commands)
 
 PLUGIN = """
-from owpc_ltr.signatures import Command
+from owpc_ltr.host.commands import Command
 
 def wave():
     'Wave.'

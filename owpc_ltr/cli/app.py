@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_rows
+from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
 from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.signatures import Command
+from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.version import VERSION
 
 _CORE = {
@@ -202,7 +202,10 @@ class _Commands(_Group):
             )
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
-        panels["Connection options of every command that uses a cluster"] = connection_rows()
+        panels["Connection options of every command that uses a cluster"] = [
+            (it.flag if it.kind is bool else f"{it.flag} {it.metavar}", it.help.text)
+            for it in connection_options()
+        ]
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):
@@ -219,8 +222,6 @@ class _Commands(_Group):
         if self._complete:
             return
         self._complete = True
-        from owpc_ltr.host.commands import plugin_commands
-
         installed = plugin_commands()
         refused = [
             f"a plugin's command '{command.name}' is not there, since owpc-ltr has one of that name"

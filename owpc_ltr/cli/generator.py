@@ -28,14 +28,12 @@ from owpc_ltr.cli.process import finishing, print_json, progress
 from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
+from owpc_ltr.host.commands import NO_STORE, Command, ConnectsWith
 from owpc_ltr.signatures import (
     NAMES,
     Argument,
-    Command,
-    ConnectsWith,
     Help,
     Progress,
-    Without,
     Writes,
     all_parameters,
     check,
@@ -146,9 +144,8 @@ class Option:
         default = self.parameter.default
         if self.kind is bool:
             return False if default in {True, False} else None
-        if self.help.parse is not None or not isinstance(default, str | int | float | Path):
-            return None
-        return default
+        shown = self.help.parse is None and isinstance(default, str | int | float | Path)
+        return default if shown else None
 
     def value(self, parsed: Any) -> Any:
         """The parameter's value for what the command line has."""
@@ -215,13 +212,11 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def _simple_type(annotation: Any) -> Any:
-    if annotation in {Path, str, int, float, bool} or get_origin(annotation) is Literal:
-        return annotation
-    if isinstance(annotation, type) and hasattr(annotation, "__members__"):
+    is_enum = isinstance(annotation, type) and hasattr(annotation, "__members__")
+    if is_enum or annotation in {Path, str, int, float, bool} or get_origin(annotation) is Literal:
         return annotation
     origin, inner = get_origin(annotation), get_args(annotation)
-    sequence = isinstance(origin, type) and issubclass(origin, list | tuple)
-    if (sequence or getattr(origin, "__name__", "") == "Sequence") and inner:
+    if isinstance(origin, type) and issubclass(origin, Sequence) and inner:
         of = command_line_type(inner[0])
         return None if of is None else list[of]  # type: ignore[valid-type]
     return None
@@ -330,7 +325,7 @@ def callback_of(about: Command) -> Callable[..., None]:
     function = about.load()
     of_function, connection = options_of(function)
     options = {option.name: option for option in [*of_function, *connection]}
-    flags = {option.name: option.spelling for option in options.values()}
+    flags = {name: option.spelling for name, option in options.items()}
     shows = getattr(function, "shows", None) or (lambda result: result)
 
     def run(*, as_json: bool = False, **values: Any) -> None:
@@ -398,21 +393,12 @@ def help_text(function: Callable[..., Any]) -> str:
     return f"{' '.join(summary.split())}.\n\n{details.strip()}".strip()
 
 
-def _connection() -> list[Option]:
+def connection_options() -> list[Option]:
     """The options of `connect`."""
-    options = filter(None, map(option_of, described(_connect()).parameters.values()))
+    from owpc_ltr.engine.connect import connect
+
+    options = filter(None, map(option_of, described(connect).parameters.values()))
     return [replace(option, argument=False) for option in options]
-
-
-def connection_rows() -> list[tuple[str, str]]:
-    """The options of `connect` and their texts, as a help page lists them."""
-    return [
-        (
-            option.flag if option.kind is bool else f"{option.flag} {option.metavar}",
-            option.help.text,
-        )
-        for option in _connection()
-    ]
 
 
 def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
@@ -421,10 +407,8 @@ def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]
     connection: list[Option] = []
     cluster = parameters.pop("cluster", None)
     if cluster is not None:
-        without: set[str] = set()
-        for mark in marks_of(cluster):
-            without.update(mark.parameters if isinstance(mark, Without) else ())
-        connection = [option for option in _connection() if option.name not in without]
+        without = NO_STORE if NO_STORE in marks_of(cluster) else ()
+        connection = [option for option in connection_options() if option.name not in without]
     return list(filter(None, map(option_of, parameters.values()))), connection
 
 
@@ -450,12 +434,6 @@ def _connects(
             f"{marks[0].prefix}…: leave it out"
         )
     return False
-
-
-def _connect() -> Callable[..., Any]:
-    from owpc_ltr.engine.connect import connect
-
-    return connect
 
 
 def _outputs(function: Callable[..., Any], arguments: Mapping[str, Any]) -> list[Path]:
@@ -489,7 +467,8 @@ def run_job(
     parameters = described(bare).parameters
     cluster = parameters.get("cluster")
     if cluster is not None and _connects(cluster, arguments, to_connect):
-        connect = _connect()
+        from owpc_ltr.engine.connect import connect
+
         check(connect, to_connect)
         arguments["cluster"] = connect(**to_connect)
         settings = arguments["cluster"].engine.settings

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
+from owpc_ltr.data.options import row_number
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import shown
-from owpc_ltr.signatures import public, row_number
+from owpc_ltr.signatures import public
 
 
 @public

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data import html
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, row_number
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import first_duplicate
-from owpc_ltr.signatures import row_number
 
 R = TypeVar("R")
 

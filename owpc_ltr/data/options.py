@@ -101,6 +101,11 @@ def judgment_list(what: str = "this is a judgment list, which has no features:")
     return f"{what} log its features first: {how}"
 
 
+def row_number(row: int) -> int:
+    """A row, counted from 0, as the caller counts it: an index in Python, else from 1."""
+    return row if in_python() else row + 1
+
+
 Columns = Annotated[
     "Mapping[str, str] | None",
     Help(

@@ -309,21 +309,15 @@ class QueryDigests:
 
     def joined(self, other: QueryDigests) -> QueryDigests:
         """These queries and others."""
-        return QueryDigests(
-            *(np.union1d(*two) for two in zip(self._both, other._both, strict=True))
-        )
+        return QueryDigests(np.union1d(self.ids, other.ids), np.union1d(self.texts, other.texts))
 
     def as_dict(self) -> dict[str, str]:
         """The digests as a record has them: sorted, so that no order shows; no text, no key."""
         packed = {
             kind: base64.b64encode(np.unique(digests[digests != 0]).astype("<u8").tobytes())
-            for kind, digests in zip(("ids", "texts"), self._both, strict=True)
+            for kind, digests in (("ids", self.ids), ("texts", self.texts))
         }
         return {kind: text.decode() for kind, text in packed.items() if text or kind == "ids"}
-
-    @property
-    def _both(self) -> tuple[Digests, Digests]:
-        return self.ids, self.texts
 
 
 def digests_of(queries: Queries) -> QueryDigests:
@@ -435,9 +429,8 @@ def _ids(queries: Queries) -> list[str]:
 def _words(query: str, text: str) -> str:
     """The normal form of a query's text; none where a mere number stands in its place."""
     text = text or query
-    if text == query and not any(map(str.isalpha, text)):
-        return ""
-    return normalised_text(text)
+    is_number = text == query and not any(map(str.isalpha, text))
+    return "" if is_number else normalised_text(text)
 
 
 def query_text(params: Mapping[str, Any]) -> str:

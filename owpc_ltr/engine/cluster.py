@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from owpc_ltr.engine.client.engine import Engine, EngineLike
+from owpc_ltr.engine.client.responses import AnswerPart
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
 from owpc_ltr.engine.explain_search import explain_search
@@ -26,19 +28,28 @@ from owpc_ltr.engine.index import index
 from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
+from owpc_ltr.engine.options import ALL_FIELDS, DEFAULT_WINDOW
 from owpc_ltr.engine.profile import profile
-from owpc_ltr.engine.search.request import request
+from owpc_ltr.engine.search.request import (
+    default_query,
+    read_search,
+    read_template,
+    request,
+    template_window,
+    without_window,
+)
 from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.staging_index import indices_behind
+from owpc_ltr.engine.stores import Store, choose_store, naming_close_sets
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.names import base_index, check_index, check_name, did_you_mean, only_one
 from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine, EngineLike
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.features.feature_set import FeatureSet
 
 _OURS = "owpc-ltr"
 
@@ -63,8 +74,6 @@ class Cluster:
     @cached_property
     def store(self) -> Store:
         """Where feature sets and models live; the cluster is asked which kind it has."""
-        from owpc_ltr.engine.stores import choose_store
-
         return choose_store(self.engine, self._store_kind, self.store_name)
 
     @property
@@ -155,9 +164,6 @@ class Cluster:
         self, index: str, query: Mapping[str, Any] | Path | str | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The query with its places to fill in, and the rest of the body that it came in."""
-        from owpc_ltr.engine.options import ALL_FIELDS
-        from owpc_ltr.engine.search.request import default_query, read_template, without_window
-
         if query is None or str(query) == ALL_FIELDS:
             return default_query(self.engine, index), {}
         template, rest = read_template(query)
@@ -165,9 +171,6 @@ class Cluster:
 
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""
-        from owpc_ltr.engine.options import ALL_FIELDS, DEFAULT_WINDOW
-        from owpc_ltr.engine.search.request import read_search, template_window
-
         if given is not None or query is None or str(query) == ALL_FIELDS:
             return DEFAULT_WINDOW if given is None else given
         return template_window(read_search(query)[1]) or DEFAULT_WINDOW
@@ -178,9 +181,6 @@ class Cluster:
 
     def the_featureset(self, name: str | None, trained_hash: str | None = None) -> FeatureSet:
         """The feature set of this name, the one with this hash, or the only one of the store."""
-        from owpc_ltr.engine.stores import naming_close_sets
-        from owpc_ltr.names import check_name, only_one
-
         store = self.store
         if name is not None:
             with naming_close_sets(store):
@@ -210,8 +210,6 @@ class Cluster:
 
     def index_of(self, model: str, index: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""
-        from owpc_ltr.names import check_index
-
         if index is not None:
             return check_index(index)
         deployment = self.models.deployment(model)
@@ -224,8 +222,6 @@ class Cluster:
 
 def the_index(engine: Engine, name: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
-    from owpc_ltr.names import check_index, only_one
-
     if name is not None:
         return check_index(name)
     return only_one(index_names(engine), "index", "--index", engine.settings.url)
@@ -233,8 +229,6 @@ def the_index(engine: Engine, name: str | None) -> str:
 
 def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
     """The question whether the index of a name like this is meant, or else `otherwise`."""
-    from owpc_ltr.names import did_you_mean
-
     with suppress(OwpcLtrError):  # the list may need a right that the work does not
         return did_you_mean(name, index_names(cast("Engine", engine)), otherwise)
     return otherwise
@@ -242,10 +236,6 @@ def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
 
 def index_names(engine: Engine) -> list[str]:
     """The indices of a cluster, sorted, but for stores and system indices."""
-    from owpc_ltr.engine.client.responses import AnswerPart
-    from owpc_ltr.engine.staging_index import indices_behind
-    from owpc_ltr.names import base_index
-
     answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
     listed = AnswerPart(answer, "its list of indices")
     names = set()

@@ -21,8 +21,8 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument, explain
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, ConnectsWith, Help, Plugins, Reads, job, option_name
+from owpc_ltr.host.commands import ConnectsWith, Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -1,7 +1,4 @@
-"""The feature sets of a cluster: pushed, read, listed, deleted; and a first one suggested.
-
-A suggested feature set follows the types of an index's fields.
-"""
+"""The feature sets of a cluster: pushed, read, listed, deleted; and a first one suggested."""
 
 from __future__ import annotations
 
@@ -11,22 +8,22 @@ from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.responses import check_complete
 from owpc_ltr.engine.options import OnlyIndex
-from owpc_ltr.errors import Refused
-from owpc_ltr.features.feature_set import Params
-from owpc_ltr.host.commands import CommandSummary
-from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Argument, Help, Reads, Writes, job
+from owpc_ltr.errors import Refused, give_warnings
+from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
+from owpc_ltr.files.output import write_output
+from owpc_ltr.host.commands import NO_STORE, CommandSummary
+from owpc_ltr.plain_text import ShortRepr, cut, text_table
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store
-    from owpc_ltr.features.feature_set import FeatureSet
 
 MOST_TEXT_FIELDS = 8
 """An engine takes 1,024 clauses in one search; a field has up to four features."""
@@ -45,14 +42,7 @@ _UNIQUE = 0.95
 """Whole numbers and keywords of which this share of documents has one of its own are ids."""
 _FEW = 20
 """With fewer documents, values that differ tell nothing."""
-_DAY = 86_400_000
-"""In milliseconds, as dates are counted."""
-
-
-class EngineOwner(Protocol):
-    """A cluster, or its feature sets."""
-
-    engine: Engine
+_DAY_MILLISECONDS = 86_400_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,8 +88,6 @@ class SuggestedFeatureSet(ShortRepr):
         return {**self.to_body(), "unused": dict(self.unused)}
 
     def __str__(self) -> str:
-        from owpc_ltr.plain_text import text_table
-
         rows = [(feature.name, feature.description) for feature in self.features]
         lines = [
             f"{len(self.features)} features for '{self.index}', each tried on it",
@@ -112,7 +100,7 @@ class SuggestedFeatureSet(ShortRepr):
 
 @job
 def suggest(
-    cluster: Annotated[EngineOwner, NO_STORE],
+    cluster: Annotated[Cluster | FeatureSets, NO_STORE],
     *,
     index: OnlyIndex = None,
     out: Annotated[
@@ -143,7 +131,6 @@ def suggest(
     """
     from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.stores.feature_set_trial import field_types
-    from owpc_ltr.files.output import write_output
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)
@@ -159,8 +146,8 @@ def suggest(
         for leg in read_legs(legs, cluster.engine, where).legs:
             what = "similarity, of every document" if leg.is_nearest else "score"
             params = tuple(param for param in leg.feature.params if param != "keywords")
-            description, template = f"the leg's {what}", leg.feature.template
-            features.append(SuggestedFeature(leg.name, description, template, params=params))
+            template = leg.feature.template
+            features.append(SuggestedFeature(leg.name, f"the leg's {what}", template, params))
     of_legs = {feature.name for feature in features}
     path = f"/{quote(where, safe='')}/_search"
     for feature in [*_of_texts(texts), *_of_values(fields, statistics, unused)]:
@@ -175,9 +162,8 @@ def suggest(
             features.append(feature)
     for field, kind in fields.items():
         if kind in _TEXT and field not in texts:
-            reason = f"more than {MOST_TEXT_FIELDS} text fields"
-            if _is_id(field):
-                reason = "its name is that of an id"
+            too_many = f"more than {MOST_TEXT_FIELDS} text fields"
+            reason = "its name is that of an id" if _is_id(field) else too_many
             unused[field] = statistics[field]["reason"] or reason
         elif kind in _VECTOR:
             unused[field] = f"{kind}: a query vector is needed; add a feature by hand"
@@ -192,8 +178,7 @@ def suggest(
 
 def _is_hidden(field: str, types: Mapping[str, str]) -> bool:
     """Whether it is below a nested object, or another form of a keyword, number or text."""
-    parents = [field[:place] for place, char in enumerate(field) if char == "."]
-    above = {types.get(parent) for parent in parents}
+    above = {types.get(field[:place]) for place, char in enumerate(field) if char == "."}
     if "nested" in above or field.endswith(("_index_prefix", "gram")):
         return True
     return types[field] not in _TEXT and bool(above - {"object", None})
@@ -207,7 +192,7 @@ def _text_fields(fields: Mapping[str, str], statistics: Mapping[str, Any]) -> li
         title = next((place for place, name in enumerate(_TITLES) if name in words), len(_TITLES))
         return field.rpartition(".")[0] in fields, title
 
-    texts = (f for f, kind in fields.items() if kind in _TEXT and not _is_id(f))
+    texts = (field for field, kind in fields.items() if kind in _TEXT and not _is_id(field))
     filled = (field for field in texts if statistics[field]["reason"] is None)
     return sorted(filled, key=rank)[:MOST_TEXT_FIELDS]
 
@@ -235,11 +220,10 @@ def _of_texts(texts: list[str]) -> Iterator[SuggestedFeature]:
                 {"match_phrase": {field: {"query": "{{keywords}}"}}},
             )
     if len(texts) > 1:
-        together = [f"{texts[0]}^2", *texts[1:]]
         yield SuggestedFeature(
             "best_field",
             f"BM25 of the best field, {texts[0]} twice as heavy",
-            _multi_match(together, type="best_fields", tie_breaker=0.3),
+            _multi_match([f"{texts[0]}^2", *texts[1:]], type="best_fields", tie_breaker=0.3),
         )
         yield SuggestedFeature(
             "all_fields",
@@ -336,7 +320,7 @@ def _statistics_of(kind: str, value: Callable[..., Any]) -> dict[str, Any]:
     elif kind in _NUMBER and value("least") < 0:
         reason = f"values below 0 (from {value('least'):g}): scores must not be negative"
     if reason is None and kind in _DATE:
-        days = max(1, round((value("most") - value("least")) / _DAY / 4))
+        days = max(1, round((value("most") - value("least")) / _DAY_MILLISECONDS / 4))
         return {"newest": value("most", "value_as_string"), "days": days}
     return {"reason": reason}
 
@@ -356,11 +340,6 @@ def _pushed(featureset: FeatureSet) -> CommandSummary:
     )
     content = {"featureset": featureset.name, "features": names, "params": params}
     return CommandSummary(text, {**content, "hash": featureset.hash})
-
-
-def _deleted(name: str) -> CommandSummary:
-    """A feature set that was deleted."""
-    return CommandSummary(f"deleted feature set '{name}'", {"deleted": name})
 
 
 @job(shows=_pushed, changes_cluster=True)
@@ -408,8 +387,6 @@ def push(
         refuse_unmapped,
         trial_params,
     )
-    from owpc_ltr.errors import give_warnings
-    from owpc_ltr.features.feature_set import FeatureSet, load_featureset, plain_params
 
     if not isinstance(featureset, FeatureSet):
         featureset = load_featureset(Path(featureset), name)
@@ -419,8 +396,7 @@ def push(
     tried = trial_params(featureset, keywords, plain_params(params))
     if not allow_unmapped:
         refuse_unmapped(cluster.engine, featureset, where, tried.values)
-    validation = {"index": where, "params": tried.values}
-    pushed = with_changes(featureset, validation=validation)
+    pushed = with_changes(featureset, validation={"index": where, "params": tried.values})
     if replace and not force:
         refuse_replacing(cluster.engine, cluster.store, pushed)
     put_tried(cluster.store, pushed, tried, replace=replace)
@@ -452,8 +428,6 @@ def show(
 
     With --json the features are printed as `push` accepts them.
     """
-    from owpc_ltr.plain_text import text_table
-
     if name is None:
         listed = names(cluster)
         return CommandSummary("\n".join(listed), {"featuresets": listed})
@@ -462,11 +436,15 @@ def show(
         (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
         for place, feature in enumerate(featureset.features, 1)
     ]
-    text = text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
-    return CommandSummary(text, featureset.to_body())
+    return CommandSummary(
+        text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows), featureset.to_body()
+    )
 
 
-@job(shows=_deleted, changes_cluster=True)
+@job(
+    shows=lambda name: CommandSummary(f"deleted feature set '{name}'", {"deleted": name}),
+    changes_cluster=True,
+)
 def delete(
     cluster: Cluster | FeatureSets,
     name: Name,
@@ -518,5 +496,4 @@ class FeatureSets:
 
 
 def _shortened(template: Mapping[str, Any] | str) -> str:
-    text = template if isinstance(template, str) else json.dumps(template)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut(template if isinstance(template, str) else json.dumps(template), _LONGEST)

@@ -35,8 +35,10 @@ from owpc_ltr.engine.staging_index import (
     staging_index,
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr.host.commands import NO_STORE
 from owpc_ltr.names import check_index
-from owpc_ltr.signatures import NO_STORE, Argument, Help, Progress, Reads, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -120,8 +122,6 @@ def index(
     Raises BadInput for a line that is not a document, or for two of one id, and Refused for an
     index that exists.
     """
-    from owpc_ltr.files.strict_json import read_json_object
-
     if append and recreate:
         raise UsageError(
             f"{option_name('append')} keeps the index, and {option_name('recreate')} deletes it: "

@@ -29,13 +29,14 @@ from owpc_ltr.features.feature_set import FeatureSet, plain_params
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.plain_text import ShortRepr, text_table
+from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.protocols import Model
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 REPEAT = 30
@@ -238,7 +239,6 @@ def _profiled(
 ) -> Iterator[tuple[Store, str, FeatureSet, StoredModel | None]]:
     """The store, the index, the set, and the model where there is one, stored or on trial."""
     from owpc_ltr.engine.deployment.serving_mode import exported, searchable
-    from owpc_ltr.models.model_file import load_scoring_model
 
     if model is None:
         store, where = cluster.holding_set(featureset).store, cluster.the_index(index)

@@ -14,17 +14,9 @@ from owpc_ltr.data.options import (
     Topics,
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.host.commands import NO_STORE, ConnectsWith
 from owpc_ltr.host.judgment_lists import check_policy, judgments_of, read_judgments, write_judgments
-from owpc_ltr.signatures import (
-    NO_STORE,
-    Argument,
-    ConnectsWith,
-    Help,
-    Reads,
-    Writes,
-    job,
-    option_name,
-)
+from owpc_ltr.signatures import Argument, Help, Reads, Writes, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments

@@ -25,8 +25,8 @@ from owpc_ltr.evaluation.options import (
     Split,
     Strata,
 )
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.plain_text import ShortRepr, text_table
@@ -300,6 +300,21 @@ def label_lines(pairs: Sequence[ComparedPair]) -> list[str]:
     ]
     by = f"by human and proxy labels, {corrected_over(len(pairs))}:"
     return [*lines, by, *verdict_lines(pairs)]
+
+
+def strength_in_words(figures: PredictionPowered) -> str:
+    """How much proxy labels help, and how many more human labels would be enough."""
+    strength = "λ = 0: the proxy labels do not help"
+    if figures.strength:
+        worth = f"{figures.n_worth:,.0f} human-labelled queries"
+        strength = f"λ = {figures.strength:.2f}, worth {worth}"
+    if figures.n_more is None:
+        more = "human labels of all these queries would not be enough at this spread"
+    elif figures.n_more == 0:
+        more = "no more human labels are needed"
+    else:
+        more = f"some {figures.n_more:,} more human-labelled queries would be enough at this spread"
+    return f"{strength}; {more}"
 
 
 def ranker_letters(names: Sequence[str]) -> dict[str, str]:

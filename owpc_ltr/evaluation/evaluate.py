@@ -23,17 +23,8 @@ from owpc_ltr.evaluation.options import (
     engine_warnings,
     workers_at,
 )
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Plugins,
-    Reads,
-    Seed,
-    Writes,
-    job,
-    option_name,
-    public,
-)
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, option_name, public
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, option_name
+from owpc_ltr.host.commands import NO_STORE, ConnectsWith
+from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -16,7 +16,7 @@ as its stratum has queries to a sampled one; means are ratios of such sums (Háj
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,7 @@ from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict, de
 from owpc_ltr.plain_text import ShortRepr
 
 _SALT = "prediction-powered"
+FOLDS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +101,8 @@ class SampledQueries:
 
     def scaled(self, deviations: Vector) -> Vector:
         """Deviations from a mean as they add up to its error."""
-        terms: Vector = (
-            self.weights[self.judged] * deviations * (len(self.proxy) / self.worth.sum())
-        )
+        share = len(self.proxy) / self.worth.sum()
+        terms: Vector = self.weights[self.judged] * deviations * share
         return terms
 
     def _within_strata(self, deviations: Vector) -> Vector:
@@ -168,8 +168,7 @@ def sampled_queries(
     if (weights == weights[:1]).all():
         weights = np.ones(len(proxy))
     # Equal rankings summed in another order are equal.
-    proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
-    human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
+    proxy, human = (np.where(np.abs(one) <= ROUNDING, 0.0, one) for one in (proxy, human))
     judged = np.flatnonzero(~np.isnan(human))
     names, codes = np.unique(stratum_of, return_inverse=True)
     sizes = np.bincount(codes, minlength=len(names))
@@ -198,10 +197,6 @@ def sampled_queries(
     )
 
 
-UNLIKELY = 0.01
-"""Samples that are random look so strange once in a hundred."""
-
-
 def p_of_random(sample: SampledQueries) -> float:
     """How often a random sample (of each stratum) has means so far from those of all queries.
 
@@ -217,18 +212,6 @@ def p_of_random(sample: SampledQueries) -> float:
         if variance > 0.0 and math.isfinite(apart):
             p = min(p, student_p(apart / math.sqrt(variance), degrees))
     return min(1.0, 2.0 * p)
-
-
-def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
-    """Whether the sample is visibly not random."""
-    if p >= UNLIKELY:
-        return
-    yield ResultWarning(
-        "not-random",
-        "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
-        f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
-        "draw them at random (owpc-ltr judge sample)",
-    )
 
 
 FEWEST = 30
@@ -291,12 +274,8 @@ class PredictionPowered(ShortRepr):
 
     def reversed(self) -> PredictionPowered:
         """The same figures with the other ranker first."""
-        return replace(
-            self,
-            by_both=self.by_both.reversed(),
-            by_human=self.by_human.reversed(),
-            by_proxy=self.by_proxy.reversed(),
-        )
+        parts = ("by_both", "by_human", "by_proxy")
+        return replace(self, **{part: getattr(self, part).reversed() for part in parts})
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON; warnings stand with the verdict."""
@@ -320,11 +299,6 @@ class _Variance:
     @property
     def total(self) -> float:
         return self.judging + self.queries
-
-    def reach(self, mean: float) -> float:
-        """How many standard errors the interval of this mean goes towards 0."""
-        down, up = reaches(self.degrees, self.skewness)
-        return down if mean > 0 else up
 
     def of(self, mean: float, floor: float = 0.0, least: float = 0.0) -> Estimate:
         """The mean with its interval, and p by the same measure.
@@ -367,6 +341,11 @@ def prediction_powered(
     # With so many differences, no permutation of their signs has a smaller p.
     least = min(1.0, 2.0 ** (1 - np.count_nonzero(sample.human)))
     by_both = variance.of(mean, floor, least)
+    few = ResultWarning(
+        "few-human-labels",
+        f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
+        "label more (owpc-ltr judge sample)",
+    )
     return PredictionPowered(
         n_queries=n_all,
         n_human=n,
@@ -379,23 +358,8 @@ def prediction_powered(
         p_random=p_of_random(sample),
         agreement=agreement_of(sample),
         p_holm=by_both.p,
-        warnings=few_human_labels(n),
+        warnings=(few,) if n < FEWEST else (),
     )
-
-
-def strength_in_words(figures: PredictionPowered) -> str:
-    """How much proxy labels help, and how many more human labels would be enough."""
-    strength = "λ = 0: the proxy labels do not help"
-    if figures.strength:
-        worth = f"{figures.n_worth:,.0f} human-labelled queries"
-        strength = f"λ = {figures.strength:.2f}, worth {worth}"
-    if figures.n_more is None:
-        more = "human labels of all these queries would not be enough at this spread"
-    elif figures.n_more == 0:
-        more = "no more human labels are needed"
-    else:
-        more = f"some {figures.n_more:,} more human-labelled queries would be enough at this spread"
-    return f"{strength}; {more}"
 
 
 def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
@@ -405,8 +369,7 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     people would say of all queries, which are themselves a sample of those to come.
     """
     n, n_all = len(sample.human), len(sample.proxy)
-    centred = sample.centred_proxy
-    residuals = sample.human - slopes * centred[sample.judged]
+    residuals = sample.human - slopes * sample.centred_proxy[sample.judged]
     mean = sample.mean(residuals)
     errors = sample.scaled(residuals - mean)
     strength = sample.mean(slopes)
@@ -425,22 +388,20 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
 
 
-def few_human_labels(n: int) -> tuple[ResultWarning, ...]:
-    """Whether there are fewer than `FEWEST` human-labelled queries."""
-    warning = ResultWarning(
-        "few-human-labels",
-        f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
-        "label more (owpc-ltr judge sample)",
-    )
-    return () if n >= FEWEST else (warning,)
-
-
 def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float) -> int | None:
     """How many more queries need human labels, if these are as all others are."""
     n, n_all, differ = len(sample.human), len(sample.proxy), np.count_nonzero(sample.human)
-    by_variance = _enough(n, n_all, mean, variance)
-    if by_variance is None or mean == 0.0 or not differ:
+    if mean == 0.0 or not differ:
         return None
+    down, up = reaches(variance.degrees, variance.skewness)
+    allowed = (mean / (down if mean > 0 else up)) ** 2
+    by_variance = n
+    if variance.total >= allowed:
+        if variance.judging == 0.0 or variance.queries >= allowed:
+            return None
+        of_one = variance.judging / (1.0 / n - 1.0 / n_all)
+        by_queries = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
+        by_variance = min(n_all, math.floor(by_queries) + 1)
     # The floor falls as 1 / n.
     enough = max(
         by_variance,
@@ -451,41 +412,32 @@ def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float
     return max(0, enough - n) if enough <= n_all else None
 
 
-def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
-    """How many queries make the interval exclude 0 by its variance."""
-    allowed = (mean / variance.reach(mean)) ** 2
-    if variance.total < allowed:
-        return n
-    if variance.judging == 0.0 or variance.queries >= allowed:
-        return None
-    of_one = variance.judging / (1.0 / n - 1.0 / n_all)
-    enough = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
-    return min(n_all, math.floor(enough) + 1)
-
-
-FOLDS = 10
-
-
-def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
+def crossfitted_slopes(sample: SampledQueries) -> Vector:
     """One slope for each judged query, from the judged ones of other folds.
 
     Within strata, and weighed by what these add to the variance. A slope is taken back by as much
     as it may be chance (the positive part of 1 − 1/t²; James & Stein 1961): proxy labels that
     tell nothing get 0, and so do those that say the opposite.
     """
-    deviations = [
+    human, proxy = (
         sample.scaled(values - sample.mean(values))
         for values in (sample.human, sample.proxy[sample.judged])
-    ]
-    fold = sample.turn % folds
-    human, proxy = deviations
-    counts = _of_others(sample, fold, folds, np.ones(len(human)))
+    )
+    fold, width = sample.turn % FOLDS, len(sample.sizes)
+
+    def of_others(values: Vector) -> NDArray[np.float64]:
+        """By fold and stratum, the sum of the values of the stratum's queries in other folds."""
+        sums = np.bincount(fold * width + sample.stratum, values, FOLDS * width)
+        by_fold = sums.reshape(FOLDS, width)
+        others: NDArray[np.float64] = by_fold.sum(axis=0) - by_fold
+        return others
+
+    counts = of_others(np.ones(len(human)))
 
     def within(one: Vector, other: Vector) -> NDArray[np.float64]:
         """By fold and stratum, the sum of products of what deviates within the stratum."""
-        products = _of_others(sample, fold, folds, one * other)
-        first, second = (_of_others(sample, fold, folds, x) for x in (one, other))
-        return products - np.divide(first * second, counts, where=counts > 0, out=counts * 0.0)
+        sums = of_others(one) * of_others(other)
+        return of_others(one * other) - np.divide(sums, counts, where=counts > 0, out=counts * 0.0)
 
     part = sample.shares / np.maximum(sample.counts - 1, 1)
     part /= part.max() if part.max() > 0 else 1.0
@@ -493,25 +445,14 @@ def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
         within(*pair) @ part for pair in ((human, proxy), (proxy, proxy), (human, human))
     )
     flat = of_proxy <= 1e-12 * (part[sample.stratum] @ proxy**2)
-    slopes = np.divide(both, of_proxy, where=~flat, out=np.zeros(folds))
+    slopes = np.divide(both, of_proxy, where=~flat, out=np.zeros(FOLDS))
     free = counts.sum(axis=1) - (counts > 0).sum(axis=1) - 1
     explained = slopes * both
     chance = np.maximum(of_human - explained, 0.0) / np.maximum(free, 1)
-    shrinkage = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(folds))
+    shrinkage = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(FOLDS))
     slopes = np.maximum(slopes, 0.0) * np.maximum(shrinkage, 0.0) * (free > 0)
     of_queries: Vector = slopes[fold]
     return of_queries
-
-
-def _of_others(
-    sample: SampledQueries, fold: NDArray[np.int64], folds: int, values: Vector
-) -> NDArray[np.float64]:
-    """By fold and stratum, the sum of the values of the stratum's queries in other folds."""
-    width = len(sample.sizes)
-    places = fold * width + sample.stratum
-    sums = np.bincount(places, values, folds * width).reshape(folds, width)
-    others: NDArray[np.float64] = sums.sum(axis=0) - sums
-    return others
 
 
 @dataclass(frozen=True)
@@ -541,5 +482,5 @@ def agreement_of(sample: SampledQueries) -> Agreement:
     if spread > least:
         ratio = sample.mean(of_proxy * of_human) / math.sqrt(spread)
         correlation = min(1.0, max(-1.0, ratio))
-    differ, same, opposite = (int(one.sum()) for one in (human != 0, signs > 0, signs < 0))
-    return Agreement(correlation, differ, same, opposite)
+    counts = (int(one.sum()) for one in (human != 0, signs > 0, signs < 0))
+    return Agreement(correlation, *counts)

@@ -26,9 +26,9 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.results import PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings
+from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output

@@ -43,6 +43,8 @@ _MANY = 0.5
 _ALL = 0.98
 """What holds for almost all queries, or pairs: no ranker or collection comes by it honestly."""
 _STANDARD_ERRORS = 2.0
+_UNLIKELY = 0.01
+"""Samples that are random look so strange once in a hundred."""
 """How far below chance the query's own order must be: 1 in 40 by chance."""
 
 
@@ -81,6 +83,18 @@ def cluster_warnings(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarni
         "spellings of them, or have mostly the same judged documents, and prediction-powered "
         "intervals count each for itself",
         "give each request once, with a query_weight for how often it is asked",
+    )
+
+
+def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
+    """Whether the sample is visibly not random."""
+    if p >= _UNLIKELY:
+        return
+    yield ResultWarning(
+        "not-random",
+        "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
+        f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
+        "draw them at random (owpc-ltr judge sample)",
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from owpc_ltr.data.options import Memory
+from owpc_ltr.data.options import Memory, row_number
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, option_name, row_number
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.signatures import NO_MODEL, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -15,7 +15,7 @@ from owpc_ltr.data import html
 from owpc_ltr.explanations.contributions import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.plain_text import ShortRepr, message_line, text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, cut, message_line, text_table, wrapped_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,12 +245,12 @@ def _heading(hit: ExplainedHit) -> str:
     title = _called(hit.title, hit.document_id)
     start, end = f"{hit.rank:>2} {move} ", f"  {hit.score:.4f}"
     room = 80 - len(start) - len(end)
-    return f"{start}{_short(title, room)}{end}"
+    return f"{start}{cut(title, room)}{end}"
 
 
 def _bar_line(name: str, value: float | None, amount: float, amounts: list[float]) -> str:
     line = (
-        f"   {_short(name, _NAME).ljust(_NAME)} {_value(value).rjust(_NUMBER)} "
+        f"   {cut(name, _NAME).ljust(_NAME)} {_value(value).rjust(_NUMBER)} "
         f"{f'{amount:+.4g}'.rjust(_NUMBER)} {bar(amount, amounts)}"
     )
     return line.rstrip()
@@ -320,7 +320,7 @@ def _change_lines(to_pass: ToPass | None) -> Iterator[str]:
     if to_pass is None:
         yield "\nnothing is above it"
         return
-    other = _called(_short(to_pass.title, 30), to_pass.document_id)
+    other = _called(cut(to_pass.title, 30), to_pass.document_id)
     yield ""
     yield wrapped_text(f"to be above {other}, rank {to_pass.rank}, score {to_pass.score:.4f}:")
     if not to_pass.changes:
@@ -353,7 +353,3 @@ def _value(value: float | None) -> str:
     if value is None:
         return ""
     return "missing" if math.isnan(value) else f"{value:.4g}"
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -8,7 +8,6 @@ Its parameters are given by Python calls and by commands.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +17,12 @@ from typing import Annotated, Any
 
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.mustache import (
+    check_depth,
     compiled,
     is_structure,
     json_variables,
     query_of,
+    refuse_search_parts,
     strings,
     text_variables,
     variables,
@@ -53,8 +54,6 @@ DOC_IDS = "doc_ids"
 
 Logging gives it, and so does the client that scores a window; nobody else knows these ids.
 """
-DEEPEST = 100
-"""Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
 MOST_FEATURES = 1000
 """Fewer than the 1024 clauses that an engine takes in one search."""
 
@@ -303,25 +302,6 @@ def lint(featureset: FeatureSet, place: str) -> None:
     _lint_validation(featureset, place)
 
 
-def check_depth(template: Any, where: str) -> None:
-    """Raise BadInput for a template that is nested deeper than any query is, text or object."""
-    if isinstance(template, str):
-        steps = ((char in "{[") - (char in "}]") for char in template)
-        deepest = max(itertools.accumulate(steps, initial=0))
-    else:
-        deepest, level = 0, [template]
-        while level and deepest <= DEEPEST:
-            deepest += 1
-            level = [part for tree in level for part in _parts(tree)]
-    if deepest > DEEPEST:
-        raise BadInput(f"{where} is nested deeper than {DEEPEST} levels: simplify its query")
-
-
-def _parts(tree: Any) -> list[Any]:
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    return [part for part in parts if isinstance(part, dict | list)]
-
-
 def _lint_name(name: str, where: str) -> None:
     if not name or name != name.strip() or not name.isprintable() or len(name) > 200:
         raise BadInput(f"{where}: a name is 1 to 200 printable characters without outer spaces")
@@ -387,40 +367,6 @@ def _lint_validation(featureset: FeatureSet, place: str) -> None:
         refuse_structures(featureset, featureset.validation["params"])
     except BadInput as error:
         raise BadInput(f"{place}: validation: {error}") from error
-
-
-def refuse_search_parts(query: Any, where: str) -> None:
-    """Raise BadInput for a template that is a search or holds what stands at its top only."""
-    if not isinstance(query, dict):
-        return
-    if _has_hybrid(query):
-        raise BadInput(
-            f"{where}: a hybrid query stands at the top of a search only, and is no feature: make "
-            "each of its queries a feature of its own"
-        )
-    for name in ("retriever", "query"):
-        if name in query:
-            raise BadInput(
-                f"{where}: it is a search with a '{name}', and a feature is one query: make each "
-                "query in it a feature of its own"
-            )
-    if "knn" in query and (len(query) > 1 or not isinstance(query["knn"], dict)):
-        raise BadInput(
-            f"{where}: it has a knn section, which ranks beside a search's query, and a feature is "
-            'one query: make each a feature of its own, as {"knn": {…}}'
-        )
-
-
-def _has_hybrid(tree: Any) -> bool:
-    """Whether there is a hybrid query: an object so called with queries in it."""
-    if isinstance(tree, list):
-        return any(map(_has_hybrid, tree))
-    if not isinstance(tree, dict):
-        return False
-    hybrid = tree.get("hybrid")
-    return (isinstance(hybrid, dict) and "queries" in hybrid) or any(
-        map(_has_hybrid, tree.values())
-    )
 
 
 def refuse_by_client(featureset: FeatureSet) -> None:

@@ -1,11 +1,15 @@
-"""Mustache templates: rendering, their variables, and the query that a template is."""
+"""Mustache templates: rendering, their variables, and the query that a template is.
+
+A template that is nested too deep, or is more than one query, is refused.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from owpc_ltr.errors import BadInput
@@ -254,3 +258,75 @@ def scoring(query: dict[str, Any]) -> dict[str, Any]:
         return query
     boosts = [float(part.get("boost", 1.0)) for part in query["range"].values()]
     return {"constant_score": {"filter": query, "boost": boosts[0]}}
+
+
+DEEPEST = 100
+"""Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
+
+
+def check_depth(template: Any, where: str) -> None:
+    """Raise BadInput for a template that is nested deeper than any query is, text or object."""
+    if isinstance(template, str):
+        steps = ((char in "{[") - (char in "}]") for char in template)
+        deepest = max(itertools.accumulate(steps, initial=0))
+    else:
+        deepest, level = 0, [template]
+        while level and deepest <= DEEPEST:
+            deepest += 1
+            level = [part for tree in level for part in _parts(tree)]
+    if deepest > DEEPEST:
+        raise BadInput(f"{where} is nested deeper than {DEEPEST} levels: simplify its query")
+
+
+def _parts(tree: Any) -> list[Any]:
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return [part for part in parts if isinstance(part, dict | list)]
+
+
+def refuse_search_parts(query: Any, where: str) -> None:
+    """Raise BadInput for a template that is a search or holds what stands at its top only."""
+    if not isinstance(query, dict):
+        return
+    if _has_hybrid(query):
+        raise BadInput(
+            f"{where}: a hybrid query stands at the top of a search only, and is no feature: make "
+            "each of its queries a feature of its own"
+        )
+    for name in ("retriever", "query"):
+        if name in query:
+            raise BadInput(
+                f"{where}: it is a search with a '{name}', and a feature is one query: make each "
+                "query in it a feature of its own"
+            )
+    if "knn" in query and (len(query) > 1 or not isinstance(query["knn"], dict)):
+        raise BadInput(
+            f"{where}: it has a knn section, which ranks beside a search's query, and a feature is "
+            'one query: make each a feature of its own, as {"knn": {…}}'
+        )
+
+
+def _has_hybrid(tree: Any) -> bool:
+    """Whether there is a hybrid query: an object so called with queries in it."""
+    if isinstance(tree, list):
+        return any(map(_has_hybrid, tree))
+    if not isinstance(tree, dict):
+        return False
+    hybrid = tree.get("hybrid")
+    return (isinstance(hybrid, dict) and "queries" in hybrid) or any(
+        map(_has_hybrid, tree.values())
+    )
+
+
+def scripted(query: dict[str, Any], source: str, **params: Any) -> dict[str, Any]:
+    """What a script makes of a query's scores, for the documents that match it."""
+    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
+
+
+def summed(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The sum of the scores of queries, 0 where none matches: every document does."""
+    return {"bool": {"filter": [{"match_all": {}}], "should": list(queries)}}
+
+
+def lowest(score: float) -> dict[str, Any]:
+    """The same score for every document."""
+    return {"constant_score": {"filter": {"match_all": {}}, "boost": score}}

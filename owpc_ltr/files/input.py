@@ -326,6 +326,17 @@ def read_head(path: Path) -> bytes:
     return bytes(head).removeprefix(codecs.BOM_UTF8)
 
 
+def begins_with(path: Path, content: bytes) -> bool:
+    """Whether there is this content in the first bytes of a file. A pipe can be read once only."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return content in file.read(100)
+    except (OSError, ValueError):
+        return False
+
+
 def first_lines(head: bytes) -> list[str]:
     """The first lines that are not blank, stripped, at most 50; what is no UTF-8 is replaced."""
     text = head.decode("utf-8", "replace")

@@ -82,18 +82,12 @@ def output_file(
     return target
 
 
-def check_output(
-    path: Path | str,
-    inputs: Iterable[Path | str] = (),
-    *,
-    binary: bool = False,
-    needs_folder: bool = True,
-) -> None:
+def check_output(path: Path | str, inputs: Iterable[Path | str], *, needs_folder: bool) -> None:
     """Refuse an output that could not be written, before the work rather than after it.
 
     The folder must be there, unless it `needs` none because it will be made. Raises UsageError.
     """
-    target = output_file(path, inputs, binary=binary)
+    target = output_file(path, inputs)
     if target is None:
         return
     folder = target.parent

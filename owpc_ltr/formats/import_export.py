@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import PluginError, UsageError
-from owpc_ltr.host.commands import CommandSummary
+from owpc_ltr.files.output import write_output
+from owpc_ltr.host.commands import CommandSummary, Plugins
 from owpc_ltr.host.settings import configure, named_settings
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     NO_MODEL,
     Argument,
     Help,
-    Plugins,
     Reads,
     Writes,
     job,
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.model_reader import Columns
     from owpc_ltr.protocols import ExportedFile, Model
+
+
+_FeatureSetFile = Annotated[
+    "FeatureSet | Path | str | None",
+    Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+    Argument.NAME,
+]
 
 
 def _summary(model: Model) -> CommandSummary:
@@ -59,11 +66,7 @@ def import_model(
             lists=False,
         ),
     ] = (),
-    featureset: Annotated[
-        FeatureSet | Path | str | None,
-        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
-        Argument.NAME,
-    ] = None,
+    featureset: _FeatureSetFile = None,
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads("The dataset that it was trained on: names, and documents for upload."),
@@ -169,11 +172,7 @@ def export_model(
         Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
     ] = None,
     name: Annotated[str, Help("The model's name in the engine."), Argument.NAME] = "owpc-ltr",
-    featureset: Annotated[
-        FeatureSet | Path | str | None,
-        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
-        Argument.NAME,
-    ] = None,
+    featureset: _FeatureSetFile = None,
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(
@@ -199,7 +198,6 @@ def export_model(
     """
     from owpc_ltr import protocols
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.files.output import write_output
     from owpc_ltr.formats.model_conversion import check_features, for_engine
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model

@@ -6,7 +6,7 @@ No engine has external (joined) features: a model goes there without them, or is
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,20 +210,16 @@ def for_engine(model: Model) -> Model:
     return with_record(without_last_columns(model, names), _record(model, names))
 
 
-def without_joined(
-    samples: Sequence[dict[str, Any]], features: int, joined: int
+def samples_of_columns(
+    samples: Iterable[dict[str, Any]], width: int, columns: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Samples of so many features without the last, joined ones."""
-    if not joined:
-        return list(samples)
-    shortened = []
-    for sample in samples:
-        values = {}
-        if "features" in sample:
-            matrix = unpacked(sample["features"], len(sample["document_ids"]), features)
-            values["features"] = packed(matrix[:, : features - joined])
-        shortened.append({**sample, **values})
-    return shortened
+    """Samples of `width` features with these columns of them; some samples have no features."""
+
+    def narrowed(sample: dict[str, Any]) -> dict[str, Any]:
+        rows = unpacked(sample["features"], len(sample["document_ids"]), width)
+        return {**sample, "features": packed(rows[:, list(columns)])}
+
+    return [narrowed(sample) if "features" in sample else sample for sample in samples]
 
 
 def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
@@ -253,7 +249,7 @@ def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
     record = {key: part for key, part in model.record.items() if key != KEY}
     width, joined = len(model.feature_names), len(names)
     if record.get("probes"):
-        record["probes"] = without_joined(record["probes"], width, joined)
+        record["probes"] = samples_of_columns(record["probes"], width, range(width - joined))
     if record.get("feature_ranges"):
         record["feature_ranges"] = [ends[: width - joined] for ends in record["feature_ranges"]]
     return {**record, LEFT_OUT: list(names)}

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
-from owpc_ltr.features.mustache import scoring
+from owpc_ltr.features.mustache import lowest, scoring, scripted, summed
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.tree_builder import not_above
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.tables import MOST_CODES, TableBlock, blocks_of, tables_of
@@ -317,38 +318,11 @@ def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
         start += table.values.size
     return CodedBlock(
         tuple(names[column] for column in block.columns),
-        tuple(tuple(_not_above(bounds)) for bounds in block.thresholds),
+        tuple(map(not_above, block.thresholds)),
         digits_of(tables, PLACE),
         digits_of(places, PLACE),
         digits_of(np.concatenate(values), VALUE),
     )
-
-
-def _not_above(thresholds: np.ndarray[Any, Any]) -> list[float]:
-    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
-
-    A float32 is then below the number where it is below the threshold.
-    """
-    exact = thresholds.astype(np.float64)
-    return [
-        short if short <= value else value
-        for value, short in zip(exact.tolist(), map(float, thresholds.astype(str)), strict=True)
-    ]
-
-
-def scripted(query: Query, source: str, **params: Any) -> Query:
-    """What a script makes of a query's scores, for the documents that match it."""
-    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
-
-
-def summed(queries: Sequence[Query]) -> Query:
-    """The sum of the scores of queries, 0 where none matches: every document does."""
-    return {"bool": {"filter": [{"match_all": {}}], "should": list(queries)}}
-
-
-def lowest(score: float) -> Query:
-    """The same score for every document."""
-    return {"constant_score": {"filter": {"match_all": {}}, "boost": score}}
 
 
 CURVES = "model/plain-curves"
@@ -468,11 +442,7 @@ def _lifted(name: str, curve: Curve, low: float, *, never_missing: bool) -> Lift
 
 def _read_curve(content: dict[str, Any]) -> LiftedCurve:
     missing = content["missing"]
-    curve = Curve(
-        np.array(content["knots"], dtype=np.float64),
-        np.array(content["values"], dtype=np.float64),
-        0.0 if missing is None else float(missing),
-    )
+    curve = Curve(content["knots"], content["values"], 0.0 if missing is None else float(missing))
     if min(curve.ends) < 0:
         raise ValueError("a lifted curve is negative somewhere")
     return _lifted(str(content["feature"]), curve, 0.0, never_missing=missing is None)

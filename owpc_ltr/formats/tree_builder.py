@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import a_json
-from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, LEAF, Forest, TreeModel, to_single
+from owpc_ltr.models.trees import (
+    DEEPEST,
+    HIGHEST,
+    LARGEST,
+    LEAF,
+    Forest,
+    TreeModel,
+    shortest_floats,
+    to_single,
+)
 
 
 @dataclass(frozen=True)
@@ -151,3 +160,12 @@ def check_tree(table: NodeTable, where: str) -> NDArray[np.int64]:
         if outside.any():
             raise BadInput(f"{where}: node {level[outside][0]} is not among its {size} nodes")
     raise BadInput(f"{where} is deeper than {DEEPEST} splits")
+
+
+def not_above(thresholds: NDArray[np.float32]) -> tuple[float, ...]:
+    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
+
+    A float32 is then below the number where it is below the threshold.
+    """
+    both = zip(thresholds.astype(np.float64).tolist(), shortest_floats(thresholds), strict=True)
+    return tuple(short if short <= value else value for value, short in both)

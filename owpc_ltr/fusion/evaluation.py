@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.engine.legs import Legs
@@ -436,8 +437,6 @@ class Fusion(ShortRepr):
 
     def _repr_html_(self) -> str:
         """The verdict, the table of rankers, and what limits them."""
-        from owpc_ltr.data.html import block, line, table
-
         rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row]
                 for row in _rows(self)]  # fmt: skip
         return block(self.headline, line(_title(self)), table(_HEADERS, rows),

@@ -16,12 +16,12 @@ from owpc_ltr.engine.live_queries import InFlight
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, SearchIndex
 from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.evaluation.options import METRIC, RESAMPLES, Resamples
-from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.files.output import write_output
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     Argument,
     Help,
-    Plugins,
     Progress,
     Reads,
     Seed,
@@ -114,7 +114,6 @@ def fuse(
     """
     from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
     from owpc_ltr.evaluation.results import Resampling
-    from owpc_ltr.files.output import write_output
     from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
     from owpc_ltr.host.judgment_lists import read_judgments
     from owpc_ltr.models.model_file import save_model

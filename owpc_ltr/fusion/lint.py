@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.html import block, line, table
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.request_checks import RequestFinding, SearchBody, request_findings
+from owpc_ltr.host.commands import NO_STORE, ConnectsWith
 from owpc_ltr.inspection.result import WARNING
 from owpc_ltr.plain_text import ShortRepr, printable_lines, wrapped_text
-from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, job
+from owpc_ltr.signatures import Argument, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -1,11 +1,13 @@
-"""Commands of plugins: listed by the modules of the entry-point group `owpc_ltr.commands`.
+"""Commands, what a job tells of its own, and the commands of plugins.
 
-Their group is a separate one, so that a list of commands imports no loss and no optimizer.
+Those are listed by the modules of the entry-point group `owpc_ltr.commands`, a separate one, so
+that a list of commands imports no loss and no optimizer.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -13,11 +15,50 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from owpc_ltr.errors import PluginError, reason_of, third_party_import
-from owpc_ltr.signatures import Command, Writes
+from owpc_ltr.signatures import Argument, Reads, Writes
 
 GROUP = "owpc_ltr.commands"
 _OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
 """Hooks of this group that need no command beside them."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, known without importing its function, or a group of commands.
+
+    `name` is `train`, or `judge clicks` for a command in a group. `function` is `module:function`;
+    a group has none. `summary` is the first sentence of the function's docstring. `panel` is the
+    part of `owpc-ltr --help` that lists it.
+    """
+
+    name: str
+    function: str
+    summary: str
+    panel: str = "Other"
+    extra: str = ""
+    """The extra of the distribution that brings the packages which the function needs."""
+
+    @property
+    def public_name(self) -> str:
+        """What the function is called in `owpc_ltr`."""
+        return self.name.replace("-", "_").replace(" ", "_")
+
+    def load(self) -> Any:
+        """The function, imported. Raises PluginError where a package of an extra is missing."""
+        module, _, name = self.function.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise self.missing_package(error) from error
+
+    def missing_package(self, error: ModuleNotFoundError) -> Exception:
+        """The error for a package that the function needs: which extra brings it, if one does."""
+        package = (error.name or "").partition(".")[0]
+        if not self.extra or package.startswith("owpc_ltr"):
+            return error
+        return PluginError(
+            f"{self.name} needs {package}, which is not installed: pip install '{self.extra}'"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +101,35 @@ ReportPage = Annotated[
     ),
 ]
 """The parameter `report` of jobs."""
+Plugins = Annotated[
+    Sequence[Path | str],
+    Reads(
+        "Also load this plugin file; may be repeated.",
+        flag="--plugin",
+        metavar="FILE.py",
+        cli=list[Path],
+        panel="Advanced",
+        absent="{path}: there is no such file",
+        error=PluginError,
+    ),
+    Argument.LIST,
+]
+"""The parameter `plugins` of jobs."""
+
+
+@dataclass(frozen=True)
+class ConnectsWith:
+    """Marks the parameter `cluster` of a job that needs one only if another `parameter` is given.
+
+    With a `prefix`: only if its value begins with the prefix.
+    """
+
+    parameter: str
+    prefix: str = ""
+
+
+NO_STORE = ("store_kind", "store")
+"""Marks it too: these options of `connect` have no effect on the job."""
 
 
 @functools.cache

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from owpc_ltr.host.commands import Command
     from owpc_ltr.protocols import (
         ClickModel,
         ExportTarget,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         Optimizer,
         Reranker,
     )
-    from owpc_ltr.signatures import Command
 
 PROJECT = "owpc_ltr"
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
-from owpc_ltr.files.input import read_text, shown
+from owpc_ltr.files.input import first_lines, read_head, read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import option_name, public
 
@@ -165,7 +165,6 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
     Raises BadInput where it is empty, has topics in it, or is of no format that is known.
     """
     from owpc_ltr.data.judgments.tables import table_formats
-    from owpc_ltr.files.input import first_lines, read_head
 
     head = read_head(path)
     lines = first_lines(head)

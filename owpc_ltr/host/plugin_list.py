@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.plain_text import ShortRepr, shortened, text_table
-from owpc_ltr.signatures import Argument, Help, Plugins, in_python, job
+from owpc_ltr.signatures import Argument, Help, in_python, job
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin
@@ -48,7 +49,6 @@ class PluginDescription(ShortRepr):
     @classmethod
     def of(cls, plugin: Plugin) -> PluginDescription:
         """The description of a plugin of the registry."""
-        from owpc_ltr.host.registry import spellings
         from owpc_ltr.host.settings import choices_of, describe_settings
 
         default = plugin.cls()
@@ -63,7 +63,7 @@ class PluginDescription(ShortRepr):
             chosen=[
                 name for kind, name in _CHOSEN if kind == plugin.kind and hasattr(default, name)
             ],
-            variants=list(spellings(plugin)[1:]),
+            variants=list(plugin.spellings[1:]),
             summary=module.partition("\n")[0],
             formula=formula.partition("\n")[0],
             meaning=formula.partition("\n")[2].strip(),

@@ -15,14 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import inspect
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +28,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 import pluggy
 
 from owpc_ltr import protocols
-from owpc_ltr.compiling import keep_privately, why_unsafe
+from owpc_ltr.compiling import module_of_file
 from owpc_ltr.errors import PluginError, UsageError, reason_of, third_party_import
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import GROUP
@@ -102,6 +99,12 @@ class Plugin:
         """Whether it comes with owpc-ltr itself."""
         return self.source.startswith(f"{SHIPPED} ")
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Its name, and those of a metric's variants."""
+        variants = getattr(self.cls, "variants", {})
+        return (self.name, *(f"{self.name}-{suffix}" for suffix in variants))
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -139,16 +142,11 @@ class Registry:
     What is installed is imported when it is first needed, and stays as it is afterwards.
     """
 
-    def __init__(
-        self,
-        plugins: Iterable[Plugin],
-        failures: Iterable[Failure] = (),
-        entries: Iterable[Entry] = (),
-    ) -> None:
+    def __init__(self, plugins: Iterable[Plugin], entries: Iterable[Entry] = ()) -> None:
         """Index plugins by kind and name. Raises PluginError where two have one name."""
         self._lock = threading.RLock()
         # Each with its kind, if that is known.
-        self._failures: list[tuple[Failure, str | None]] = [(f, None) for f in failures]
+        self._failures: list[tuple[Failure, str | None]] = []
         self._waiting = list(entries)
         self._plugins: dict[tuple[str, str], Plugin] = {}
         for plugin in plugins:
@@ -157,13 +155,12 @@ class Registry:
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The installed plugins that cannot be loaded; imports them all."""
-        self._import(lambda _: True)
-        return tuple(failure for failure, _ in self._failures)
+        return self.failures_of(None)
 
-    def failures_of(self, kind: str) -> tuple[Failure, ...]:
+    def failures_of(self, kind: str | None) -> tuple[Failure, ...]:
         """The installed plugins that cannot be loaded and may be of a kind; imports these."""
         self._import(lambda entry: entry.may_offer(kind))
-        return tuple(failure for failure, of in self._failures if of in {None, kind})
+        return tuple(failure for failure, of in self._failures if None in {kind, of} or kind == of)
 
     def find(self, kind: str, name: str) -> type[Any]:
         """The class of a plugin.
@@ -267,7 +264,7 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     for path in dict.fromkeys(map(Path, files)):
         try:
             with third_party_import():
-                plugins += _offers(_load_file(path), str(path))
+                plugins += _offers(module_of_file(path, f"{_FILE}{path.stem}"), str(path))
         except PluginError as error:
             raise PluginError(f"{path}: {error}") from error
         except Exception as error:
@@ -308,12 +305,6 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
             f"settings as {kind}.FIELD"
         )
     return plugin
-
-
-def spellings(plugin: Plugin) -> tuple[str, ...]:
-    """The name of a plugin, and those of a metric's variants."""
-    variants = getattr(plugin.cls, "variants", {})
-    return (plugin.name, *(f"{plugin.name}-{suffix}" for suffix in variants))
 
 
 def checked_name(kind: str, cls: Any) -> str:
@@ -387,33 +378,6 @@ def _hook_meant(module: ModuleType) -> str:
         if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
             return f": write @hookimpl above {name}()"
     return ""
-
-
-def _load_file(path: Path) -> ModuleType:
-    """The module of a local file: of its source, never of bytecode that lies beside it.
-
-    Raises PluginError for a file that somebody else can write, in whose name it would run.
-    """
-    try:
-        source = path.read_bytes()
-        unsafe = why_unsafe(path)
-    except OSError as error:
-        raise PluginError("there is no such file") from error
-    if unsafe:
-        raise PluginError(
-            f"it is not loaded, for {unsafe}: make a copy in a folder that only you can write"
-        )
-    if path.suffix != ".py":
-        raise PluginError("it is not a Python file (.py)")
-    specification = ModuleSpec(f"{_FILE}{path.stem}", None, origin=str(path))
-    specification.has_location = True
-    module = importlib.util.module_from_spec(specification)
-    # Dataclasses look their module up by name while they are made.
-    sys.modules[specification.name] = module
-    keep_privately()
-    code = compile(source, str(path), "exec", dont_inherit=True)
-    exec(code, module.__dict__)  # noqa: S102 - the user named it, and nobody else can write it
-    return module
 
 
 def _faults(kind: str, cls: type[Any]) -> Iterator[str]:

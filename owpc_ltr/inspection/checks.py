@@ -6,7 +6,7 @@ Slips in grades, and queries that teach nothing, are told here by the totals alo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,22 +180,18 @@ def _quartiles(values: NDArray[np.float32]) -> tuple[float, float, float]:
     return first, second, third
 
 
-def warnings_before_training(
-    data: RankingDataset, text_features: Collection[str] | None = None
-) -> list[str]:
+def warnings_before_training(data: RankingDataset) -> list[str]:
     """What is wrong with data in memory, and would harm a model of them.
 
     Constant columns are told after training, of all that was trained on.
     """
+    harmful = [*harmful_judgments(data)]
     if data.n_queries < thresholds.FEWEST_QUERIES or not data.n_features:
-        return _lines([*harmful_judgments(data, text_features)])
+        return _lines(harmful)
     sample = take_sample({"": data})
     agreement = [] if np.isinf(sample.data.features).any() else [*label_agreement(sample)]
-    harmful = [
-        one
-        for one in harmful_judgments(data, text_features)
-        if not (agreement and one.check == "worse-than-random")
-    ]
+    if agreement:
+        harmful = [one for one in harmful if one.check != "worse-than-random"]
     return _lines([*harmful, *agreement, *_of_values(data, sample)])
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.inspection.result import FEATURE_ROWS
+from owpc_ltr.inspection.result import FEATURE_ROWS, Finding, Inspection
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.inspection.result import Finding, Inspection
 
     Data = RankingDataset | PartitionedDataset
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, PluginError, UsageError
-from owpc_ltr.host.registry import Plugin, Registry, installed, spellings
+from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_types, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
 from owpc_ltr.names import did_you_mean
@@ -356,7 +356,7 @@ def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any
     """The class of this name, and what the name sets where it is a variant's."""
     offers = list(_offers(name, registry))
     if not offers:
-        names = [spelling for plugin in registry.all("metric") for spelling in spellings(plugin)]
+        names = [spelling for plugin in registry.all("metric") for spelling in plugin.spellings]
         failed = "".join(f"; {failure}" for failure in registry.failures)
         raise UsageError(
             f"there is no metric '{name}'{_meant(name, names)}; known: {', '.join(names)} "

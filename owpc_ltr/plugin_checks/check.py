@@ -6,16 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from owpc_ltr import plugin_checks
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
-from owpc_ltr.host.registry import place_in_plugin
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.host.registry import Plugin, Registry, load, place_in_plugin
 from owpc_ltr.host.settings import configure, named_settings, values_of
-from owpc_ltr.signatures import Help, Plugins, Progress, Seed, job, silent
-
-if TYPE_CHECKING:
-    from owpc_ltr.host.registry import Plugin, Registry
+from owpc_ltr.signatures import Help, Progress, Seed, job, silent
 
 Settings = Mapping[str, Any]
 _DEPTH = 3
@@ -130,8 +128,6 @@ def check(
 
 def _offered(what: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:
     """The plugins that a file (`FILE.py`) offers, or those of a name; and the registry."""
-    from owpc_ltr.host.registry import load
-
     if not what.endswith(".py"):
         registry = load(map(Path, files))
         named = [plugin for plugin in registry.all() if plugin.name == what]

@@ -12,6 +12,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
+from owpc_ltr.data.options import row_number
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
@@ -24,7 +25,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
-from owpc_ltr.signatures import option_name, row_number
+from owpc_ltr.signatures import option_name
 from owpc_ltr.training.plan import (
     ZERO,
     C,

@@ -28,7 +28,9 @@ from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model, Run
+from owpc_ltr.signatures import public
 from owpc_ltr.training.candidates import TrainingResult, train_plan
+from owpc_ltr.training.options import FEATURE_PRICE
 from owpc_ltr.training.plan import Plan, means_of
 
 
@@ -155,21 +157,31 @@ def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
     return signed(metric.mean(scores, data.labels, data.offsets, weights), metric)
 
 
+@public
 def read_costs(
-    path: Path, price: float, keep_gain: float | None = None, baseline: str | float | None = None
+    path: Path | str,
+    price: float | None = None,
+    *,
+    keep_gain: float | None = None,
+    baseline: str | float | None = None,
 ) -> Costs:
-    """The costs of the file, and what they are weighed against (see `Costs`).
+    """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
 
-    BadInput names the file and the feature.
+    `price` is what a millisecond must gain of the metric that chooses. With `keep_gain` instead,
+    the cheapest model is chosen that keeps this share of what all features gain over the feature
+    `baseline` alone (by default the one that ranks best), or over that validation metric.
     """
-    content, derived = read_json_object(path), {}
+    if price is not None and keep_gain is not None:
+        raise UsageError("a price and a share of the gain are two ways to choose: give one")
+    path, derived = Path(path), {}
+    content = read_json_object(path)
     if isinstance(content.get("features"), list):
         derived = _derived(content.get("derived", {}), path)
         content = _profiled(content["features"], path)
     for name, cost in content.items():
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
             raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-    return Costs(content, price, derived, keep_gain, baseline)
+    return Costs(content, FEATURE_PRICE if price is None else price, derived, keep_gain, baseline)
 
 
 def _profiled(features: list[Any], path: Path) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import Dask, workers_at
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
+from owpc_ltr.files.output import write_output
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_NORMALISATION,
@@ -101,7 +102,6 @@ def select(
     from itertools import product
 
     from owpc_ltr.evaluation.judged_data import unused_weights
-    from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.metrics import parse_metrics

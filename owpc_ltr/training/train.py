@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
-from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
-from owpc_ltr.signatures import (
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    job,
-    option_name,
-    public,
-    silent,
-)
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
@@ -62,23 +51,18 @@ if TYPE_CHECKING:
 class TrainingSummary:
     """What the command line says of a trained model: candidates, the chosen one, its data."""
 
-    kind: str
-    record: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, model: Model) -> TrainingSummary:
-        """The summary of what `train` returned."""
-        return cls(model.kind, model.record)
+    model: Model
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON, without its parity samples."""
-        return {key: value for key, value in self.record.items() if key not in {"probes", "folds"}}
+        record = self.model.record
+        return {key: value for key, value in record.items() if key not in {"probes", "folds"}}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        record = self.record
+        record = self.model.record
         if "feature_cost" in record:
             yield from _path_lines(record["feature_cost"])
         value = record["validation"]
@@ -109,7 +93,7 @@ class TrainingSummary:
                 "missing values are 0: to see what that costs, train another model without "
                 "--missing zero, and compare both with owpc-ltr evaluate --baseline"
             )
-            if self.kind == "linear":
+            if self.model.kind == "linear":
                 cost = (
                     "missing values are 0 to every linear model: --missing zero changes nothing "
                     "here"
@@ -174,7 +158,7 @@ class ModelOptions(ShortRepr):
     ] = None
 
 
-@job(shows=TrainingSummary.of)
+@job(shows=TrainingSummary)
 def train(
     data: TrainingData,
     *,
@@ -405,30 +389,11 @@ def _shared_queries(training: JudgedTable, validation: JudgedTable) -> list[str]
     ]
 
 
-@public
-def read_costs(
-    path: Path | str,
-    price: float | None = None,
-    *,
-    keep_gain: float | None = None,
-    baseline: str | float | None = None,
-) -> Costs:
-    """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
-
-    `price` is what a millisecond must gain of the metric that chooses. With `keep_gain` instead,
-    the cheapest model is chosen that keeps this share of what all features gain over the feature
-    `baseline` alone (by default the one that ranks best), or over that validation metric.
-    """
-    from owpc_ltr.training.feature_cost import read_costs as read
-
-    if price is not None and keep_gain is not None:
-        raise UsageError("a price and a share of the gain are two ways to choose: give one")
-    return read(Path(path), FEATURE_PRICE if price is None else price, keep_gain, baseline)
-
-
 def _costs(model: ModelOptions) -> Costs | None:
     costs = model.feature_cost
     if isinstance(costs, Path | str):
+        from owpc_ltr.training.feature_cost import read_costs
+
         return read_costs(
             costs, model.feature_price, keep_gain=model.keep_gain, baseline=model.baseline
         )

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
-from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    job,
-    silent,
-)
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
@@ -48,7 +38,8 @@ class RerankerSummary(TrainingSummary):
     """What the command line says of a reranker: candidates, the chosen one, its data."""
 
     def _lines(self) -> Iterator[str]:
-        record, settings = self.record, self.record["chosen"]
+        record = self.model.record
+        settings = record["chosen"]
         if record["validation"] is not None:
             yield _candidates(record["table"], record["select"])
         if settings is None:
@@ -58,7 +49,7 @@ class RerankerSummary(TrainingSummary):
         yield f"learned on {record['queries']} queries, {record['documents']} documents"
 
 
-@job(shows=RerankerSummary.of)
+@job(shows=RerankerSummary)
 def train_reranker(
     data: TrainingData,
     *,

@@ -10,19 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import (
-    NO_STORE,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Writes,
-    job,
-    option_name,
-    silent,
-)
+from owpc_ltr.host.commands import NO_STORE, Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, option_name, silent
 from owpc_ltr_clicks.cleaning import EventOptions, click_columns
 from owpc_ltr_clicks.grading import (
     CLIP,

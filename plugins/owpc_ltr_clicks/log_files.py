@@ -166,10 +166,7 @@ def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
 
 def _names(schema: Any) -> list[str]:
     """The names of all columns; fields of objects with the path to them."""
-    names: list[str] = []
-    for column in schema:
-        names += _paths(column)
-    return names
+    return [path for column in schema for path in _paths(column)]
 
 
 def _paths(column: Any, above: str = "") -> list[str]:

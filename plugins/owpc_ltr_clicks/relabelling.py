@@ -25,7 +25,7 @@ class Relabelled:
     not_logged: int
 
 
-def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
+def relabel_log(data: RankingDataset, judged: pa.Table) -> Relabelled:
     """The rows of the feature log `data` that `judged` judges, with its grades and weights.
 
     `judged` is the table of a judgment list (`judge_clicks(…).table`). Queries without a row are
@@ -36,7 +36,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
 
     texts = texts_of(data)
     texts = data.query_ids if texts is None else texts
-    queries = pa.array([normalised(text, keep_case) for text in texts.to_pylist()], pa.string())
+    queries = pa.array([normalised(text, False) for text in texts.to_pylist()], pa.string())
     if data.doc_ids is None:
         raise BadInput("the feature log has no document ids to find judgments by: log it again")
     place, matched = _places(data, queries, judged)

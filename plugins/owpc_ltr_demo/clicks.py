@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from owpc_ltr_clicks.judgments import write_columns
+from owpc_ltr_clicks.judgments import ClickJudgments, write_columns
 
-from owpc_ltr.engine.client.engine import search_index
+from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores import rescorer
 from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.models.model_file import save_model
+from owpc_ltr.protocols import Model
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
 from owpc_ltr_demo.evaluation import verdict, write_query
@@ -23,13 +27,8 @@ from owpc_ltr_demo.training import fit, plan_of, warnings_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from owpc_ltr_clicks.judgments import ClickJudgments
     from owpc_ltr_clicks.simulation import Users, World
 
-    from owpc_ltr.arrays import Vector
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.evaluation.comparison_table import RankerComparison
-    from owpc_ltr.protocols import Model
     from owpc_ltr_demo.session import Splits
 
 
@@ -213,8 +212,6 @@ def train_on_clicks(
 
     C is selected on validation queries by the judgments that train; their weights count.
     """
-    from owpc_ltr.models.model_file import save_model
-
     with session.step("train", "train OWPC on clicks, on raw clicks, and on the true grades"):
         models, figures = {}, {}
         sources = {name: part.table for name, part in judged.items()} | {FROM_GRADES: None}

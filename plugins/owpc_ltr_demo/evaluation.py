@@ -11,6 +11,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
+from owpc_ltr.engine.search.search import move
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
@@ -21,6 +22,7 @@ from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, untuned
 from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
@@ -36,8 +38,6 @@ from owpc_ltr_demo.session import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from owpc_ltr.protocols import Model
 
 
 METRICS = ("map", "mrr", SELECT)
@@ -308,7 +308,7 @@ def _show(
     )
     ranks = {document: rank for rank, document in enumerate(old, 1)}
     rows: list[Sequence[Any]] = [
-        (rank, _marked(one, query), _move(rank, ranks.get(other)), _marked(other, query))
+        (rank, _marked(one, query), move(rank, ranks.get(other)), _marked(other, query))
         for rank, (one, other) in enumerate(zip(old, new, strict=False), 1)
     ]
     session.table(["#", "TUNED BM25", "CHANGE", "WITH THE MODEL"], rows[:_SHOWN])
@@ -322,12 +322,3 @@ def _relevant(query: DemoQuery) -> str:
 
 def _marked(document: str, query: DemoQuery) -> str:
     return f"* {document}" if document in query.relevant else f"  {document}"
-
-
-def _move(rank: int, other_rank: int | None) -> str:
-    if other_rank is None:
-        return "new"
-    steps = other_rank - rank
-    if steps == 0:
-        return "="
-    return f"▲{steps}" if steps > 0 else f"▼{-steps}"

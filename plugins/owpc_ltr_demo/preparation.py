@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import owpc_ltr
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Progress, option_name
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
@@ -44,8 +44,6 @@ def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     from owpc_ltr_node.engine import start_node
     from owpc_ltr_node.report import Report
     from owpc_ltr_node.settings import LocalNode
-
-    from owpc_ltr.engine.client.engine import open_engine
 
     with session.working() as show:
         lines: list[str] = []

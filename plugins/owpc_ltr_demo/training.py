@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
+from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
 from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoSession, LoggedFeatures
@@ -20,10 +25,7 @@ from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoSession, LoggedFeat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.search.latency import FeatureCost, Subject
-    from owpc_ltr.models.linear import LinearModel
-    from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
     from owpc_ltr.training.feature_cost import Selected
     from owpc_ltr.training.plan import Plan
@@ -36,9 +38,6 @@ GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 
 def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
     """OWPC solved by LaRank, weights and C selected on validation queries, as a file."""
-    from owpc_ltr.models.linear import LinearModel
-    from owpc_ltr.models.model_file import save_model
-
     title = "train OWPC by LaRank, weights and C selected on validation queries"
     with session.step("train", title):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
@@ -71,7 +70,6 @@ def plan_of(
     loss: str, optimizer: str, settings: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
 ) -> Plan:
     """A loss solved by an optimizer, the best of the grid by the metric of the selection."""
-    from owpc_ltr.host.registry import load
     from owpc_ltr.training.plan import Plan
 
     registry = load([])
@@ -96,8 +94,6 @@ def warnings_of(trained: TrainingResult) -> list[str]:
 @contextmanager
 def _running(session: DemoSession) -> Iterator[Run]:
     """A run by the demo's options, whose progress is on the terminal."""
-    from owpc_ltr.protocols import Run
-
     with session.working() as show:
         yield Run(seed=session.options.seed, threads=session.options.threads, progress=show)
 
@@ -113,7 +109,6 @@ SETTINGS: dict[str, Any] = {
 def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
     from owpc_ltr.formats.plugin_free import plugin_free_trees
-    from owpc_ltr.models.model_file import save_model
 
     title = "train trees that run in an engine without the LTR plugin"
     with session.step("trees", title):
@@ -147,9 +142,6 @@ def train_with_fewer_features(
     Features are timed in the live query and left out one by one, by validation queries. Where
     these show no gain, the model itself is returned.
     """
-    from owpc_ltr.models.linear import LinearModel
-    from owpc_ltr.models.model_file import save_model
-
     title = f"leave out expensive features, retaining {RETAINED:.0%} of the gain"
     with session.step("fewer", title):
         params = [json.loads(text) for text in _query_params(logged.splits.validation)]

@@ -128,7 +128,8 @@ def status(*, port: Port = None) -> NodeList:
     With a port, the exit code is 4 if the node does not run.
     """
     if port is None:
-        return NodeList(tuple(node_statuses()))
+        # The latest start first.
+        return NodeList(tuple(map(status_of, read_records(find_places(node_user()).nodes))))
     return NodeList((node_status(port),), port)
 
 
@@ -241,11 +242,6 @@ def node_status(port: int, places: Places | None = None) -> NodeStatus:
 
 def _stopped(port: int) -> NodeStatus:
     return NodeStatus(port, f"http://127.0.0.1:{port}", "stopped")
-
-
-def node_statuses() -> list[NodeStatus]:
-    """Everything that was started and not stopped, the latest start first."""
-    return [status_of(record) for record in read_records(find_places(node_user()).nodes)]
 
 
 def default_url() -> str:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,14 +23,13 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.kernels.linear import linear_scores
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.protocols import Loss
-from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job
-
-if TYPE_CHECKING:
-    from owpc_ltr.protocols import Model
+from owpc_ltr.protocols import Loss, Model
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 
 DEFAULT_DELTA = 0.05
 
@@ -321,9 +320,6 @@ def rademacher_bounds(
     permutations of Definition 3, the `average-precision` loss, of which the sum over P
     permutations is at most P-fold: so it is bounded here.
     """
-    from owpc_ltr.kernels.kernel import bind
-    from owpc_ltr.kernels.linear import losses_of_scores
-
     sizes = sizes_of(model, data)
     scores = model.score(data.features)
     pair_risk, list_risk = (

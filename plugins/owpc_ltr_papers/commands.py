@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from owpc_ltr import hookimpl
-from owpc_ltr.signatures import Command
+from owpc_ltr.host.commands import Command
 
 
 @hookimpl

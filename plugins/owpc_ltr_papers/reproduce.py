@@ -13,9 +13,11 @@ from typing import Annotated, Literal
 
 from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
 from owpc_ltr.files.output import Journal
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr_papers.folders import Collection, cut_of, find_collections
 from owpc_ltr_papers.jobs import Bench, Tools
@@ -91,8 +93,6 @@ def reproduce(
     Raises UsageError for a protocol or a data set that there is not, BadInput for a folder without
     data.
     """
-    from owpc_ltr.host.registry import load
-
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UsageError(f"{option_name('out')} {out} is a file: name a folder")

@@ -101,7 +101,7 @@ class Reproduction:
 
     def _repr_html_(self) -> str:
         """The table and its notes."""
-        return body(self)
+        return block(self.title, _tables(self), *map(line, (*self.notes, *self.citations)))
 
 
 _COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
@@ -281,11 +281,6 @@ def as_html(result: Reproduction) -> str:
         f"<h2>What must be known</h2>\n{_list(result.notes)}\n"
         f"<h2>Published figures</h2>\n{_list(result.citations)}\n</main>\n</body>\n</html>\n"
     )
-
-
-def body(result: Reproduction) -> str:
-    """The same for a notebook, which has a page of its own."""
-    return block(result.title, _tables(result), *map(line, (*result.notes, *result.citations)))
 
 
 def _tables(result: Reproduction) -> str:

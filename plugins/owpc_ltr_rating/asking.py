@@ -27,7 +27,7 @@ from owpc_ltr.plain_text import shortened, text_table, wrapped_text
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr_rating.endpoint import KEY, ChatEndpoint, Unanswered
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
-from owpc_ltr_rating.sheets import NEED, Documents, Pair, Sheet, read_sheet
+from owpc_ltr_rating.sheets import NEED, Documents, Pair, Sheet, SheetFile, read_sheet
 
 CANARIES = 10
 """Pairs that are asked again in each altered form."""
@@ -127,9 +127,7 @@ _SHOWN = 5
 
 @job
 def judge_ask(
-    sheet: Annotated[
-        Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
-    ],
+    sheet: SheetFile,
     *,
     endpoint: Annotated[
         str,

@@ -21,7 +21,7 @@ from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.plain_text import wrapped_text
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr_rating.ratings import rating_of, read_ratings
-from owpc_ltr_rating.sheets import Documents, Sheet, read_sheet
+from owpc_ltr_rating.sheets import Documents, Sheet, SheetFile, read_sheet
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -77,9 +77,7 @@ class RatingPage:
 
 @job
 def judge_page(
-    sheet: Annotated[
-        Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
-    ],
+    sheet: SheetFile,
     *,
     out: Annotated[
         Path | str | None,

@@ -55,6 +55,9 @@ class Sheet:
         return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
 
 
+SheetFile = Annotated[
+    Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
+]
 Documents = Annotated[
     Path | str | None,
     Reads(

@@ -16,10 +16,10 @@ from owpc_ltr.evaluation.compared_pair import (
     disagreements,
     measured_live_by,
     outcomes_of,
+    strength_in_words,
 )
 from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr_report.figures import (

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from owpc_ltr.plain_text import cut
+
 _LONGEST_QUERY = 90
 
 
@@ -94,7 +96,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
 def shortened(text: str) -> str:
     """A query's text, cut where it is very long."""
-    return text if len(text) <= _LONGEST_QUERY else f"{text[: _LONGEST_QUERY - 1]}…"
+    return cut(text, _LONGEST_QUERY)
 
 
 def configured(name: Any, settings: Mapping[str, Any]) -> str:

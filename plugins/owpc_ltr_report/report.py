@@ -11,18 +11,9 @@ import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    Writes,
-    job,
-    silent,
-)
+from owpc_ltr.files.output import write_output
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.query_choice import Data
@@ -104,7 +95,6 @@ def report(
     Raises UsageError for an object of another kind, BadInput for a file that is no model.
     """
     from owpc_ltr.data.datasets import open_or_read
-    from owpc_ltr.files.output import write_output
     from owpc_ltr_report.checks import read_latency
     from owpc_ltr_report.material import Material, measure, page_of
 

@@ -22,6 +22,7 @@ from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.metrics.ranking import pair_agreement
+from owpc_ltr_serve.gateway_request import GatewaySearch
 from owpc_ltr_serve.model_search import (
     Degraded,
     ModelSearch,
@@ -37,7 +38,6 @@ from owpc_ltr_serve.model_search import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr_serve.gateway_request import GatewaySearch
     from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
 FIELD = "_owpc_ltr"

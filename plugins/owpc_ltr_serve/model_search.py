@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.external_features.columns import ValuesOf
 from owpc_ltr.engine.search.serving import (
     HitWindow,
     document_fields,
@@ -25,7 +26,6 @@ from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from owpc_ltr_serve.gateway_request import GatewaySearch
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import ValuesOf
     from owpc_ltr_serve.metrics import Metrics
     from owpc_ltr_serve.rankers import Rankers, ServedRanker
 

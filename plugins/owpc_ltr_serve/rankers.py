@@ -22,11 +22,12 @@ import numpy as np
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
-from owpc_ltr.engine.cluster import the_index
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.cluster import Cluster, the_index
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.search.serving import find_featureset, prepare
-from owpc_ltr.engine.stores import Absent
+from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import (
@@ -43,9 +44,6 @@ from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores import Store
 
 REFRESH = 2.0
 """Seconds after which a switched alias, or a replaced file, is followed."""
@@ -264,13 +262,12 @@ class Rankers:
     def _load_uploaded(self, store: Store, model: str) -> ServedRanker:
         record = DeploymentRecords(self.cluster.engine, store).find(model)
         if record is not None and record.content:
-            local, featureset, sources = record.ranker(), record.featureset, None
-            index, samples = record.index, record.samples
+            local, featureset, index = record.ranker(), record.featureset, record.index
+            sources, samples = joined_sources(local), record.samples
         else:
             stored = store.get_model(model)
             local = client_model(stored) if is_client_scored(stored) else import_linear(stored)
             featureset, sources, index, samples = stored.featureset, joined_in(stored), None, ()
-        sources = joined_sources(local) if sources is None else sources
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None)
         return ServedRanker(

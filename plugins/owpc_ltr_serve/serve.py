@@ -13,17 +13,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import uvicorn
 
 from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.settings import Secret, is_loopback
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.signatures import Help, Plugins, Reads, job, option_name
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import Help, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
 from owpc_ltr_serve.gateway import Gateway
@@ -33,9 +35,6 @@ from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
-
-if TYPE_CHECKING:
-    from owpc_ltr.engine.cluster import Cluster
 
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable

@@ -18,7 +18,8 @@ from owpc_ltr_mcp.tools import JobTool
 from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.earlier_comparisons import comparisons_on, earlier_comparisons, sketch_of
-from owpc_ltr.signatures import Command, job
+from owpc_ltr.host.commands import Command
+from owpc_ltr.signatures import job
 from tests.engine.write_world import World
 from tests.mcp.agent import Agent
 from tests.mcp.test_tools import Painted, painting

@@ -18,8 +18,8 @@ from owpc_ltr_mcp.tools import JobTool
 from owpc_ltr.cli.app import COMMANDS
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.errors import PluginError, Stopped, UsageError
-from owpc_ltr.host.commands import plugin_commands
-from owpc_ltr.signatures import Command, Progress, job, silent
+from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.signatures import Progress, job, silent
 from tests.mcp.agent import Agent
 from tests.mcp.test_tools import Painted, painting
 

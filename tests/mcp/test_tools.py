@@ -10,7 +10,8 @@ import pytest
 from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.cli.generator import options_of
-from owpc_ltr.signatures import Command, Help, Progress, Reads, job, silent
+from owpc_ltr.host.commands import Command
+from owpc_ltr.signatures import Help, Progress, Reads, job, silent
 from tests.mcp.agent import Agent, all_tools
 
 READ_ONLY = (

@@ -27,14 +27,14 @@ from owpc_ltr.data.external_features.sources import (
     ExternalSource,
     refuse_taken,
 )
-from owpc_ltr.data.options import ROLES
+from owpc_ltr.data.options import ROLES, row_number
 from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import public, row_number
+from owpc_ltr.signatures import public
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 

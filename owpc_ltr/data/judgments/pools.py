@@ -31,7 +31,7 @@ from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import sheet_bytes
 from owpc_ltr.files.strict_json import kind_of, read_json_value
-from owpc_ltr.plain_text import printable
+from owpc_ltr.plain_text import cut, printable
 
 _TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
 _ROLES = ("doc_id", "grade", "weight", "judged_by")
@@ -183,8 +183,7 @@ def write_sheet(
 def _one_line(value: object) -> str:
     """A field's value, short and on one line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut(printable(" ".join(text.split())), _LONGEST)
 
 
 RATINGS = "judgmentRatings"

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
-from owpc_ltr.data.options import ROLES, judgment_list
+from owpc_ltr.data.options import ROLES, judgment_list, row_number
 from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FIELDS, FORMAT, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_for_arrow, shown
-from owpc_ltr.signatures import row_number
 
 NEEDED = ("query_id", "label")
 LEARNABLE = ("query_id", "label", "document_weight", "query_weight")

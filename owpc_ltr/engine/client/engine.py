@@ -410,8 +410,8 @@ def _is_about_snapshots(path: str, kind: str, reason: str) -> bool:
 def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str]:
     try:
         if ndjson is not None:
-            return "".join(f"{_dumped(line)}\n" for line in ndjson).encode(), "application/x-ndjson"
-        return (None if body is None else _dumped(body).encode()), "application/json"
+            return "".join(f"{to_json(line)}\n" for line in ndjson).encode(), "application/x-ndjson"
+        return (None if body is None else to_json(body).encode()), "application/json"
     except UnicodeEncodeError as error:
         raise BadInput(
             "a request contains invalid Unicode (a lone surrogate): fix the text it comes from"
@@ -420,7 +420,8 @@ def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str
         raise BadInput(f"a request cannot be written as JSON: {error}") from error
 
 
-def _dumped(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """A value as JSON in a request: on one line, and of finite numbers."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -53,6 +52,7 @@ from owpc_ltr.errors import (
 )
 from owpc_ltr.evaluation.earlier_comparisons import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.fold_models import without_other_folds
@@ -64,7 +64,6 @@ from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.engine.client.engine import Engine
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000
@@ -296,7 +295,7 @@ class _Upload(ServingCase):
         if self.store.kind == "ltr-plugin" or is_client_scored(self.stored):
             return None
         clauses = rescore_clauses(self.store, self.stored, params, self.window, interval)
-        size = len(json.dumps(clauses, ensure_ascii=False, separators=(",", ":")).encode())
+        size = len(json_text(clauses).encode())
         if size > LARGE_REQUEST:
             give_warnings([
                 f"each search request with '{self.name}' has {kilobytes(size)}, as the engine "
@@ -338,11 +337,17 @@ class _Upload(ServingCase):
         self, proof: Proof, interval: ScoreInterval, environment: Environment
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
+        name, gated = self.stored.name, self.gated
+        gate = (
+            gate_record(gated.as_dict(), name, sketch_of(gated.comparison.query_ids))
+            if gated
+            else None
+        )
         content = content_of(self.model)
         record = without_other_folds(content.pop("record"), self.model.feature_names)
         record = {key: part for key, part in record.items() if key != "probes"}
         return DeploymentRecord(
-            model=self.stored.name,
+            model=name,
             content=content,
             featureset=self.stored.featureset,
             type=self.stored.type,
@@ -351,18 +356,12 @@ class _Upload(ServingCase):
             indices=environment.indices,
             parity=proof.parity.as_dict(),
             interval=interval,
-            gate=self._gate_record(),
+            gate=gate,
             record=record,
             samples=tuple(scored.remembered() for scored in proof.answered),
             name=self.name,
             serving_mode=self.serving_mode.as_dict(),
         )
-
-    def _gate_record(self) -> dict[str, Any] | None:
-        if self.gated is None:
-            return None
-        queries = sketch_of(self.gated.comparison.query_ids)
-        return gate_record(self.gated.as_dict(), self.stored.name, queries)
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
         """Leave nothing behind, unless another alias uses the same model by now.

@@ -183,12 +183,3 @@ def drift_line(features: Sequence[FeatureDrift], rankings: RankAgreement | None,
         f"feature drift since {since}: up to {furthest.by:.2g} standard deviations "
         f"('{furthest.feature}'); {rankings.words}"
     )
-
-
-def drift_as_dict(
-    features: Sequence[FeatureDrift], rankings: RankAgreement | None
-) -> dict[str, Any] | None:
-    """Feature drift and its effect on rankings as JSON; None where nothing is known."""
-    if rankings is None:
-        return None
-    return {"features": [asdict(feature) for feature in features], "rankings": asdict(rankings)}

@@ -24,7 +24,6 @@ script, or one that another tool has changed, is left alone.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from owpc_ltr.engine.client.engine import Engine, answer_if_found
+from owpc_ltr.engine.client.engine import Engine, answer_if_found, to_json
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     NotAllowed,
@@ -228,11 +227,11 @@ def _template_text(
         if is_structure(example):
             tag = f"{{{{#toJson}}}}{name}{{{{/toJson}}}}"
         places[name] = [tag] if is_structure(example) else _FIRST_NUMBER + len(places)
-        tags[_compact(places[name])] = tag
+        tags[to_json(places[name])] = tag
     body = request_body(store, stored, replace(search, params=places), interval)
     numbers = {"from": int(body.pop("from", 0)), "size": body.pop("size")}
     shown |= numbers
-    text = _compact(body)
+    text = to_json(body)
     for place, tag in tags.items():
         text = text.replace(place, tag)
     for name, default in numbers.items():
@@ -327,7 +326,3 @@ def _check_features(store: Store, stored: StoredModel) -> None:
                 f"feature '{feature.name}' has a section or a part of an object, which only the "
                 "LTR plugin fills in: write it with plain {{parameters}}"
             )
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

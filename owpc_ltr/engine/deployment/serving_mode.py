@@ -27,7 +27,7 @@ from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.proof import request_refusal
 from owpc_ltr.engine.deployment.search_template import with_keywords
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
+from owpc_ltr.engine.search.latency import Subject, ask_with, model_latencies
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.serving import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
@@ -42,16 +42,16 @@ from owpc_ltr.formats.model_conversion import (
     is_client_scored,
     joined_sources,
     joined_used,
+    samples_of_columns,
     store_for_client,
     to_stored_model,
-    without_joined,
 )
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.fold_models import FoldOf, fold_model
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
-from owpc_ltr.models.model_file import packed, unpacked, with_record
+from owpc_ltr.models.model_file import unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.protocols import Model
@@ -230,9 +230,11 @@ def _measured(
         return _in_engine(stored, form)
     typed = [with_keywords(sample["params"]) for sample in case.samples[:_QUERIES]]
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
-    added = added_milliseconds(
-        case.engine, case.store, subject, typed, window=budget.window, repeat=budget.repeat
-    )
+    samples = model_latencies(
+        case.engine, case.store, {"with": subject}, typed,
+        window=budget.window, repeat=budget.repeat,
+    )  # fmt: skip
+    added = float(np.median(samples["with"].wall - samples["none"].wall))
     allowed = budget.milliseconds or 0.0
     most = f"the budget is {allowed:g} ms"
     cost = f"{added:+.1f} ms (median of {budget.repeat} searches of '{case.index}', {most})"
@@ -295,7 +297,8 @@ def with_external_features(
     names = external_names(sources)
     if not (client_scored and joined_used(model)):
         small = for_engine(model)
-        samples = without_joined(case.samples, len(model.feature_names), len(names))
+        width = len(model.feature_names)
+        samples = samples_of_columns(case.samples, width, range(width - len(names)))
         unused = f"the model does not use {in_words(names, sources)}: it was left out"
         return replace(case, model=small, samples=samples, warnings=(unused,))
     if tables:
@@ -338,15 +341,8 @@ def with_fewer_features(case: ServingCase) -> ServingCase:
             features=tuple(featureset.features[place] for place in places),
             validation=None,
         ),
-        samples=[_of_columns(sample, len(names), places) for sample in case.samples],
+        samples=samples_of_columns(case.samples, len(names), places),
     )
-
-
-def _of_columns(sample: dict[str, Any], width: int, places: list[int]) -> dict[str, Any]:
-    if "features" not in sample:
-        return sample
-    rows = unpacked(sample["features"], len(sample["document_ids"]), width)
-    return {**sample, "features": packed(rows[:, places])}
 
 
 @contextmanager

@@ -10,20 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.deployment.options import Evidence, ProofLimits, ServingOptions
-from owpc_ltr.engine.live_queries import LiveQueries
+from owpc_ltr.engine.live_queries import LiveQueries, live_metric
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
-from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Argument,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    job,
-    option_name,
-    silent,
-)
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.commands import Plugins
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -135,7 +126,6 @@ def upload(
     from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.deployment.upload_result import NotBetter, RefusedUpload
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
-    from owpc_ltr.errors import give_warnings
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
     evidence, serving = evidence or Evidence(), serving or ServingOptions()
@@ -323,7 +313,6 @@ def _gate(
 ) -> Gate | LiveGate | None:
     """The gate that compares live results, or on judged documents; None without a metric."""
     from owpc_ltr.engine.deployment.gate import Gate, LiveGate
-    from owpc_ltr.engine.live_queries import live_metric
 
     live, data, metric, gain = judged.live, judged.data, judged.metric, evidence.smallest_gain
     shared |= {"over": evidence.baseline, "accepted": evidence.accept_unproven}
@@ -357,7 +346,6 @@ def _check_data(
 
     Where an index is named, searches check them. `how` is the application's query, and the window.
     """
-    from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
     from owpc_ltr.features.query_analysis import text_scores

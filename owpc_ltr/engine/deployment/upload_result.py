@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.engine.deployment.alias import Alias
@@ -11,15 +11,17 @@ from owpc_ltr.engine.deployment.parity import (
     FeatureDrift,
     Parity,
     RankAgreement,
-    drift_as_dict,
     drift_line,
 )
 from owpc_ltr.engine.deployment.serving_mode import ServingMode
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, loser_lines, losers
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
+from owpc_ltr.evaluation.compared_pair import (
+    ComparedPair,
+    disagreement,
+    strength_in_words,
+)
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.ranked_lists import TOP
 from owpc_ltr.evaluation.significance import Outcome, difference_words
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
@@ -225,7 +227,11 @@ class Uploaded(ShortRepr):
             "request_bytes": self.request_bytes,
             "search_template": self.search_template,
             "parity": self.parity.as_dict(),
-            "drift": drift_as_dict(self.features, self.rankings),
+            "drift": self.rankings
+            and {
+                "features": [asdict(feature) for feature in self.features],
+                "rankings": asdict(self.rankings),
+            },
             "gate": self.gate.as_dict() if self.gate else None,
         }
 

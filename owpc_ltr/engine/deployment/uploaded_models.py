@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_lifecycle
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
 from owpc_ltr.engine.deployment.deployment_record import (
@@ -20,19 +21,18 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.stores import Absent
+from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
+from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
 from owpc_ltr.names import split_immutable
 from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Argument, Help, job, option_name
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.models.score_range import ScoreInterval
 
 _SHOWN_MODEL = Help("NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.")
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.MODEL]
@@ -420,8 +420,6 @@ class UploadedModels:
 
     def interval(self, name: str) -> ScoreInterval:
         """The interval of a model's scores, from its deployment record."""
-        from owpc_ltr.models.score_range import UNKNOWN
-
         deployment = self.deployment(name)
         return deployment.interval if deployment else UNKNOWN
 
@@ -447,8 +445,6 @@ def _switched(
     cluster: Cluster | UploadedModels, alias: Alias, left: str | None, undo: str | None = None
 ) -> AliasSwitch:
     """What is told of a switch: whether a template serves the model, and what fetches it again."""
-    from owpc_ltr.formats.model_conversion import is_client_scored
-
     by_template, client_scored = False, False
     # The alias is switched already: a request that fails now must not say that it is not.
     with contextlib.suppress(OwpcLtrError):

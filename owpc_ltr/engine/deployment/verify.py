@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.options import ProofLimits
+from owpc_ltr.engine.deployment.parity import (
+    FeatureDrift,
+    Parity,
+    RankAgreement,
+    drift_line,
+    other_rankings,
+)
 from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-    from owpc_ltr.engine.deployment.parity import FeatureDrift, Parity, RankAgreement
     from owpc_ltr.engine.feature_log.job import Environment
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
@@ -60,8 +66,6 @@ class Verification(ShortRepr):
         return asdict(self)
 
     def __str__(self) -> str:
-        from owpc_ltr.engine.deployment.parity import drift_line
-
         lines = []
         if self.parity is None:
             lines.append("scores were not compared: the features have changed")
@@ -142,7 +146,6 @@ def verify_model(
     the mean than the limit. Raises BadInput where the model has no deployment record.
     """
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-    from owpc_ltr.engine.deployment.parity import other_rankings
     from owpc_ltr.engine.deployment.proof import prove, request_refusal
 
     deployment = DeploymentRecords(engine, store).get(model)

@@ -19,12 +19,14 @@ from urllib.parse import quote
 import numpy as np
 
 from owpc_ltr.data.external_features.sources import KEY
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import Weighed, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about
 from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, MalformedAnswer
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
 from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
@@ -34,8 +36,6 @@ from owpc_ltr.names import check_index, parse_version
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.stores import Store
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 

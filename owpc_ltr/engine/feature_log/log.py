@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine, search_index
 from owpc_ltr.engine.client.responses import AnswerPart
@@ -35,18 +36,17 @@ from owpc_ltr.engine.feature_log.run_folder import (
     publish_parts,
 )
 from owpc_ltr.engine.feature_log.snapshot import Contents, SnapshotLost, differing_copies
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_set_trial import field_types
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, cut
 from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments import JudgedQuery, Judgments
-    from owpc_ltr.engine.stores import Store
 
 Progress = Callable[[int], None]
 """Called with the number of judged documents that are accounted for."""
@@ -389,12 +389,12 @@ def id_advice(engine: EngineLike, index: str, queries: Sequence[JudgedQuery]) ->
         text for q in queries[:_IDS] for text in (q.query_id, str(q.params.get("query") or "?"))
     ]
     question = "is it the right index and id field?"
-    advice = f"judged '{_shortened(judged[0])}'"
+    advice = f"judged '{cut(judged[0], _LONGEST)}'"
     try:
         indexed = _search(engine, index, {"match_all": {}})
         if indexed is None:
             return f"{advice}, and '{index}' is empty: {question}"
-        advice += f"; ids in the index look like '{_shortened(indexed['_id'].text)}'"
+        advice += f"; ids in the index look like '{cut(indexed['_id'].text, _LONGEST)}'"
         if _search(engine, index, {"ids": {"values": texts}}) is not None:
             swapped = f"are the columns swapped ({option_name('columns')})?"
             return f"{advice}, as the judged queries do: {swapped}"
@@ -430,7 +430,3 @@ def _search(engine: EngineLike, index: str, query: dict[str, Any]) -> AnswerPart
     what = f"a document of '{index}'"
     hits = search_index(engine, index, body, what).hits
     return AnswerPart(hits[0], what) if hits else None
-
-
-def _shortened(identifier: str) -> str:
-    return identifier if len(identifier) <= _LONGEST else f"{identifier[: _LONGEST - 1]}…"

@@ -11,6 +11,7 @@ from owpc_ltr.data.options import DEFAULT_BUCKETS, Columns, DuplicatePolicy, Ski
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.files.output import output_file
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     Argument,
@@ -117,7 +118,6 @@ def log_features(
     from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.legs import brought_by_legs
-    from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
     inputs = [path for path in (judgments, topics, *tables) if isinstance(path, Path | str)]

@@ -24,8 +24,10 @@ import pyarrow as pa
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
+from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned.writing import (
     SALT,
     DatasetFacts,
@@ -43,7 +45,7 @@ from owpc_ltr.engine.feature_log.feature_reader import (
     Values,
     from_bytes,
 )
-from owpc_ltr.engine.feature_log.job import canonical
+from owpc_ltr.engine.feature_log.job import LogJob, canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.output import (
@@ -58,8 +60,6 @@ from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.feature_log.job import LogJob
 
 
 class RunFolder:
@@ -172,8 +172,6 @@ def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
 
     Behind a link it is the link's file that is written, as by every command.
     """
-    from owpc_ltr.data.parquet import save_dataset
-
     finished = folder.path / "dataset.parquet"
     with _disk(out):
         if out.is_symlink():

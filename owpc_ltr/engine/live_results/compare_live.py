@@ -22,8 +22,8 @@ from owpc_ltr.evaluation.options import (
     Resamples,
     Split,
 )
-from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -25,7 +25,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import PoolDepth
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
@@ -81,8 +81,6 @@ class Pooled(ShortRepr):
         }
 
     def __str__(self) -> str:
-        from owpc_ltr.plain_text import wrapped_text
-
         return wrapped_text(
             f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
             f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "

@@ -76,22 +76,6 @@ class Samples(ShortRepr):
         }
 
 
-def added_milliseconds(
-    engine: Engine,
-    store: Store,
-    subject: Subject,
-    queries: Sequence[Params],
-    *,
-    repeat: int,
-    window: int = DEFAULT_WINDOW,
-) -> float:
-    """What a model adds to a search, in milliseconds by our clock: the median over repeats."""
-    samples = model_latencies(
-        engine, store, {"with": subject}, queries, window=window, repeat=repeat
-    )
-    return float(np.median(samples["with"].wall - samples["none"].wall))
-
-
 def model_latencies(
     engine: Engine,
     store: Store,

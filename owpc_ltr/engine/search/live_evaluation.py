@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
@@ -163,8 +164,6 @@ class LiveEvaluation(RankerComparison):
 
     def _repr_html_(self) -> str:
         """Figures as a table, the verdict above, warnings below."""
-        from owpc_ltr.data.html import block, line, table
-
         return block(
             self._title,
             *map(line, self._verdict_lines),

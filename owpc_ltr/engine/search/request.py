@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.html import block
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.options import (
@@ -38,6 +39,7 @@ from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import plain_params
+from owpc_ltr.features.mustache import scripted
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
@@ -141,8 +143,6 @@ class RequestBody(dict[str, Any]):
     def _repr_html_(self) -> str:
         """The JSON."""
         from html import escape
-
-        from owpc_ltr.data.html import block
 
         text = json.dumps(self, indent=2, ensure_ascii=False)
         return block("Search request", f"<pre>{escape(text)}</pre>")
@@ -434,8 +434,7 @@ def _lifted(clauses: list[Clause], offset: float) -> list[Clause]:
 
 def _held_above(clause: Clause, low: float) -> Clause:
     """A whole model's score, lifted, and at the floor where it would be lower."""
-    params = {"lift": lift(low), "floor": FLOOR}
-    query = _scripted(_query(clause), _LEAST, params)
+    query = scripted(_query(clause), _LEAST, lift=lift(low), floor=FLOOR)
     return _with_query(clause, query, query_weight=KEEP, score_mode="total")
 
 
@@ -449,17 +448,13 @@ def _held_below(clause: Clause, taken: float) -> tuple[Clause, float]:
     if weight >= 0 or query == {"match_all": {}}:
         return clause, 1.0
     most = max(taken / -weight, _of_ones(query))
-    return _with_query(clause, _scripted(query, _MOST, {"most": most})), most
+    return _with_query(clause, scripted(query, _MOST, most=most)), most
 
 
 def _of_ones(query: dict[str, Any]) -> float:
     """What a sum of weighted queries is where each of them scores 1; any other query itself."""
     parts = query.get("bool", {}).get("should", ())
     return sum(float(part["function_score"]["weight"]) for part in parts) or 1.0
-
-
-def _scripted(query: dict[str, Any], source: str, params: dict[str, float]) -> dict[str, Any]:
-    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
 
 
 def _with_query(clause: Clause, query: dict[str, Any], **more: Any) -> Clause:

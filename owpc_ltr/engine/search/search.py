@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data import html
 from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
@@ -36,10 +37,11 @@ from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import ShortRepr, columns, text_table
-from owpc_ltr.signatures import Help, Plugins, Writes, job, option_name
+from owpc_ltr.plain_text import ShortRepr, columns, cut, text_table
+from owpc_ltr.signatures import Help, Writes, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -92,28 +94,22 @@ class BeforeAndAfter(ShortRepr):
         if not self.model:
             titles = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
             return f"{text_table(['#', 'QUERY ALONE', 'SCORE'], titles)}\n\n{self._times()}"
-        rows = zip(self.before, self.after, strict=True)
-        table = text_table(
-            ["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"],
-            [
-                (rank, _short(old.title), _move(rank, new), _short(new.title), new.score)
-                for rank, (old, new) in enumerate(rows, 1)
-            ],
-        )
+        table = text_table(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], self._rows())
         return f"{table}\n\n{self._times()}"
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.data import html
-
-        rows: list[tuple[object, ...]] = [
-            (rank, _short(old.title), _move(rank, new), _short(new.title), f"{new.score:.4g}")
-            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
-        ]
+        rows = [(*row, f"{score:.4g}") for *row, score in self._rows()]
         headers = ["#", "before", "move", f"with {self.model}", "score"]
         if not self.model:
             headers, rows = ["#", "query alone", "score"], [row[:2] + row[4:] for row in rows]
         times = map(html.line, self._times().splitlines())
         return html.block(self.keywords, html.table(headers, rows), *times)
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (rank, _short(old.title), move(rank, new.other_rank), _short(new.title), new.score)
+            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
+        ]
 
     def _times(self) -> str:
         with_model = f", with the model {self.took_after} ms" if self.model else ""
@@ -251,18 +247,17 @@ def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     return names[0], ""
 
 
-def _move(rank: int, hit: Hit) -> str:
-    """How far a document has moved: ▲3, ▼1, = or new."""
-    if hit.other_rank is None:
+def move(rank: int, other_rank: int | None) -> str:
+    """How far a document has moved to this rank from the other one: ▲3, ▼1, = or new."""
+    if other_rank is None:
         return "new"
-    steps = hit.other_rank - rank
+    steps = other_rank - rank
     return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
 
 
 def _short(title: str) -> str:
     # Two titles, a rank, a move and a score share a line.
-    most = min(40, (columns() - 24) // 2)
-    return title if len(title) <= most else f"{title[: most - 1]}…"
+    return cut(title, min(40, (columns() - 24) // 2))
 
 
 def search_ranked(

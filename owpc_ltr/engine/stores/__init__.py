@@ -10,17 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from owpc_ltr.engine.client.engine import About, Identity
+from owpc_ltr.engine.client.engine import About, Engine, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, read_featureset
 from owpc_ltr.formats.stored_model import StoredModel, read_model, same_model
 from owpc_ltr.names import Version, check_name, check_store, did_you_mean, parse_version
-
-if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
 
 KINDS = ("ltr-plugin", "plugin-free")
 LARGEST_WINDOW = 10_000

@@ -20,12 +20,12 @@ from owpc_ltr.features.feature_set import (
     MUSTACHE,
     Feature,
     FeatureSet,
-    check_depth,
     refuse_unfit,
     what_it_inserts,
 )
 from owpc_ltr.features.mustache import (
     TO_JSON,
+    check_depth,
     compiled,
     is_structure,
     json_escape,
