@@ -27,39 +27,40 @@ from owpc_ltr.names import parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?![A-Za-z0-9_.])"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>>=|[-+*<!(),]))"
+    r"\s*(-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?(?![A-Za-z0-9_.])"
+    r"|[A-Za-z_][A-Za-z0-9_]*|>=|[-+*<!(),])"
 )
+_NUMBER = re.compile("-?[0-9]")
 _DEEPEST = 200
 
 
 def evaluate(expression: str, values: Mapping[str, Vector], rows: int) -> Vector:
     """One number a row; `values` has a column a name. Raises BadInput for another language."""
-    reader = _ExpressionReader(_tokens(expression), values, rows)
+    reader = _ExpressionReader(_tokens(expression), values)
     result = reader.sum(0)
-    reader.end()
+    if token := reader.tokens[reader.place]:
+        raise BadInput(f"the expression goes on after its end: '{token}'")
     return np.array(np.broadcast_to(result, (rows,)), dtype=np.float64)
 
 
-def _tokens(expression: str) -> list[tuple[str, str]]:
+def _tokens(expression: str) -> list[str]:
+    """The numbers, names and marks, and an empty text as the end."""
     tokens, place, text = [], 0, expression.rstrip()
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
             raise BadInput(f"the expression has '{shown(text[place : place + 20])}', not a term")
-        kind = match.lastgroup or ""
-        tokens.append((kind, match[kind]))
+        tokens.append(match[1])
         place = match.end()
-    return tokens
+    return [*tokens, ""]
 
 
 @dataclass
 class _ExpressionReader:
     """Reads from left to right; each part gives its value on every row at once."""
 
-    tokens: list[tuple[str, str]]
+    tokens: list[str]
     values: Mapping[str, Vector]
-    rows: int
     place: int = 0
 
     def sum(self, depth: int) -> Vector:
@@ -77,78 +78,71 @@ class _ExpressionReader:
         return result
 
     def value(self, depth: int) -> Vector:
-        kind, text = self.next()
-        if kind == "number":
-            return np.array(float(text))
-        if text == "if":
-            return self.choice(depth)
-        if text == "sigmoid":
+        if self.taken("if"):
+            self.expect("(")
+            holds = self.condition()
+            self.expect(",")
+            yes = self.sum(depth + 1)
+            self.expect(",")
+            no = self.sum(depth + 1)
+            self.expect(")")
+            return np.where(holds, yes, no)
+        if self.taken("sigmoid"):
             self.expect("(")
             inner = self.sum(depth + 1)
             self.expect(")")
             return logistic(inner)
-        return self.column(kind, text)
-
-    def choice(self, depth: int) -> Vector:
-        self.expect("(")
-        holds = self.condition()
-        self.expect(",")
-        yes = self.sum(depth + 1)
-        self.expect(",")
-        no = self.sum(depth + 1)
-        self.expect(")")
-        return np.where(holds, yes, no)
+        if _NUMBER.match(self.tokens[self.place]):
+            return np.array(self.number())
+        return self.column()
 
     def condition(self) -> NDArray[np.bool_]:
         """A comparison with NaN does not hold, as in C."""
         if self.taken("!"):
             self.expect("(")
-            values = self.column(*self.next())
+            values = self.column()
             self.expect(">=")
             holds = ~np.asarray(values >= self.number())
             self.expect(")")
             return holds
-        kind, text = self.next()
-        if text == "isNan":
+        if self.taken("isNan"):
             self.expect("(")
-            holds = np.isnan(self.column(*self.next()))
+            holds = np.isnan(self.column())
             self.expect(")")
             return holds
-        values = self.column(kind, text)
+        values = self.column()
         self.expect("<")
         return np.asarray(values < self.number())
 
-    def column(self, kind: str, text: str) -> Vector:
-        if kind != "name" or text not in self.values:
-            raise BadInput(f"the expression has '{shown(text)}' where a function of its own goes")
-        return self.values[text]
+    def column(self) -> Vector:
+        name = self.next()
+        if name not in self.values:
+            raise BadInput(f"the expression has '{shown(name)}' where a function of its own goes")
+        return self.values[name]
 
     def number(self) -> float:
-        kind, text = self.next()
-        if kind != "number":
+        text = self.next()
+        if not _NUMBER.match(text):
             raise BadInput(f"the expression has '{shown(text)}' where a number goes")
         return float(text)
 
-    def next(self) -> tuple[str, str]:
-        if self.place == len(self.tokens):
+    def next(self) -> str:
+        token = self.tokens[self.place]
+        if not token:
             raise BadInput("the expression ends too early")
         self.place += 1
-        return self.tokens[self.place - 1]
+        return token
 
-    def taken(self, mark: str) -> bool:
-        """Whether the mark is next; then it is read."""
-        is_next = self.place < len(self.tokens) and self.tokens[self.place] == ("mark", mark)
+    def taken(self, token: str) -> bool:
+        """Whether the token is next; then it is read."""
+        is_next = self.tokens[self.place] == token
         self.place += is_next
         return is_next
 
     def expect(self, mark: str) -> None:
         if not self.taken(mark):
-            _, text = self.tokens[self.place] if self.place < len(self.tokens) else ("", "the end")
+            text = self.tokens[self.place] or "the end"
             raise BadInput(f"the expression has '{shown(text)}' where {mark} goes")
-
-    def end(self) -> None:
-        if self.place < len(self.tokens):
-            raise BadInput(f"the expression goes on after its end: '{self.tokens[self.place][1]}'")
 
 
 def expression_of(model: Model, functions: Sequence[str]) -> str:
