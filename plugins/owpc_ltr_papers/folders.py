@@ -27,7 +27,6 @@ K = TypeVar("K")
 N_FOLDS = 5
 _DEEPEST = 6
 _FOLD = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE)
-_PART = re.compile(r"[sS]([1-5])")
 _SET = re.compile(r"(set\d+)\.(?:train|valid|vali|test)")
 
 
@@ -299,12 +298,9 @@ def by_side(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[str, Path]:
 
 def _by_number(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[int, Path]:
     """The files S1 to S5 by their numbers. Raises BadInput for two of one number."""
-
-    def number(stem: str) -> int | None:
-        match = _PART.fullmatch(stem)
-        return int(match[1]) if match else None
-
-    return dict(sorted(_by_key(folder, texts, number, "part {} twice").items()))
+    numbers = {f"s{number}": number for number in range(1, N_FOLDS + 1)}
+    parts = _by_key(folder, texts, lambda stem: numbers.get(stem.lower()), "part {} twice")
+    return dict(sorted(parts.items()))
 
 
 def _by_key(

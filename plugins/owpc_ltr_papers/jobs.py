@@ -20,7 +20,7 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.measurement import measure
-from owpc_ltr.files.output import Journal, digest_of, disk_faults
+from owpc_ltr.files.output import Journal, digest_of, disk_faults, finite_json
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric
@@ -283,12 +283,11 @@ def _key(names: tuple[str, ...], job: FoldJob, seed: int) -> str:
 def _as_json(result: Result) -> dict[str, Any]:
     return {
         "settings": json.loads(json.dumps(dict(result.settings), default=str)),
-        "validation": _number(result.validation),
-        "values": {name: [_number(value) for value in values]
-                   for name, values in result.values.items()},
-        "notes": list(result.notes),
+        "validation": finite_json(result.validation),
+        "values": finite_json({name: values.tolist() for name, values in result.values.items()}),
+        "notes": result.notes,
         "model": None if result.model is None else content_of(result.model),
-    }  # fmt: skip
+    }
 
 
 def _from_json(content: Mapping[str, Any]) -> Result:
@@ -300,7 +299,3 @@ def _from_json(content: Mapping[str, Any]) -> Result:
         tuple(content["notes"]),
         None if model is None else model_of(model, Path("journal")),
     )
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -86,6 +86,8 @@ RANKERS = {
 }
 """Its learners, by their numbers on its command line."""
 
+SELECT = "NDCG@10"
+"""The metric that it trains for, and is chosen by."""
 _CLOSE = 1e-5
 """How far imported scores may be from RankLib's, relative to the largest: it adds in float32."""
 
@@ -100,7 +102,6 @@ class RankLibTraining(FoldJob):
 
     ranker: str
     stopped: bool = False
-    select: str = "NDCG@10"
     options: Mapping[str, str] = field(default_factory=dict)
     is_base: bool = field(default=True, kw_only=True)
 
@@ -108,7 +109,7 @@ class RankLibTraining(FoldJob):
         """The program by its digest, the learner, and its options."""
         return {
             "ranklib": [str(JAR), SHA256, RANKERS[self.ranker]],
-            "select": [self.select, self.stopped],
+            "select": [SELECT, self.stopped],
             "options": dict(self.options),
         }
 
@@ -122,12 +123,10 @@ class RankLibTraining(FoldJob):
             own_scores = _own_scores(tools.ranklib, Path(name), fold.test)
         scores = model.score(fold.test.features)
         check_same(self.name, scores, own_scores)
-        select = f"ndcg@{self.select.partition('@')[2]}"
-        judged = measure(
-            model.score(fold.validation.features), fold.validation, [parse_metric(select)]
-        )
+        metric = parse_metric(SELECT.lower())
+        (judged,) = measure(model.score(fold.validation.features), fold.validation, [metric])
         values = test_values(scores, fold.test, tools.metrics)
-        return Result(dict(self.options), judged[0].mean, values, model=model)
+        return Result(dict(self.options), judged.mean, values, model=model)
 
     def _trained(self, ranklib: Callable[..., None], fold: DataFold, folder: Path) -> Model:
         sides = {"train": fold.training, "validate": fold.validation, "test": fold.test}
@@ -135,7 +134,7 @@ class RankLibTraining(FoldJob):
             write_letor(data.without_missing(), folder / f"{side}.txt")
         words = ["-train", str(folder / "train.txt")]
         words += ["-validate", str(folder / "validate.txt")] if self.stopped else []
-        words += ["-ranker", str(RANKERS[self.ranker]), "-metric2t", self.select, "-thread", "1"]
+        words += ["-ranker", str(RANKERS[self.ranker]), "-metric2t", SELECT, "-thread", "1"]
         words += [word for name, value in self.options.items() for word in (f"-{name}", value)]
         model = folder / "model.txt"
         ranklib(*words, "-save", str(model), "-silent")

@@ -117,10 +117,7 @@ def reproduce(
 
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
-    "owpc2009": owpc2009,
-    "inex2009": inex2009,
-    "lambdarank": lambdarank,
-    "exchangeable2014": exchangeable2014,
+    protocol.__name__: protocol for protocol in (owpc2009, inex2009, lambdarank, exchangeable2014)
 }
 
 
