@@ -67,13 +67,8 @@ class KeepRun(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The run as JSON, without earlier ones."""
-        return {
-            "alias": self.alias,
-            "champion": self.champion,
-            "done": self.done,
-            "reason": self.reason,
-            "steps": list(self.steps),
-        }
+        run = {name: value for name, value in vars(self).items() if name != "history"}
+        return {**run, "steps": list(self.steps)}
 
     def __str__(self) -> str:
         lines = [wrapped_text(f"{step['step']}: {step['line']}") for step in self.steps]
