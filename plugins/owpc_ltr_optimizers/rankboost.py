@@ -56,7 +56,8 @@ class RankBoost:
         del loss, start
         pairs, stumps = _Pairs(data, run.threads), list[_Stump]()
         judge: Judge[int] = Judge(run, self.patience)
-        seen = _Seen(run)
+        unseen = None if run.validation is None else run.validation.load().features
+        scores = np.zeros(0 if unseen is None else len(unseen))
         objectives, history = [pairs.objective], list[dict[str, float]]()
         reason = f"stopped after {self.rounds} rounds"
         for number in range(1, self.rounds + 1):
@@ -64,9 +65,10 @@ class RankBoost:
             pairs.add(stump)
             stumps.append(stump)
             objectives.append(pairs.objective)
-            seen.add(stump)
+            if unseen is not None:
+                np.add(scores, stump.score(unseen), out=scores)
             row = {"pass": number, "objective": objectives[-1], "step": stump.alpha}
-            history.append(row | judge.see(number, seen.score))
+            history.append(row | judge.see(number, lambda _: scores))
             run.progress(f"rankboost round {number}", number / self.rounds)
             if stump.alpha == 0.0:
                 reason = "no threshold separates the pairs any further"
@@ -92,21 +94,6 @@ class _Stump(NamedTuple):
         column = features[:, self.feature]
         reached = (column >= self.threshold) | (np.isnan(column) & self.missing)
         return np.where(reached, self.alpha, 0.0)
-
-
-class _Seen:
-    """The scores of the validation queries, to which each stump is added once."""
-
-    def __init__(self, run: Run) -> None:
-        self.features = None if run.validation is None else run.validation.load().features
-        self.scores = np.zeros(0 if self.features is None else len(self.features))
-
-    def add(self, stump: _Stump) -> None:
-        if self.features is not None:
-            self.scores += stump.score(self.features)
-
-    def score(self, _features: Matrix) -> Vector:
-        return self.scores
 
 
 class _Pairs:
