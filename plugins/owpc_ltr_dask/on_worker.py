@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +182,7 @@ def versions() -> dict[str, str]:
     return {
         "owpc-ltr": VERSION,
         "Python": ".".join(map(str, sys.version_info[:2])),
-        **{name: _version(name) for name in _RECKONING},
+        **{name: version(name) for name in _RECKONING},
     }
 
 
@@ -195,10 +195,3 @@ def check_versions(expected: Mapping[str, str], present: Mapping[str, str]) -> N
                 f"it has {name} {actual}, and the command has {needed}: install the same on all "
                 "machines, for another version may give other models"
             )
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
