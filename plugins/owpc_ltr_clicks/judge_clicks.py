@@ -146,17 +146,16 @@ def judge_clicks(
             f"{name('from_ubi')} knows its columns, and goes without {name('columns')} and "
             f"{name('as_srw')}",
         ),
-        (
-            ubi.slices and not from_ubi,
-            f"{name('slices')} is for {name('from_ubi')}: add it, or leave slices out",
-        ),
-        (
-            clip is not None and not ips,
-            f"{name('clip')} is for {name('ips')}: add it, or leave clip out",
-        ),
-        (
-            srw_max_rank is not None and not as_srw,
-            f"{name('srw_max_rank')} is for {name('as_srw')}: add it, or leave the rank out",
+        *(
+            (
+                given is not None and not is_set,
+                f"{name(option)} is for {name(needed)}: add it, or leave {name(option)} out",
+            )
+            for option, given, needed, is_set in (
+                ("slices", ubi.slices, "from_ubi", from_ubi),
+                ("clip", clip, "ips", ips),
+                ("srw_max_rank", srw_max_rank, "as_srw", as_srw),
+            )
         ),
         (ips and as_srw, f"{name('ips')} and {name('as_srw')} exclude each other: choose one"),
         (

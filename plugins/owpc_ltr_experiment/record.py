@@ -13,7 +13,8 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.host.settings import check_types
 from owpc_ltr.names import check_name
 from owpc_ltr.plain_text import ShortRepr
 
@@ -174,10 +175,9 @@ def _experiment(name: str, source: Mapping[str, Any]) -> Experiment:
     names = {field.name for field in fields(Experiment)} & content.keys()
     try:
         experiment = Experiment(**{key: content[key] for key in names})
-    except TypeError as error:
-        raise BadInput(f"{place} is damaged: {error}") from error
-    texts = (experiment.name, experiment.a, experiment.b, experiment.index, experiment.started)
-    numbers = (experiment.planned, experiment.page)
-    if not all(isinstance(text, str) for text in texts) or not all(type(n) is int for n in numbers):
-        raise BadInput(f"{place} is damaged: delete it, and start the experiment again")
+        check_types(experiment)
+    except (TypeError, UsageError) as error:
+        raise BadInput(
+            f"{place} is damaged ({error}): delete it, and start the experiment again"
+        ) from error
     return experiment

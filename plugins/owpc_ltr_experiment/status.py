@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from owpc_ltr_clicks.ubi import EVENTS_INDEX, QUERIES_INDEX, UbiOptions
+from owpc_ltr_clicks.ubi import (
+    EVENTS_INDEX,
+    QUERIES_INDEX,
+    EventsIndex,
+    QueriesIndex,
+    UbiOptions,
+)
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
@@ -71,12 +77,8 @@ class ClickLog(ShortRepr):
         Argument.LIST,
     ] = ()
     from_ubi: Annotated[bool, Help("Read User Behavior Insights out of the cluster.")] = False
-    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")] = (
-        QUERIES_INDEX
-    )
-    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")] = (
-        EVENTS_INDEX
-    )
+    ubi_queries: QueriesIndex = QUERIES_INDEX
+    ubi_events: EventsIndex = EVENTS_INDEX
     max_clicks_per_hour: Annotated[
         int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
     ] = MAX_CLICKS_PER_HOUR

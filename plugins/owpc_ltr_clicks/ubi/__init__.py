@@ -17,16 +17,16 @@ MAX_SLICES = 8
 """The most slices that are read at once by default: one per shard."""
 
 
+QueriesIndex = Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")]
+EventsIndex = Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class UbiOptions:
     """The two indices, and how many slices of them are read at once."""
 
-    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")] = (
-        QUERIES_INDEX
-    )
-    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")] = (
-        EVENTS_INDEX
-    )
+    ubi_queries: QueriesIndex = QUERIES_INDEX
+    ubi_events: EventsIndex = EVENTS_INDEX
     slices: Annotated[
         int | None,
         Help(
