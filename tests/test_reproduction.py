@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from owpc_ltr_papers.folders import cut_of, find_collections
+from owpc_ltr_papers.folders import find_collections
 from owpc_ltr_papers.jobs import Bench, Result, Tools, Training
 from owpc_ltr_papers.protocols import Extent, Method, parts_of
 from owpc_ltr_papers.reproduce import PROTOCOLS
@@ -195,8 +195,8 @@ def test_a_damaged_result_is_done_again(
 def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> None:
     """The protocol and `owpc-ltr select` are two ways to the same figure."""
     found = ltr.reproduce("owpc2009", letor=letor, quick=True)
-    cut = cut_of(find_collections(letor)[0][0])
-    folds = [read() for read in cut.readers.values()]
+    collection = find_collections(letor)[0][0]
+    folds = [read() for read in collection.readers().values()]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
     rows = cross_validate(folds, [plan], ["map", "ndcg-letor@3"], Run())
     (choice,) = choose(rows, "map", {"": lambda _: True})
@@ -368,7 +368,7 @@ def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data
     assert ohsumed.whole
     job = Training("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
     tools = Tools(REGISTRY, Run(), (parse_metric("map"),))
-    results = Bench(tools, Journal(None)).results(cut_of(ohsumed), [job])
+    results = Bench(tools, Journal(None)).results(ohsumed, [job])
     values = [result.values["map"].mean() for result in results["RankSVM"].values()]
     assert len(values) == 5
     assert np.mean(values) == pytest.approx(0.4334, abs=0.02)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_papers import ranklib
-from owpc_ltr_papers.folders import Collection, cut_of, find_collections, read_fold, rotation
+from owpc_ltr_papers.folders import Collection, find_collections, read_fold, rotation
 from owpc_ltr_papers.jobs import DataFold, Tools
 from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
 from owpc_ltr_papers.reproduce import PROTOCOLS
@@ -114,10 +114,12 @@ def test_what_can_be_made_of_one_part_is_called_so(tmp_path: Path) -> None:
     folder = tmp_path / "NP2004"
     folder.mkdir()
     write_letor(part(4, queries=20), folder / "S4.txt.xz")
-    cut = cut_of(only(folder))
-    assert cut.label == "NP2004, within S4"
-    assert not cut.as_published
-    tested = [query for read in cut.readers.values() for query in read().test.query_ids.to_pylist()]
+    found = only(folder)
+    assert found.label == "NP2004, within S4"
+    assert not found.whole
+    tested = [
+        query for read in found.readers().values() for query in read().test.query_ids.to_pylist()
+    ]
     assert sorted(tested) == sorted(part(4, queries=20).query_ids.to_pylist())
 
 
@@ -125,10 +127,10 @@ def test_some_folds_of_five_are_not_taken_for_all(tmp_path: Path) -> None:
     folder = write_folds(tmp_path / "HP2003")
     for path in (folder / "Fold3").iterdir():
         path.unlink()
-    cut = cut_of(only(folder))
-    assert cut.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
-    assert not cut.as_published
-    assert cut_of(only(write_folds(tmp_path / "whole" / "HP2003"))).as_published
+    found = only(folder)
+    assert found.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
+    assert not found.whole
+    assert only(write_folds(tmp_path / "whole" / "HP2003")).whole
 
 
 def test_parts_serve_where_folds_are_not_whole(tmp_path: Path) -> None:
@@ -209,7 +211,7 @@ def test_a_part_with_too_few_queries_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     write_letor(part(1, queries=4), folder / "S1.txt")
     with pytest.raises(BadInput, match="has 4 queries of NP2004, too few"):
-        cut_of(only(folder))
+        only(folder).readers()
 
 
 def test_sides_that_leave_out_their_last_features_have_the_same_columns(tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ def program() -> RankLib:
 @pytest.fixture
 def fold(tmp_path: Path) -> DataFold:
     (collection,) = find_collections(write_parts(tmp_path / "MQ2008"))[0]
-    return cut_of(collection).readers["Fold1"]()
+    return collection.readers()["Fold1"]()
 
 
 def tools(program: RankLib | None) -> Tools:

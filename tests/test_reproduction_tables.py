@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers.folders import cut_of, find_collections
+from owpc_ltr_papers.folders import find_collections
 from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Lifted, Reranking, Tools, Training
 from owpc_ltr_papers.results import Reproduction
 from owpc_ltr_papers.rows import Row
@@ -200,7 +200,7 @@ BASE = Training("RankSVM", "pairwise", "larank", is_base=True)
 
 def fold(folder: Path) -> DataFold:
     (collection,) = find_collections(write_parts(folder))[0]
-    return cut_of(collection).readers["Fold1"]()
+    return collection.readers()["Fold1"]()
 
 
 def test_a_lifted_base_ranks_as_before_and_has_no_score_of_0(tmp_path: Path) -> None:

@@ -58,6 +58,25 @@ class Collection:
         """Whether every fold is there, so that figures can be held against published ones."""
         return bool(self.folds) and not self.missing
 
+    @property
+    def label(self) -> str:
+        """What its figures are called: the published name, and what is not as published."""
+        if not self.folds:
+            pieces = " and ".join(path.name.split(".")[0] for path in self.pieces)
+            return f"{self.name}, within {pieces}"
+        folds = ", ".join(files.name for files in self.folds)
+        return self.name if self.whole else f"{self.name}, {folds} only"
+
+    def readers(self) -> Mapping[str, Callable[[], Fold[RankingDataset]]]:
+        """What reads each fold: its queries are in memory only while it is worked on.
+
+        Where no fold is whole, these are five within the pieces. Raises BadInput where the pieces
+        have too few queries to be cut.
+        """
+        if not self.folds:
+            return _within(self)
+        return {files.name: partial(read_fold, files) for files in self.folds}
+
 
 def find_collections(letor: Path) -> tuple[list[Collection], list[str]]:
     """Every data set in the folder, sorted by name, and notes on duplicates that are ignored.
@@ -209,35 +228,6 @@ def _listed(names: list[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} is"
     return f"{', '.join(names[:-1])} and {names[-1]} are"
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A data set as it is measured: what to call it, its folds, and whether these are the paper's.
-
-    `data_set` is the published name, `label` says as well what is not as published. `readers` read
-    the folds by their names: the queries of a fold are in memory only while it is worked on.
-    """
-
-    data_set: str
-    label: str
-    readers: Mapping[str, Callable[[], Fold[RankingDataset]]]
-    as_published: bool
-
-
-def cut_of(collection: Collection) -> Cut:
-    """The folds that there are; where none is whole, five within the pieces, and called so.
-
-    Raises BadInput where the pieces have too few queries to be cut.
-    """
-    name, label = collection.name, collection.name
-    readers = {files.name: partial(read_fold, files) for files in collection.folds}
-    if not readers:
-        pieces = " and ".join(path.name.split(".")[0] for path in collection.pieces)
-        return Cut(name, f"{name}, within {pieces}", _within(collection), as_published=False)
-    if not collection.whole:
-        label = f"{name}, {', '.join(readers)} only"
-    return Cut(name, label, readers, as_published=collection.whole)
 
 
 def read_fold(files: FoldFiles) -> Fold[RankingDataset]:

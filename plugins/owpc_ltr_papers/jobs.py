@@ -31,7 +31,7 @@ from owpc_ltr.training.cross_validation import Fold
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.version import VERSION
-from owpc_ltr_papers.folders import Cut
+from owpc_ltr_papers.folders import Collection
 
 DataFold = Fold[RankingDataset]
 ALIKE = "scores all documents alike, so that the figures are those of a random order"
@@ -226,25 +226,26 @@ class Bench:
     stale: int = 0
     reused: int = 0
 
-    def results(self, cut: Cut, jobs: Sequence[FoldJob]) -> dict[str, dict[str, Result]]:
+    def results(self, data: Collection, jobs: Sequence[FoldJob]) -> dict[str, dict[str, Result]]:
         """Every job on every fold of a data set; a fold's queries are read once."""
         results: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
+        readers = data.readers()
         with one_blas_thread():
-            for number, (name, read) in enumerate(cut.readers.items()):
+            for number, (name, read) in enumerate(readers.items()):
                 fold = read()
                 models: dict[str, Model | None] = {}
                 for index, job in enumerate(jobs):
-                    done = (number + index / len(jobs)) / len(cut.readers)
-                    self.tools.run.progress(f"{cut.label}, {name}: {job.name}", done)
+                    done = (number + index / len(jobs)) / len(readers)
+                    self.tools.run.progress(f"{data.label}, {name}: {job.name}", done)
                     base = None if job.base is None else models[job.base.name]
-                    result = self._result(cut, fold, job, base)
+                    result = self._result(data.label, fold, job, base)
                     models[job.name] = result.model
                     results[job.name][name] = replace(result, model=None)
         return results
 
-    def _result(self, cut: Cut, fold: DataFold, job: FoldJob, base: Model | None) -> Result:
+    def _result(self, label: str, fold: DataFold, job: FoldJob, base: Model | None) -> Result:
         """One job's result as it is read from the journal. Raises DiskFault."""
-        key = _key((cut.label, fold.name, job.name), job, self.tools.run.seed)
+        key = _key((label, fold.name, job.name), job, self.tools.run.seed)
         scope = self._scope(fold, base)
         piece = self.journal.pieces.get(key)
         if piece is not None and piece.scope == scope:

@@ -19,7 +19,7 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
-from owpc_ltr_papers.folders import Collection, cut_of, find_collections
+from owpc_ltr_papers.folders import Collection, find_collections
 from owpc_ltr_papers.jobs import Bench, Tools
 from owpc_ltr_papers.protocols import (
     Extent,
@@ -145,20 +145,14 @@ def _run_protocol(
         run = _within(tools.run, number, len(collections))
         benches.append(Bench(replace(tools, run=run, metrics=metrics), journal, folder))
         try:
-            cut, methods = cut_of(collection), protocol.methods(extent)
-            results = benches[-1].results(cut, parts_of(methods))
-            if not cut.as_published:
+            methods = protocol.methods(extent)
+            results = benches[-1].results(collection, parts_of(methods))
+            if not collection.whole:
                 missing.append(
-                    f"{cut.label}: not the published folds, so that no difference is told"
+                    f"{collection.label}: not the published folds, so that no difference is told"
                 )
-            rows += rows_of(
-                replace(protocol, metrics=metrics),
-                methods,
-                cut,
-                results,
-                tools.run.seed,
-                quick=extent.quick,
-            )
+            own, seed = replace(protocol, metrics=metrics), tools.run.seed
+            rows += rows_of(own, methods, collection, results, seed, quick=extent.quick)
         except (BadInput, Refused) as error:
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):

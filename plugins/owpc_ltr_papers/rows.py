@@ -19,7 +19,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr_papers.folders import Cut
+from owpc_ltr_papers.folders import Collection
 from owpc_ltr_papers.jobs import Result, Results
 from owpc_ltr_papers.protocols import Method, Protocol
 
@@ -132,7 +132,7 @@ class Row:
 def rows_of(
     protocol: Protocol,
     methods: Sequence[Method],
-    cut: Cut,
+    data: Collection,
     results: Results,
     seed: int,
     quick: bool,
@@ -148,22 +148,22 @@ def rows_of(
     for metric in protocol.metrics:
         # Published tables do not say how tied scores count.
         key = str(replace(metric, ties="expected", short="normal"))
-        by_method = {} if key in keys else published(protocol.sources, cut.data_set, key)
+        by_method = {} if key in keys else published(protocol.sources, data.name, key)
         keys.add(key)
         values = {name: _values(of_folds, str(metric)) for name, of_folds in chosen.items()}
         for method in methods:
             note = _note(chosen[method.name], quick)
-            row = Row(cut.label, str(metric), method.name, against=method.against, note=note)
+            row = Row(data.label, str(metric), method.name, against=method.against, note=note)
             row = _measured(row, values, seed)
             figure = by_method.get(method.published_name)
-            is_compared = cut.as_published and not quick
+            is_compared = data.whole and not quick
             rows.append(row if figure is None else _beside(row, figure, compared=is_compared))
         for name, figure in by_method.items():
             if name not in own_names:
                 # A figure of another source than the paper is called so.
                 is_own = figure.source == protocol.sources[0]
                 title = figure.method if is_own else f"{figure.method} ({figure.source})"
-                row = replace(_published_row(figure), data_set=cut.label, metric=str(metric))
+                row = replace(_published_row(figure), data_set=data.label, metric=str(metric))
                 rows.append(replace(row, method=title))
     return rows
 
