@@ -30,7 +30,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset, PartReader, op
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
 from owpc_ltr.files.input import shown
 from owpc_ltr_dask.calls import TRIES, Calls, dask_errors, scheduler_lost
-from owpc_ltr_dask.on_worker import Job, WorkerJob, call_on_worker, unfitness, versions
+from owpc_ltr_dask.on_worker import WorkerJob, call_on_worker, unfitness, versions
 from owpc_ltr_dask.parts import PartsOnWorkers
 
 R = TypeVar("R")
@@ -126,20 +126,20 @@ class DaskWorkers:
 
         `data` are what the job says of its folder of parts, if it has one.
         """
-        job = Job(f"owpc-ltr-{uuid.uuid4().hex}", versions(), self._plugins, **data)
+        job = WorkerJob(f"owpc-ltr-{uuid.uuid4().hex}", versions(), self._plugins, **data)
         self._jobs.append(job.name)
         for address, why in sorted(self._unfitness(job).items()):
             if why is not None:
                 raise Refused(f"worker {address} cannot take part: {why}")
         return job.name
 
-    def _unfitness(self, job: Job) -> dict[str, str | None]:
+    def _unfitness(self, job: WorkerJob) -> dict[str, str | None]:
         """Why each worker is not fit, or None; asked again where one ends meanwhile."""
         for tries_left in reversed(range(TRIES)):
             self.calls.workers()
             with dask_errors(self.calls.scheduler):
                 try:
-                    self.client.register_plugin(WorkerJob(job))
+                    self.client.register_plugin(job)
                     return dict(self.client.run(unfitness, job.name))
                 except ImportError as error:
                     raise Refused(

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,15 @@ _REST = 15 * 60.0
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a worker knows of a job before its calls: plain data.
+class Failed:
+    """An error raised by a call on a worker; Dask's own errors are not among these."""
+
+    error: Exception
+
+
+@dataclass(eq=False, repr=False)
+class WorkerJob(WorkerPlugin):  # type: ignore[misc]
+    """A worker's side of a job: whether it is fit for it, and its cache of parts.
 
     `plugins` are the files of plugins, by name. Without a folder there are no parts.
     """
@@ -44,23 +51,8 @@ class Job:
     folder: str | None = None
     fingerprint: str = ""
     memory: int = 0
-
-
-@dataclass(frozen=True)
-class Failed:
-    """An error raised by a call on a worker; Dask's own errors are not among these."""
-
-    error: Exception
-
-
-class WorkerJob(WorkerPlugin):  # type: ignore[misc]
-    """A worker's side of a job: whether it is fit for it, and its cache of parts."""
-
-    failure: str | None = None
-    files: PartReader | None = None
-
-    def __init__(self, job: Job) -> None:
-        self.job, self.name = job, job.name
+    failure: str | None = field(default=None, init=False)
+    files: PartReader | None = field(default=None, init=False)
 
     def setup(self, worker: Any) -> None:
         """Make ready, or remember why that cannot be; workers that come later are asked too."""
@@ -98,14 +90,14 @@ class WorkerJob(WorkerPlugin):  # type: ignore[misc]
         return self.files
 
     def _make_ready(self, scratch: Path) -> None:
-        check_versions(self.job.versions, versions())
-        _load_plugins(self.job.plugins, scratch / self.name)
-        if self.job.folder is None:
+        check_versions(self.versions, versions())
+        _load_plugins(self.plugins, scratch / self.name)
+        if self.folder is None:
             return
-        data = open_partitioned(self.job.folder, self.job.memory)
-        if data.fingerprint != self.job.fingerprint:
+        data = open_partitioned(self.folder, self.memory)
+        if data.fingerprint != self.fingerprint:
             raise BadInput(
-                f"{self.job.folder} is another dataset there: all machines must see one folder at "
+                f"{self.folder} is another dataset there: all machines must see one folder at "
                 "this path, on a shared disk or as a copy"
             )
         self.files = data.files
