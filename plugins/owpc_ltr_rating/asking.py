@@ -185,7 +185,7 @@ def judge_ask(
         template,
         Journal(None if preview or out is None else Path(f"{out}.log")),
     )
-    open_pairs = [pair for pair in read.pairs if not rater.knows(pair)]
+    open_pairs = [pair for pair in read.pairs if rater.grade_of(pair) is None]
     asked = open_pairs if calls is None else open_pairs[:calls]
     expected = sum(len(rater.render(pair)) for pair in asked) // _TOKEN
     ratings = ModelRatings(
@@ -232,10 +232,6 @@ class Rater:
         """The endpoint's host, the model and the prompt as it is sent, as a digest."""
         return digest_of([self.endpoint.host, self.endpoint.model, self.render(pair)])
 
-    def knows(self, pair: Pair) -> bool:
-        """Whether the pair has been graded."""
-        return self.key(pair) in self.journal.pieces
-
     def grade_of(self, pair: Pair) -> int | None:
         """The grade that the journal has."""
         piece = self.journal.pieces.get(self.key(pair))
@@ -275,7 +271,7 @@ class Rater:
         def show(count: int) -> None:
             progress(f"{count:,} of {len(pairs):,} calls", count / max(1, len(pairs)))
 
-        new = [pair for pair in pairs if not self.knows(pair)]
+        new = [pair for pair in pairs if self.grade_of(pair) is None]
         if new:
             with RequestThreads(min(in_flight, len(new))) as threads:
                 threads.map(ask, new, show)
