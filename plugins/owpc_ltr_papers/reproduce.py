@@ -138,15 +138,15 @@ def _run_protocol(
         tools = replace(tools, ranklib=fetch_ranklib(say).run)
     journal = Journal(None if folder is None else folder / "journal.jsonl")
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
-    benches, missing, failed = list[Bench](), list[str](), list[str]()
+    bench, missing, failed = Bench(tools, journal, folder), list[str](), list[str]()
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
         metrics = _by_its_script(collection.name, protocol.metrics)
         run = _within(tools.run, number, len(collections))
-        benches.append(Bench(replace(tools, run=run, metrics=metrics), journal, folder))
+        bench.tools = replace(tools, run=run, metrics=metrics)
         try:
             methods = protocol.methods(extent)
-            results = benches[-1].results(collection, parts_of(methods))
+            results = bench.results(collection, parts_of(methods))
             if not collection.whole:
                 missing.append(
                     f"{collection.label}: not the published folds, so that no difference is told"
@@ -165,8 +165,8 @@ def _run_protocol(
         citations=tuple(_citations(rows)),
         seed=tools.run.seed,
         quick=extent.quick,
-        reused=sum(bench.reused for bench in benches),
-        stale=sum(bench.stale for bench in benches),
+        reused=bench.reused,
+        stale=bench.stale,
     )
     if folder is not None:
         result.write(folder)
