@@ -142,16 +142,7 @@ def judge_page(
         )
     content = {
         "digest": read.digest,
-        "pairs": [
-            {
-                "query_id": pair.query_id,
-                "query": pair.query,
-                "doc_id": pair.doc_id,
-                "need": pair.need,
-                "fields": dict(pair.fields),
-            }
-            for pair in read.pairs
-        ],
+        "pairs": [vars(pair) for pair in read.pairs],
         "raters": names,
         "overlap": overlap if len(names) > 1 else 0,
         "repeat": REPEATED,
