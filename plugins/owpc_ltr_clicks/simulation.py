@@ -236,12 +236,9 @@ def _table(world: World, columns: dict[str, NDArray[np.int64]]) -> pa.Table:
         "document": world.documents,
         "action": ("impression", "click"),
     }
-    arrays: dict[str, Any] = {}
-    for name, values in columns.items():
-        arrays[name] = pa.array(values)
-        if name in texts:
-            dictionary = pa.array(texts[name], pa.string())
-            arrays[name] = pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), dictionary)
-        if name == "time":
-            arrays[name] = arrays[name].cast(pa.timestamp("s", "UTC"))
+    arrays: dict[str, Any] = {name: pa.array(values) for name, values in columns.items()}
+    arrays["time"] = arrays["time"].cast(pa.timestamp("s", "UTC"))
+    for name, words in texts.items():
+        codes, dictionary = arrays[name].cast(pa.int32()), pa.array(words, pa.string())
+        arrays[name] = pa.DictionaryArray.from_arrays(codes, dictionary)
     return pa.table(arrays)
