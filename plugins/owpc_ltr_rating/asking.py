@@ -262,10 +262,8 @@ class Rater:
                 return
             with self._lock:
                 graded += 1
-                self.tokens = (
-                    self.tokens[0] + answer.tokens_in,
-                    self.tokens[1] + answer.tokens_out,
-                )
+                (sent, received), (more_sent, more_received) = self.tokens, answer.tokens
+                self.tokens = sent + more_sent, received + more_received
                 self.journal.append(self.key(pair), {"grade": answer.grade, "doc_id": pair.doc_id})
 
         def show(count: int) -> None:

@@ -41,11 +41,10 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The grade of an answer, and the tokens that the endpoint counted."""
+    """The grade of an answer, and the tokens that the endpoint counted, in and out."""
 
     grade: int
-    tokens_in: int = 0
-    tokens_out: int = 0
+    tokens: tuple[int, int] = (0, 0)
 
 
 class ChatEndpoint:
@@ -149,11 +148,10 @@ def _answer(content: bytes) -> Answer:
     if type(grade) is not int or not 0 <= grade <= BEST_GRADE:
         raise Unanswered(f"the grade {shortened(repr(grade))} is not one of 0 to {BEST_GRADE}")
     usage = answer.get("usage")
-    counts = [
-        value if isinstance(usage, dict) and type(value := usage.get(name)) is int else 0
-        for name in ("prompt_tokens", "completion_tokens")
-    ]
-    return Answer(grade, *counts)
+    usage = usage if isinstance(usage, dict) else {}
+    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    sent, received = (count if type(count) is int else 0 for count in counts)
+    return Answer(grade, (sent, received))
 
 
 def _reason(content: bytes) -> str:
