@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from owpc_ltr.signatures import Progress, silent
 
 
+@dataclass(frozen=True)
 class Report:
     """Where news go: `say` takes what the user should know, `progress` how far a task has come.
 
     By default both are dropped.
     """
 
-    def __init__(
-        self, say: Callable[[str], None] = lambda _: None, progress: Progress = silent
-    ) -> None:
-        self.say = say
-        self._progress = progress
+    say: Callable[[str], None] = lambda _: None
+    progress: Progress = silent
 
     def advance(self, task: str, done: float, total: float) -> None:
         """Tell how far a task has come."""
-        self._progress(task, done / total if total else None)
+        self.progress(task, done / total if total else None)
