@@ -230,13 +230,8 @@ def _is_sound(path: Path) -> bool:
 
 
 def _jar(artifact: Any) -> Jar:
-    return Jar(
-        artifact.groupId,
-        artifact.artifactId,
-        artifact.version,
-        artifact.classifier,
-        artifact.packaging,
-    )
+    group, name, version = artifact.groupId, artifact.artifactId, artifact.version
+    return Jar(group, name, version, artifact.classifier, artifact.packaging)
 
 
 def _sum_file(path: Path) -> Path:

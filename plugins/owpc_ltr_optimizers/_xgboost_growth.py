@@ -181,7 +181,7 @@ class Newton:
 
     def largest_of(self, values: Vector) -> float:
         """The largest size of a value of all data."""
-        return largest_of(values)
+        return float(np.abs(values).max(initial=0.0))
 
     def risk_of(self, score: Callable[[Matrix], Vector]) -> float:
         """The weighted sum of the losses, by how features are scored."""
@@ -227,8 +227,3 @@ def _on_grid(values: Vector, largest: float) -> Vector:
     step = np.exp2(np.ceil(np.log2(largest)) - 24)
     rounded: Vector = np.rint(values / step) * step
     return rounded
-
-
-def largest_of(values: Vector) -> float:
-    """The largest size of a value."""
-    return float(np.abs(values).max(initial=0.0))

@@ -140,16 +140,9 @@ class _Pairs:
 
     def _weigh(self) -> float:
         """Write π to `force`; the sum of exp(s_j − s_i) over all pairs, with their weights."""
-        total: float = _weigh_pairs(
-            self.scores,
-            self.data.labels,
-            self.data.weights,
-            self.data.query_importance,
-            self.data.offsets,
-            self.by_label,
-            self.force,
-        )
-        return total
+        data = self.data
+        of_documents = data.labels, data.weights, data.query_importance, data.offsets
+        return float(_weigh_pairs(self.scores, *of_documents, self.by_label, self.force))
 
 
 def _encode(features: Matrix) -> tuple[list[NDArray[np.float32]], NDArray[np.uint8]]:
