@@ -8,6 +8,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass,
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from owpc_ltr_experiment.verdict import FEWEST
+
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
@@ -17,8 +19,6 @@ from owpc_ltr.names import check_alias, check_index, check_name, did_you_mean
 from owpc_ltr.signatures import all_parameters
 from owpc_ltr.training.train import train
 
-FEWEST_CLIENTS = 100
-"""Below it the interval of an experiment is infinite."""
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
 _TYPES = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
@@ -196,8 +196,8 @@ def _check(plan: KeepPlan) -> None:
         raise BadInput("[watch] min_judged needs [data] judgments: clicks judge what users get")
     if plan.shadow is not None and plan.experiment is None:
         raise BadInput("[shadow] comes before an experiment: add [experiment], or leave it out")
-    if plan.experiment is not None and plan.experiment.planned < FEWEST_CLIENTS:
-        raise BadInput(f"[experiment] planned must be {FEWEST_CLIENTS} clients or more")
+    if plan.experiment is not None and plan.experiment.planned < FEWEST:
+        raise BadInput(f"[experiment] planned must be {FEWEST} clients or more")
 
 
 def _placed(plan: KeepPlan, folder: Path) -> KeepPlan:
