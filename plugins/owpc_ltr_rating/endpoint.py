@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from owpc_ltr.engine.client.settings import Secret
+from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.plain_text import shortened
 from owpc_ltr.signatures import option_name
@@ -25,7 +25,6 @@ BEST_GRADE = 3
 _LARGEST = 1 << 20
 _SECONDS = 120.0
 _TRIES = 5
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRADE = {"type": "integer", "enum": list(range(BEST_GRADE + 1))}
 _SCHEMA = {
     "type": "object",
@@ -63,7 +62,7 @@ class ChatEndpoint:
                 "endpoint: "
                 f"give https://HOST/v1, and its key by the environment ({KEY})"
             )
-        if key and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        if key and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise UsageError(
                 f"{option_name('endpoint')}: {KEY} would cross the network unencrypted: use https"
             )
