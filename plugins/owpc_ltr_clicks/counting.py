@@ -258,7 +258,7 @@ def _behaviour(
     query, document = np.divmod(pair_key, n_documents)
     chosen = frequent[query]
     query, document, rank = query[chosen], document[chosen], rank[chosen]
-    queries, query, codes = _reordered(coder.queries.ordered(), query)
+    queries, query, codes = _reordered(pa.array(coder.queries.words, pa.string()), query)
     documents, document, _ = _reordered(ids, document)
     order = np.lexsort((rank, document, query))
     query, document, rank = query[order], document[order], rank[order]

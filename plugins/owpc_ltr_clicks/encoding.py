@@ -66,10 +66,6 @@ class TextCodes:
         codes: NDArray[np.int32] = np.array([*words, NO_TEXT], np.int32)[indices]
         return codes
 
-    def ordered(self) -> pa.Array:
-        """All texts in the order of their codes."""
-        return pa.array(self.words, pa.string())
-
     def _number(self, text: str | None) -> int:
         if text is None:
             return NO_TEXT

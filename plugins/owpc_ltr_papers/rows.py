@@ -28,7 +28,6 @@ from owpc_ltr_papers.protocols import Method, Protocol
 class Source:
     """A paper, or another publication, whose figures stand in the file."""
 
-    key: str
     title: str
     authors: str
     published: str
@@ -59,7 +58,7 @@ class Figure:
 def sources() -> dict[str, Source]:
     """Every source of the file, by its key."""
     return {
-        key: Source(key, part["title"], part["authors"], part["published"], part.get("note", ""))
+        key: Source(part["title"], part["authors"], part["published"], part.get("note", ""))
         for key, part in _content().items()
     }
 
