@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import silent
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from pathlib import Path

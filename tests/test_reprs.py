@@ -14,7 +14,7 @@ import pytest
 import owpc_ltr as ltr
 import owpc_ltr.types
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
-from owpc_ltr.plain_text import REPR_CHARACTERS, REPR_LINES
+from owpc_ltr.text import REPR_CHARACTERS, REPR_LINES
 from owpc_ltr.types import (
     Certificate,
     ClickFit,

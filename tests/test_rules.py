@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.plain_text import normalised_text
+from owpc_ltr.text import normalised_text
 from tests.datasets import train_on_all
 from tests.rankers import judged, linear
 from tests.verdict_paths import OF_LISTS, PATHS, World, with_judge

@@ -37,8 +37,8 @@ from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.query_choice import choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.plain_text import normalised_text
 from owpc_ltr.protocols import Run
+from owpc_ltr.text import normalised_text
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_cost import Costs, train_at_cost
 from owpc_ltr.training.plan import Plan

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from owpc_ltr.cli.process import Interrupted
 from owpc_ltr.errors import DiskFault, OwpcLtrError, PluginError, Refused
-from owpc_ltr.plain_text import printable, redacted, secrets_of
+from owpc_ltr.text import printable, redacted, secrets_of
 from owpc_ltr.version import VERSION
 
 _OF_THE_MACHINE = {

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from owpc_ltr.errors import Stopped
-from owpc_ltr.plain_text import printable, printable_lines
+from owpc_ltr.text import printable, printable_lines
 
 if TYPE_CHECKING:
     from owpc_ltr.signatures import Progress

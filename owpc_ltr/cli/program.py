@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from owpc_ltr.cli.process import Stops, standard_streams
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Refused, Stopped
-from owpc_ltr.plain_text import message_line
+from owpc_ltr.text import message_line
 
 COMPLETION = "_OWPC_LTR_COMPLETE"
 """The variable in which the shell asks for the words that may follow."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.plain_text import normalised_text
+from owpc_ltr.text import normalised_text
 
 Codes = NDArray[np.int64]
 

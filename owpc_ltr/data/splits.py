@@ -25,7 +25,7 @@ from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.query_clusters import clusters_of, spelling
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.plain_text import normalised_text
+from owpc_ltr.text import normalised_text
 
 SIDES = ("train", "validation", "test")
 

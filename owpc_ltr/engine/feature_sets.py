@@ -17,8 +17,8 @@ from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
-from owpc_ltr.plain_text import ShortRepr, cut, text_table
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
+from owpc_ltr.text import ShortRepr, cut, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

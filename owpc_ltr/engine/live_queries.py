@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, ExtraFeatures, Params, Window
 from owpc_ltr.errors import UsageError
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

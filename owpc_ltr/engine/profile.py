@@ -30,9 +30,9 @@ from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.text import ShortRepr, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments

@@ -23,8 +23,8 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import METRIC, PoolDepth, Split, Strata, Unweighted
 from owpc_ltr.files.output import output_file
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Argument, Help, Reads, Seed, Writes, job
+from owpc_ltr.text import text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

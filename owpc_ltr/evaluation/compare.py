@@ -252,7 +252,7 @@ def _table_bytes(comparison: RankerComparison, path: Path) -> bytes:
     from pyarrow import parquet
 
     from owpc_ltr.files.sheets import sheet_bytes
-    from owpc_ltr.plain_text import printable
+    from owpc_ltr.text import printable
 
     if path.suffix.lower() == ".csv":
         columns = [

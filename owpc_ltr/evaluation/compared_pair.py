@@ -9,8 +9,8 @@ from typing import Any
 from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
-from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import in_python
+from owpc_ltr.text import ShortRepr, text_table
 
 
 @dataclass(frozen=True, repr=False)

@@ -34,7 +34,7 @@ from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.significance import ResultWarning, Verdict, difference_words, over_metrics
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
+from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
 
 SYMMETRY = (
     "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"

@@ -17,7 +17,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.text import text_table, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

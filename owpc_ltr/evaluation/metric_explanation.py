@@ -11,8 +11,8 @@ from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name, public
+from owpc_ltr.text import text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -36,7 +36,7 @@ from owpc_ltr.metrics.ranking import (
     gain_words,
     sums_by_query,
 )
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 
 TieOrder = Literal[
     "expected", "pessimistic", "optimistic", "file-order", "last-id-first", "unstable", "together"

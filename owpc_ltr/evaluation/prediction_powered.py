@@ -37,7 +37,7 @@ from owpc_ltr.evaluation.resampling import (
     student_p,
 )
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict, decide
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 _SALT = "prediction-powered"
 FOLDS = 10

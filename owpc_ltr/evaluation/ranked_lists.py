@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.ranking import divide_defined
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 TOP = 10
 """How many documents of a list users look at."""

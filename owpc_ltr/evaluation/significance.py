@@ -37,7 +37,7 @@ from owpc_ltr.evaluation.resampling import (
     student_p,
     widened,
 )
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 
 class Outcome(StrEnum):

@@ -20,8 +20,8 @@ from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel, missing_as_zero
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel, logistic
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, eq=False)

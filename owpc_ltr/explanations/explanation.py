@@ -15,7 +15,7 @@ from owpc_ltr.data import html
 from owpc_ltr.explanations.contributions import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.plain_text import ShortRepr, cut, message_line, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, cut, message_line, text_table, wrapped_text
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.explanations.contributions import breakpoints
 from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+from owpc_ltr.text import ShortRepr
 
 Single = NDArray[np.float32]
 Lead = Callable[[NDArray[np.int64], Single], tuple[Vector, Vector]]

@@ -35,8 +35,8 @@ from owpc_ltr.files.strict_json import (
     not_finite,
     read_json_value,
 )
-from owpc_ltr.plain_text import ShortRepr, printable, shortened
 from owpc_ltr.signatures import Help
+from owpc_ltr.text import ShortRepr, printable, shortened
 
 MUSTACHE = "mustache"
 DERIVED = "derived_expression"

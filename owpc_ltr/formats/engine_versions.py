@@ -12,8 +12,7 @@ import numpy as np
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import a_json, shown
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.names import Version, parse_version, version_text
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr, Version, parse_version, version_text
 
 LINEAR = "model/linear"
 RANKLIB = "model/ranklib"

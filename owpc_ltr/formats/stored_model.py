@@ -9,7 +9,7 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset, stored_part
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

@@ -29,8 +29,8 @@ from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, dataset_of, model_of
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

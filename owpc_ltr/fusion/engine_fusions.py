@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 RANK_CONSTANT = 60
 """The engines' default in reciprocal rank fusion."""

@@ -31,9 +31,9 @@ from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.plan import Plan
 

@@ -235,7 +235,7 @@ def _measured(
     from owpc_ltr.fusion.evaluation import CandidateRecall, Fusion, learn, measure_fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
-    from owpc_ltr.names import parse_version
+    from owpc_ltr.text import parse_version
     from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))

@@ -16,8 +16,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.request_checks import RequestFinding, SearchBody, request_findings
 from owpc_ltr.host.commands import NO_STORE, ConnectsWith
 from owpc_ltr.inspection.result import WARNING
-from owpc_ltr.plain_text import ShortRepr, printable_lines, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job
+from owpc_ltr.text import ShortRepr, printable_lines, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -12,7 +12,7 @@ from typing import Any
 
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 DEFAULT_SIZE = 10
 """How many hits an engine returns where the request does not say."""

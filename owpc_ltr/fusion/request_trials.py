@@ -19,7 +19,7 @@ from owpc_ltr.fusion.request_checks import (
     SearchBody,
 )
 from owpc_ltr.inspection.result import WARNING
-from owpc_ltr.names import check_index
+from owpc_ltr.text import check_index
 
 SHOWN = 10
 """How many first hits an example compares."""

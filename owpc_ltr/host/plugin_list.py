@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.plain_text import ShortRepr, shortened, text_table
 from owpc_ltr.signatures import Argument, Help, in_python, job
+from owpc_ltr.text import ShortRepr, shortened, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin

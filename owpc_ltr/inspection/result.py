@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from owpc_ltr.data.html import bars, block, facts, line, table
-from owpc_ltr.plain_text import (
+from owpc_ltr.signatures import option_name
+from owpc_ltr.text import (
     REPR_LINES,
     ShortRepr,
     printable,
@@ -15,7 +16,6 @@ from owpc_ltr.plain_text import (
     text_table,
     wrapped_text,
 )
-from owpc_ltr.signatures import option_name
 
 Severity = Literal["warning", "note"]
 WARNING: Severity = "warning"

@@ -19,7 +19,7 @@ import numpy as np
 
 from owpc_ltr.compiling import Intrinsic, compiled, compiled_address
 from owpc_ltr.errors import PluginError
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels, Vector

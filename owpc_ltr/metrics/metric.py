@@ -21,9 +21,8 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_types, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
-from owpc_ltr.names import did_you_mean
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr, did_you_mean
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 

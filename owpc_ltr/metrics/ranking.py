@@ -24,7 +24,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.kernel import sort_ascending
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
 Gain = Literal["exponential", "linear"]

@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from owpc_ltr.files.strict_json import (
     take_strings,
     why_no_json,
 )
-from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
 from owpc_ltr.signatures import Argument, public
+from owpc_ltr.text import printable, shortened
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

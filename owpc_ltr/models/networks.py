@@ -12,7 +12,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import ROUNDS_TO_FINITE, logistic
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 _LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
 _ARRAYS = ("weights", "biases", "outputs")

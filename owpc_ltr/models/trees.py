@@ -15,7 +15,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 T = TypeVar("T")
 

@@ -30,9 +30,9 @@ from owpc_ltr.files.output import Journal, disk_faults, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
+from owpc_ltr.text import ShortRepr, text_table
 from owpc_ltr.training.candidates import check_trainable, fit_each, goes_through_parts
 from owpc_ltr.training.plan import C, Plan, levels_of, means_of
 

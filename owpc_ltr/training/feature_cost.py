@@ -26,9 +26,9 @@ from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import public
+from owpc_ltr.text import ShortRepr
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import FEATURE_PRICE
 from owpc_ltr.training.plan import Plan, means_of

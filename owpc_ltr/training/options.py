@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.evaluation.options import Dask
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import JudgedTable

@@ -13,8 +13,8 @@ from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,

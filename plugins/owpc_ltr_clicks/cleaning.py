@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from owpc_ltr.data.options import parse_columns
 from owpc_ltr.errors import UsageError
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help
+from owpc_ltr.text import ShortRepr
 from owpc_ltr_clicks.grading import MIN_PEOPLE
 
 ACTIONS: Mapping[str, float] = MappingProxyType({"click": 1.0})

@@ -17,8 +17,8 @@ from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
-from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import text_table, wrapped_text
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.files.output import write_output
-from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Progress
+from owpc_ltr.text import text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

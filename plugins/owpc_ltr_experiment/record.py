@@ -15,8 +15,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.host.settings import check_types
-from owpc_ltr.names import check_name
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr, check_name
 
 QUERY = "query"
 """The arm that is the query alone, without a model."""

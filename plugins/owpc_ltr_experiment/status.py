@@ -19,8 +19,8 @@ from owpc_ltr_clicks.ubi import (
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_experiment.experiment_log import (
     Counted,
     CountedSearches,

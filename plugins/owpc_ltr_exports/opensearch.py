@@ -17,8 +17,8 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
-from owpc_ltr.names import check_name, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr.text import check_name, version_text
 
 
 @dataclass(frozen=True)

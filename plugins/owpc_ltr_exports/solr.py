@@ -21,8 +21,8 @@ from owpc_ltr.formats.tree_builder import GrowingForest, Node, below, node_table
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import HIGHEST, LEAF, TreeModel, shortest_floats, written_trees
-from owpc_ltr.names import Version, check_name, parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr.text import Version, check_name, parse_version, version_text
 
 PACKAGE = "org.apache.solr.ltr"
 SLACK = np.float32(1e-6)

@@ -23,8 +23,8 @@ from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel, logistic, written_trees
-from owpc_ltr.names import parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr.text import parse_version, version_text
 
 _TOKEN = re.compile(
     r"\s*(-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?(?![A-Za-z0-9_.])"

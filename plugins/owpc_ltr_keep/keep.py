@@ -20,8 +20,8 @@ from owpc_ltr_experiment.record import RUNNING
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import Progress, Reads, job, silent
+from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_keep.state import KeepState, KeepStep, locked
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metrics
-from owpc_ltr.names import check_alias, check_index, check_name, did_you_mean
 from owpc_ltr.signatures import all_parameters
+from owpc_ltr.text import check_alias, check_index, check_name, did_you_mean
 from owpc_ltr.training.train import train
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import Stopped
-from owpc_ltr.plain_text import printable, redacted
 from owpc_ltr.signatures import Help, Progress, Writes, job
+from owpc_ltr.text import printable, redacted
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.session import DATA, Session
 from owpc_ltr_mcp.tools import Folder, JobTool, job_tools

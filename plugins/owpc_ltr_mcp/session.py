@@ -30,9 +30,15 @@ from owpc_ltr.evaluation.earlier_comparisons import (
     sketch_of,
 )
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.names import did_you_mean
-from owpc_ltr.plain_text import ShortRepr, message_line, printable, printable_lines, redacted
 from owpc_ltr.signatures import Progress, spelled_as
+from owpc_ltr.text import (
+    ShortRepr,
+    did_you_mean,
+    message_line,
+    printable,
+    printable_lines,
+    redacted,
+)
 from owpc_ltr_mcp.evidence import check_digests, check_upload, promotable
 from owpc_ltr_mcp.tools import Folder, JobTool
 

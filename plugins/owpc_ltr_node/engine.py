@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
-from owpc_ltr.plain_text import printable
 from owpc_ltr.signatures import Help, Progress, job, option_name, silent
+from owpc_ltr.text import printable
 from owpc_ltr_node.folders import (
     Places,
     UnixUser,

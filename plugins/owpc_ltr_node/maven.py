@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr.plain_text import redacted
+from owpc_ltr.text import redacted
 from owpc_ltr_node.folders import make_folder, write_readable, writing_to
 from owpc_ltr_node.java import MISSING
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL

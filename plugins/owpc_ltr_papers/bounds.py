@@ -27,9 +27,9 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.plain_text import text_table
 from owpc_ltr.protocols import Loss, Model
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
+from owpc_ltr.text import text_table
 
 DEFAULT_DELTA = 0.05
 

@@ -16,7 +16,7 @@ from owpc_ltr.data.html import block, line
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.latex import escaped
 from owpc_ltr.files.output import disk_faults, finite_json, write_atomically
-from owpc_ltr.plain_text import text_table
+from owpc_ltr.text import text_table
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.rows import Row
 

@@ -16,8 +16,8 @@ import urllib3
 
 from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.plain_text import shortened
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import shortened
 
 KEY = "OWPC_LTR_ENDPOINT_KEY"
 """The environment variable of the endpoint's key."""

@@ -18,8 +18,8 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import open_in_shared, write_output
 from owpc_ltr.files.strict_json import json_text, read_json_value
-from owpc_ltr.plain_text import wrapped_text
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
+from owpc_ltr.text import wrapped_text
 from owpc_ltr_rating.ratings import rating_of, read_ratings
 from owpc_ltr_rating.sheets import Documents, Sheet, SheetFile, read_sheet
 

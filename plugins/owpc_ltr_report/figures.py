@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from owpc_ltr.plain_text import cut
+from owpc_ltr.text import cut
 
 _LONGEST_QUERY = 90
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.plain_text import printable
+from owpc_ltr.text import printable
 from owpc_ltr.version import VERSION
 from owpc_ltr_report import figures
 

@@ -39,7 +39,7 @@ from owpc_ltr.formats.model_conversion import (
 )
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.names import check_name
+from owpc_ltr.text import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:

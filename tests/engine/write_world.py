@@ -23,7 +23,7 @@ from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.names import base_index
+from owpc_ltr.text import base_index
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear
 
@@ -55,7 +55,7 @@ class World:
 
     @property
     def engine(self) -> Engine:
-        return cast(Engine, self.cluster)
+        return cast("Engine", self.cluster)
 
     def fill(self, name: str, numbers: Any, existing: str, engine: Engine) -> None:
         path = self.folder / f"{name}-{existing}.jsonl"
@@ -118,8 +118,8 @@ def _silent(_message: str, _done: float | None = None) -> None:
 
 def cluster_of(engine: Any) -> Cluster:
     """The cluster behind an engine, with its plugin-free store."""
-    cluster = Cluster(cast(Engine, engine), PluginFreeStore.kind)
-    cluster.store = PluginFreeStore(cast(Engine, engine))
+    cluster = Cluster(cast("Engine", engine), PluginFreeStore.kind)
+    cluster.store = PluginFreeStore(cast("Engine", engine))
     return cluster
 
 

@@ -27,7 +27,7 @@ from owpc_ltr.formats.xgboost_json import to_dump
 from owpc_ltr.models.model_file import FORMAT, content_of, model_of
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, TreeModel
-from owpc_ltr.plain_text import printable
+from owpc_ltr.text import printable
 from tests.faults.damaged_models import ENGINE, NAMES, damaged, sound_files
 from tests.faults.seeds import Seeds
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import shown
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,8 +33,8 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import public
+from owpc_ltr.text import ShortRepr
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 

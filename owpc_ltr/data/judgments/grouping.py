@@ -32,8 +32,8 @@ from owpc_ltr.data.judgments.lines import (
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.files.input import shown
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name, takes
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import INVISIBLE, UNFIT, shown, why_no_id
 from owpc_ltr.files.strict_json import json_text, not_finite, read_json_value
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 _UNSEEN = f"{UNFIT}|{INVISIBLE}"
 _OF_NUMBERS = ("grades", "weights", "importance")

@@ -31,7 +31,7 @@ from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import sheet_bytes
 from owpc_ltr.files.strict_json import kind_of, read_json_value
-from owpc_ltr.plain_text import cut, printable
+from owpc_ltr.text import cut, printable
 
 _TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
 _ROLES = ("doc_id", "grade", "weight", "judged_by")

@@ -38,8 +38,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.names import check_name, did_you_mean, immutable, only_one, split_immutable
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr, check_name, did_you_mean, immutable, only_one, split_immutable
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)

@@ -34,9 +34,8 @@ from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.names import check_name, immutable, split_immutable
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+from owpc_ltr.text import ShortRepr, check_name, immutable, split_immutable
 
 INDEX = "owpc-ltr-pointers"
 _MOST = 10_000

@@ -58,9 +58,9 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.fold_models import without_other_folds
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import check_alias, check_index, check_name, is_model_of, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable

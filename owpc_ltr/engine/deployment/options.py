@@ -21,8 +21,8 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import SmallestGain, Strata
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, Reads
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.live_queries import Judged

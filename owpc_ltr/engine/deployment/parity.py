@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr
 
 PARITY_TOLERANCE = 1e-5
 """The largest difference of the engine's scores and local ones: a few units of float32."""

@@ -24,8 +24,8 @@ from owpc_ltr.evaluation.compared_pair import (
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.ranked_lists import TOP
 from owpc_ltr.evaluation.significance import Outcome, difference_words
-from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr, wrapped_text
 
 _MAY_BE_SEEN = {"seen-queries", "unknown-training"}
 TO_JUDGE = 100

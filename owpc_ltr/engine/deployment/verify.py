@@ -18,9 +18,8 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.names import base_index, check_index
-from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Argument, Help, job, option_name
+from owpc_ltr.text import ShortRepr, base_index, check_index, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalColumns

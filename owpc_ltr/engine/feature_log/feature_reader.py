@@ -31,7 +31,7 @@ from owpc_ltr.engine.feature_log.snapshot import Snapshot
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.text import ShortRepr
 
 DocumentRows = dict[str, list[float] | Refused]
 """By document id, its feature values, or why they cannot be read."""

@@ -31,7 +31,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.names import check_index, parse_version
+from owpc_ltr.text import check_index, parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues

@@ -42,8 +42,8 @@ from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warni
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
-from owpc_ltr.plain_text import ShortRepr, cut
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable

@@ -25,8 +25,8 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import PoolDepth
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
+from owpc_ltr.text import ShortRepr, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

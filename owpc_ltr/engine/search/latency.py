@@ -33,9 +33,8 @@ from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr, check_index
 
 _SHOWN = 10
 WARM_UP = 3

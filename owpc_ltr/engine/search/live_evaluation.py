@@ -37,8 +37,8 @@ from owpc_ltr.evaluation.rules import recall_warnings, template_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Progress
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 
 QUERY_ALONE = "the query alone"
 THE_MODEL = "the model"

@@ -39,9 +39,8 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
-from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import ShortRepr, columns, cut, text_table
 from owpc_ltr.signatures import Help, Writes, job, option_name
+from owpc_ltr.text import ShortRepr, check_index, columns, cut, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable

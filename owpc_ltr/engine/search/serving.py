@@ -47,8 +47,8 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Progress, option_name
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
