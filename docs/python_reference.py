@@ -20,7 +20,7 @@ from typing import Any
 
 from owpc_ltr import arrays, errors, protocols
 from owpc_ltr.host.commands import plugin_commands
-from owpc_ltr.python_help import in_python, parameter_lines
+from owpc_ltr.public_names import in_python, parameter_lines
 from owpc_ltr.signatures import described, help_of, option_classes
 
 INTRODUCTION = """

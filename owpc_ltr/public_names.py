@@ -16,10 +16,165 @@ The imports for type checkers are the one list of names: `train as train` says t
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from importlib.util import find_spec
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from owpc_ltr.signatures import all_parameters, described, help_of, marks_of
+
+_WIDTH = 80
+
+_INDENT = "    "
+
+_EXAMPLES = re.compile(r"^>>> ", re.MULTILINE)
+
+_RAISES = re.compile(r"(?:^|(?<=[.:]\s))Raises ", re.MULTILINE)
+
+
+def with_help(public: Any) -> Any:
+    """The same function or class, with the help of its parameters.
+
+    Of a class, the methods that are jobs get it, and the class itself if its fields have help.
+    Everything else is returned as it is.
+    """
+    if inspect.isclass(public):
+        for member in list(vars(public).values()):
+            if hasattr(member, "shows"):
+                with_help(member)
+    takes_help = inspect.isfunction(public) or is_dataclass(public)
+    if takes_help and not hasattr(public, "__signature__"):
+        _add_help(public)
+    return public
+
+
+def _add_help(public: Any) -> None:
+    parameters = described(public).parameters.values()
+    if any(map(help_of, parameters)):
+        public.__doc__ = python_docstring(public)
+        public.__signature__ = inspect.Signature(
+            [
+                parameter.replace(
+                    annotation=inspect.Parameter.empty, default=_readable(parameter.default)
+                )
+                for parameter in parameters
+            ]
+        )
+
+
+def python_docstring(function: Callable[..., Any]) -> str:
+    """The docstring of a public function with its parameters, in the words of Python."""
+    bare = inspect.unwrap(function)
+    text, examples = _cut(inspect.getdoc(bare) or "", _EXAMPLES)
+    text, raises = _cut(text, _RAISES)
+    returned = described(bare).return_annotation
+    parts = [
+        in_python(text, bare).replace("\nPython: ", "\n").strip(),
+        "Parameters\n----------\n" + "\n".join(parameter_lines(bare)),
+        "" if returned in {None, NoneType, Any} else f"Returns\n-------\n{type_text(returned)}",
+        in_python(raises, bare).strip(),
+        examples.strip(),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _cut(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:
+    """The text before the first match of a pattern, and the text from there on."""
+    match = pattern.search(text)
+    end = len(text) if match is None else match.start()
+    return text[:end], text[end:]
+
+
+def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
+    """Two lines or more for each parameter: its type and default, then what it means."""
+    for name, parameter in described(function).parameters.items():
+        if name in {"self", "cluster"}:
+            continue
+        default = ""
+        if parameter.default is not inspect.Parameter.empty:
+            readable = _readable(parameter.default)
+            default = f", default {getattr(readable, 'value', readable)!r}"
+        yield f"{name} : {type_text(parameter.annotation)}{default}"
+        text = _meaning(parameter)
+        if text:
+            yield textwrap.fill(
+                in_python(text, function), _WIDTH, initial_indent=_INDENT,
+                subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+
+
+def _meaning(parameter: inspect.Parameter) -> str:
+    """What a parameter means: the text of its `Help`, or a text in its annotation."""
+    about = help_of(parameter)
+    if about is not None:
+        return about.python or about.text.replace("; may be repeated", "")
+    if parameter.name == "progress":
+        return "Called with what is being done and the share of it that is done, or None."
+    return next((mark for mark in marks_of(parameter) if isinstance(mark, str)), "")
+
+
+def in_python(text: str, function: Callable[..., Any]) -> str:
+    """A text of the command line with its options as parameters: `out` for --out.
+
+    Text between backticks stays.
+    """
+    names: dict[str, str] = {}
+    for name, parameter in all_parameters(function).items():
+        about = help_of(parameter)
+        if about is not None:
+            names[about.flag or f"--{name.replace('_', '-')}"] = name
+            names[name.upper().replace("_", "-")] = name
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and about.metavar:
+                names[about.metavar] = name
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    word = re.compile(rf"`[^`]*`|(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+    return word.sub(lambda match: f"`{names[match[0]]}`" if match[0] in names else match[0], text)
+
+
+_TYPE_NAMES = {None: "None", NoneType: "None", Any: "any", Ellipsis: "..."}
+
+
+def type_text(annotation: Any) -> str:
+    """A type as a reader writes it.
+
+    >>> type_text(Annotated[str | None, "text"])
+    'str | None'
+    """
+    if isinstance(annotation, list):
+        return f"[{', '.join(map(type_text, annotation))}]"
+    if annotation in _TYPE_NAMES:
+        return _TYPE_NAMES[annotation]
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_text(inner[0])
+    if origin is Literal:
+        return " | ".join(map(repr, inner))
+    if origin in {Union, UnionType}:
+        return " | ".join(dict.fromkeys(map(type_text, inner)))
+    name = str(getattr(annotation, "__name__", annotation))
+    return f"{name}[{', '.join(map(type_text, inner))}]" if inner else name
+
+
+class _Named:
+    """A default whose own repr has an address."""
+
+    def __init__(self, value: Any) -> None:
+        self.name = str(getattr(value, "__name__", value))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _readable(default: Any) -> Any:
+    is_empty = default is inspect.Parameter.empty
+    return _Named(default) if callable(default) and not is_empty else default
 
 
 def homes(module: str) -> dict[str, str]:
@@ -49,8 +204,6 @@ def public_name(
     there, or returns None. Raises AttributeError for an unknown name.
     """
     from importlib import import_module
-
-    from owpc_ltr.python_help import with_help
 
     if name in homes:
         value = getattr(import_module(homes[name]), name)

@@ -15,7 +15,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.feature_sets import FeatureSets
-from owpc_ltr.python_help import in_python, python_docstring, with_help
+from owpc_ltr.public_names import in_python, python_docstring, with_help
 from owpc_ltr.signatures import described, help_of
 
 
