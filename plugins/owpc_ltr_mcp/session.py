@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr_experiment.record import QUERY, Experiments
 
-from owpc_ltr.cli.faults import fault_of, hidden_texts
 from owpc_ltr.cli.generator import run_job
+from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.earlier_comparisons import (
