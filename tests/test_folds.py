@@ -19,7 +19,7 @@ from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter, gain
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.fold_models import (
+from owpc_ltr.models.average import (
     CrossValidated,
     fold_records,
     with_folds,

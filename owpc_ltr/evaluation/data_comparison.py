@@ -40,7 +40,7 @@ from owpc_ltr.evaluation.results import (
     joined_values,
 )
 from owpc_ltr.metrics import uneven
-from owpc_ltr.models.fold_models import CrossValidated
+from owpc_ltr.models.average import CrossValidated
 from owpc_ltr.models.model_file import SavedRanker
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
 from owpc_ltr.protocols import Model
@@ -108,7 +108,7 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
 def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str, Measurable]:
     """The rankers to measure: models that have seen the queries are replaced by those of folds."""
     return {
-        name: CrossValidated(cast(Model, ranker), chosen.folds[name])
+        name: CrossValidated(cast("Model", ranker), chosen.folds[name])
         if name in chosen.folds
         else ranker
         for name, ranker in rankers.items()

@@ -38,7 +38,7 @@ from owpc_ltr.evaluation.results import (
 from owpc_ltr.evaluation.significance import generators
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
-from owpc_ltr.models.fold_models import CrossValidated
+from owpc_ltr.models.average import CrossValidated
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from owpc_ltr.protocols import Model
 

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.results import ComparedQueries
 from owpc_ltr.evaluation.rules import machine_labels
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import uneven
-from owpc_ltr.models.fold_models import FoldOf, fold_records
+from owpc_ltr.models.average import FoldOf, fold_records
 from owpc_ltr.models.reordering import FEATURE
 from owpc_ltr.protocols import RankingModel
 
@@ -226,7 +226,7 @@ def model_data(
     part = data
     if len(chosen.queries) < data.n_queries:
         # A selection is of the kind that it is from.
-        part = cast(D, data.select(chosen.queries))
+        part = cast("D", data.select(chosen.queries))
     # That some of its own training data are not held out needs no note.
     source = {} if not records else records[_NAME].get("source") or {}
     same_data = source.get("split") is not None and source.get("fingerprint") == data.fingerprint

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Vector
 from owpc_ltr.data.documents import fields_of
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models.fold_models import CrossValidated
+from owpc_ltr.models.average import CrossValidated
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
     REORDERING,

@@ -24,8 +24,8 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import RankedQueries, parse_metric
+from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used
-from owpc_ltr.models.fold_models import scores_by_fold
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import option_name
 from owpc_ltr.training.candidates import check_trainable, goes_through_parts, model_of_queries

@@ -28,7 +28,7 @@ from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.fold_models import with_folds
+from owpc_ltr.models.average import with_folds
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.deployed import put
@@ -528,7 +528,7 @@ def test_a_model_on_trial_is_gone_whatever_ends_the_trial(small: Small, stop: An
     request = SearchRequest(small.index, BODY, {"keywords": "alpha"})
 
     def try_it() -> None:
-        with on_trial(small.engine, cast(Store, store), linear(), FEATURESET) as serve:
+        with on_trial(small.engine, cast("Store", store), linear(), FEATURESET) as serve:
             assert serve(request).doc_ids
             assert len(store.kept) == 1
             if stop is not None:
@@ -548,6 +548,6 @@ def test_a_model_that_cannot_be_taken_out_again_is_named(small: Small) -> None:
     store = Keeping(small.store, "no answer")
     with (
         pytest.raises(EngineUnavailable, match=f"models delete {PREFIX}"),
-        on_trial(small.engine, cast(Store, store), linear(), FEATURESET),
+        on_trial(small.engine, cast("Store", store), linear(), FEATURESET),
     ):
         pass

@@ -55,7 +55,7 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.models.fold_models import FoldOf
+from owpc_ltr.models.average import FoldOf
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name

@@ -48,8 +48,8 @@ from owpc_ltr.formats.model_conversion import (
 )
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.average import FoldOf, fold_model
 from owpc_ltr.models.feature_use import features_used, with_features
-from owpc_ltr.models.fold_models import FoldOf, fold_model
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel

@@ -34,7 +34,7 @@ from owpc_ltr.evaluation.rules import recall_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
-from owpc_ltr.models.fold_models import FoldOf
+from owpc_ltr.models.average import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 from owpc_ltr.signatures import Progress
