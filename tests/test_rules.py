@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.query_clusters import clusters_of, linked_queries
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.evaluation.earlier_comparisons import comparisons_file, earlier_comparisons
+from owpc_ltr.evaluation.compared_pair import comparisons_file, earlier_comparisons
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_for, earlier_comparisons
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
-from owpc_ltr.evaluation.earlier_comparisons import corrected_for, earlier_comparisons
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
 from owpc_ltr.evaluation.results import PerQueryResults, Resampling

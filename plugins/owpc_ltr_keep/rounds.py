@@ -19,7 +19,7 @@ from owpc_ltr_experiment.status import ExperimentStatus
 from owpc_ltr_experiment.verdict import ExperimentResult, half_width
 
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.earlier_comparisons import corrected_for
+from owpc_ltr.evaluation.compared_pair import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger

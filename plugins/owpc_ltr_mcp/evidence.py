@@ -18,8 +18,8 @@ from owpc_ltr.engine.deployment.deployment_record import (
     is_named_by_content,
 )
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.compared_pair import corrected_for
 from owpc_ltr.evaluation.comparison import OF_FOLDS
-from owpc_ltr.evaluation.earlier_comparisons import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 

@@ -22,13 +22,13 @@ from owpc_ltr_experiment.record import QUERY, Experiments
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
-from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.earlier_comparisons import (
+from owpc_ltr.evaluation.compared_pair import (
     comparisons_on,
     corrected_for,
     same_queries,
     sketch_of,
 )
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Progress, spelled_as
 from owpc_ltr.text import (

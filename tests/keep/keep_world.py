@@ -20,8 +20,7 @@ from owpc_ltr.engine.deployment.alias import Alias, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.earlier_comparisons import corrected_for
+from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_for
 from owpc_ltr.evaluation.significance import Verdict, compare_paired
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.result import Finding
@@ -82,7 +81,7 @@ class MadeUpWorkflow(Workflow):
 
     def __init__(self, plan: KeepPlan, engine: Any, night: Night) -> None:
         super().__init__(plan, cluster_of(engine))
-        self.engine, self.night = cast(Engine, engine), night
+        self.engine, self.night = cast("Engine", engine), night
         if night.log is not None:
             self.clicks = ClickLog(events=[night.log])
 

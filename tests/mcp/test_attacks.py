@@ -17,7 +17,7 @@ from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.earlier_comparisons import comparisons_on, earlier_comparisons, sketch_of
+from owpc_ltr.evaluation.compared_pair import comparisons_on, earlier_comparisons, sketch_of
 from owpc_ltr.host.commands import Command
 from owpc_ltr.signatures import job
 from tests.engine.write_world import World

@@ -50,7 +50,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.evaluation.earlier_comparisons import sketch_of
+from owpc_ltr.evaluation.compared_pair import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
