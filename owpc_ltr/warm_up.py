@@ -103,8 +103,8 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
 
     import owpc_ltr
     from owpc_ltr.data.external_features.table import hashed
-    from owpc_ltr.plugin_checks.click_models import sample_clicks
     from owpc_ltr.plugin_checks.promises import sample_dataset, sample_queries
+    from owpc_ltr.plugin_checks.readers import sample_clicks
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}

@@ -27,7 +27,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.click_fits import list_log_likelihoods
-from owpc_ltr.plugin_checks.click_models import click_patterns
+from owpc_ltr.plugin_checks.readers import click_patterns
 from owpc_ltr.protocols import ClickFit
 from tests.clicks.counts import counted, event, simulated
 
