@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from owpc_ltr.explanations.explain import explain as explain
     from owpc_ltr.formats.import_export import export_model as export_model
     from owpc_ltr.formats.import_export import import_model as import_model
-    from owpc_ltr.formats.sklearn_trees import from_sklearn as from_sklearn
+    from owpc_ltr.formats.other_trees import from_sklearn as from_sklearn
     from owpc_ltr.fusion.fuse import fuse as fuse
     from owpc_ltr.fusion.lint import lint as lint
     from owpc_ltr.host.hookspecs import hookimpl as hookimpl

@@ -19,8 +19,8 @@ from owpc_ltr.data.splits import known_sides
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
+from owpc_ltr.formats.other_trees import from_sklearn
 from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser

@@ -26,10 +26,9 @@ from owpc_ltr.formats.engine_versions import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
+from owpc_ltr.formats.other_trees import from_lightgbm, from_sklearn
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump, to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork

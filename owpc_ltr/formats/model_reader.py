@@ -25,8 +25,8 @@ from owpc_ltr.files.strict_json import (
     take_text,
 )
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
-from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ltr_plugin import read_linear, read_normalisers
+from owpc_ltr.formats.other_trees import from_lightgbm
 from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw
 from owpc_ltr.models.feature_use import with_features
@@ -75,7 +75,7 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
         raise BadInput(
             "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's with "
             "save_model('model.txt'), scikit-learn's with from_sklearn of "
-            "owpc_ltr.formats.sklearn_trees; pickles are never read"
+            "owpc_ltr.formats.other_trees; pickles are never read"
         )
     try:
         text = raw.decode("utf-8-sig")

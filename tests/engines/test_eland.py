@@ -20,7 +20,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from owpc_ltr import import_model
-from owpc_ltr.formats.sklearn_trees import from_sklearn
+from owpc_ltr.formats.other_trees import from_sklearn
 from owpc_ltr.models.trees import TreeModel
 from tests.foreign_models import NAMES, data
 

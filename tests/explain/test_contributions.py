@@ -23,7 +23,7 @@ from owpc_ltr.explanations.contributions import (
     shapley_values,
     shares_of,
 )
-from owpc_ltr.formats.lightgbm import from_lightgbm
+from owpc_ltr.formats.other_trees import from_lightgbm
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.trees import DEEPEST, LEAF, Forest, TreeModel
