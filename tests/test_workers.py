@@ -24,10 +24,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
-from owpc_ltr_dask.connection import DaskWorkers, parse_place, workers_at
+from owpc_ltr_dask.connection import DaskWorkers, batches, parse_place, placed, workers_at
 from owpc_ltr_dask.hooks import use_workers
 from owpc_ltr_dask.on_worker import versions
-from owpc_ltr_dask.parts import batches, placed
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise

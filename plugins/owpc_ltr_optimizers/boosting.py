@@ -48,7 +48,7 @@ from owpc_ltr_optimizers._xgboost_growth import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.parts import Member, WorkerParts
+    from owpc_ltr_dask.connection import Member, WorkerParts
 
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
@@ -290,7 +290,7 @@ def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
 
 def grow_on_workers(settings: Boosting, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
     """The trees of all data; a worker that dies has the others begin again."""
-    from owpc_ltr_dask.parts import together
+    from owpc_ltr_dask.connection import together
 
     if isinstance(run.validation, RankingDataset):
         raise UsageError("on workers, validation queries are a folder of parts too: give one")
