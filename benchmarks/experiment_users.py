@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from owpc_ltr_experiment.interleaving import balanced_merge
+from owpc_ltr_experiment.experiment_log import balanced_merge
 from owpc_ltr_experiment.verdict import (
     ClickedPositions,
     ClientTotals,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from owpc_ltr_experiment.interleaving import Interleaved, interleave
+from owpc_ltr_experiment.experiment_log import Interleaved, interleave
 from owpc_ltr_experiment.record import QUERY, Experiment, Experiments
 
 from owpc_ltr.engine.search.request import FILTERS

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.interleaving import interleave, leader
+from owpc_ltr_experiment.experiment_log import interleave, leader
 from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.interleaving import balanced_merge, interleave, leader
+from owpc_ltr_experiment.experiment_log import balanced_merge, interleave, leader
 from owpc_ltr_experiment.verdict import lead_check
 
 from owpc_ltr.errors import BadInput

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_experiment.interleaving import interleave
+from owpc_ltr_experiment.experiment_log import interleave
 from owpc_ltr_experiment.record import Experiment
 
 A, B = ["a", "b", "c", "d"], ["c", "a", "b", "d"]
