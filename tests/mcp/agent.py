@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr_mcp.server import server_of
-from owpc_ltr_mcp.session import Session
+from owpc_ltr_mcp.server import Session, server_of
 from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_experiment.record import Experiment, Experiments, now
-from owpc_ltr_mcp.session import LARGEST_CONTENT, LONGEST_TEXT
+from owpc_ltr_mcp.server import LARGEST_CONTENT, LONGEST_TEXT
 from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
