@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_node import folders as node_lock
-from owpc_ltr_node.report import Report
+from owpc_ltr_node.folders import Report
 
 from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine

@@ -42,7 +42,7 @@ def start_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
 def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node.engine import start_node
-    from owpc_ltr_node.report import Report
+    from owpc_ltr_node.folders import Report
     from owpc_ltr_node.settings import LocalNode
 
     with session.working() as show:

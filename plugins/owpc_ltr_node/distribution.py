@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr_node.folders import make_folder, write_readable
+from owpc_ltr_node.folders import Report, make_folder, write_readable
 from owpc_ltr_node.java import thai_locale
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import OPENSEARCH, USUAL, VECTORS, Release
-from owpc_ltr_node.report import Report
 
 
 def check_entries(archive: Path, files: zipfile.ZipFile, largest: int) -> None:

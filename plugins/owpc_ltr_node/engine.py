@@ -16,6 +16,7 @@ from owpc_ltr.signatures import Help, Progress, job, option_name, silent
 from owpc_ltr.text import printable
 from owpc_ltr_node.folders import (
     Places,
+    Report,
     UnixUser,
     closed_folder,
     find_places,
@@ -38,7 +39,6 @@ from owpc_ltr_node.process import (
     record_file,
 )
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL, VECTORS
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT, LocalNode, check_folder
 
 Port = Annotated[

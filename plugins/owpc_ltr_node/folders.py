@@ -7,14 +7,14 @@ import os
 import pwd
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import LockHeld, lock_file, write_atomically
-from owpc_ltr_node.report import Report
+from owpc_ltr.signatures import Progress, silent
 
 PREFERRED = ("opensearch", "nobody", "daemon")
 
@@ -76,6 +76,7 @@ def _may_enter(status: os.stat_result, account: UnixUser) -> bool:
 
 
 NAME = "owpc-ltr"
+
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
@@ -208,3 +209,18 @@ def _acquire(path: Path, what: str, report: Report, patience: float) -> int:
             report.say(f"{what} is under way in {holder}; waiting for it")
             waiting = True
         time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where news go: `say` takes what the user should know, `progress` how far a task has come.
+
+    By default both are dropped.
+    """
+
+    say: Callable[[str], None] = lambda _: None
+    progress: Progress = silent
+
+    def advance(self, task: str, done: float, total: float) -> None:
+        """Tell how far a task has come."""
+        self.progress(task, done / total if total else None)

@@ -26,10 +26,16 @@ from owpc_ltr_node.distribution import (
     opensearch_parts,
     unpack_plugin,
 )
-from owpc_ltr_node.folders import Places, UnixUser, closed_folder, make_folder, write_readable
+from owpc_ltr_node.folders import (
+    Places,
+    Report,
+    UnixUser,
+    closed_folder,
+    make_folder,
+    write_readable,
+)
 from owpc_ltr_node.maven import Maven
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 MANIFEST = "owpc-ltr.json"

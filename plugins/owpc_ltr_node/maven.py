@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.text import redacted
-from owpc_ltr_node.folders import make_folder, write_readable, writing_to
+from owpc_ltr_node.folders import Report, make_folder, write_readable, writing_to
 from owpc_ltr_node.java import MISSING
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
-from owpc_ltr_node.report import Report
 
 if TYPE_CHECKING:
     import requests

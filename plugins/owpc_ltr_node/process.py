@@ -27,6 +27,7 @@ from owpc_ltr.signatures import option_name
 from owpc_ltr_node.folders import (
     PREFERRED,
     Places,
+    Report,
     UnixUser,
     locked,
     make_folder,
@@ -37,7 +38,6 @@ from owpc_ltr_node.folders import (
 from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,
     cluster_name,

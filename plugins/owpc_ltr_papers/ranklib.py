@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_node.folders import find_places
+from owpc_ltr_node.folders import Report, find_places
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.maven import Jar, Maven
-from owpc_ltr_node.report import Report
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset

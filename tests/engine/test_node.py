@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import urllib3
 from owpc_ltr_node.engine import default_url, node_status, start_node
-from owpc_ltr_node.report import Report
+from owpc_ltr_node.folders import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError

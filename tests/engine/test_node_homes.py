@@ -23,11 +23,10 @@ from owpc_ltr_node.distribution import (
     singles,
     unpack_plugin,
 )
-from owpc_ltr_node.folders import Places
+from owpc_ltr_node.folders import Places, Report
 from owpc_ltr_node.home import HomeManifest, provide_home
 from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
 from owpc_ltr_node.release import Release
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError

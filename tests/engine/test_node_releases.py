@@ -19,13 +19,12 @@ from owpc_ltr_node.distribution import (
     opensearch_parts,
 )
 from owpc_ltr_node.engine import _usual_folder
-from owpc_ltr_node.folders import Places, make_folder
+from owpc_ltr_node.folders import Places, Report, make_folder
 from owpc_ltr_node.home import HomeManifest, assemble, download
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.process import Record, advice, decisive_line, read_record, record_file
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,
     command,

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from owpc_ltr_node.engine import check_free
 from owpc_ltr_node.folders import (
+    Report,
     UnixUser,
     closed_folder,
     find_places,
@@ -24,7 +25,6 @@ from owpc_ltr_node.folders import (
 )
 from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
 from owpc_ltr_node.process import decisive_line, launch
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,
     check_folder,

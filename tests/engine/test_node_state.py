@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 from owpc_ltr_node.engine import default_url, node_status, start_node, stop_node
-from owpc_ltr_node.folders import Places, locked
+from owpc_ltr_node.folders import Places, Report, locked
 from owpc_ltr_node.process import Record, created, live_process, read_record, read_records
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError

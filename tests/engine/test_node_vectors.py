@@ -16,11 +16,10 @@ from owpc_ltr_node.distribution import (
     fetch_vector_plugins,
 )
 from owpc_ltr_node.engine import NodeStatus, _usual_folder
-from owpc_ltr_node.folders import Places
+from owpc_ltr_node.folders import Places, Report
 from owpc_ltr_node.home import assemble, provide_home
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import ELASTICSEARCH, VECTORS, Release
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_node.folders import find_places, node_user
+from owpc_ltr_node.folders import Report, find_places, node_user
 from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import feature_version
 from owpc_ltr_node.release import ELASTICSEARCH, Release
-from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.arrays import Matrix
