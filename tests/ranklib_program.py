@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from owpc_ltr_papers.ranklib import RankLib, fetch_ranklib
+from owpc_ltr_papers.jobs import RankLib, fetch_ranklib
 
 from owpc_ltr.errors import EngineUnavailable
 

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers import ranklib
+from owpc_ltr_papers import jobs
 from owpc_ltr_papers.folders import Collection, find_collections, read_fold, rotation
-from owpc_ltr_papers.jobs import DataFold, Tools
-from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
+from owpc_ltr_papers.jobs import (
+    RANKERS,
+    DataFold,
+    RankLib,
+    RankLibTraining,
+    Tools,
+    check_same,
+    fetch_ranklib,
+)
 from owpc_ltr_papers.reproduce import PROTOCOLS
 from owpc_ltr_papers.rows import Figure, figures, published, sources
 
@@ -316,7 +323,7 @@ def test_another_file_than_was_pinned_is_refused(
             return jar
 
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
-    monkeypatch.setattr(ranklib, "Maven", Repository)
+    monkeypatch.setattr(jobs, "Maven", Repository)
     with pytest.raises(
         Refused, match=r"is not the com\.o19s:RankyMcRankFace:0\.1\.1 that was pinned"
     ):

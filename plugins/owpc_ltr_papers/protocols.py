@@ -25,8 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
-from owpc_ltr_papers.jobs import FoldJob, Reranking, Training
-from owpc_ltr_papers.ranklib import RankLibTraining
+from owpc_ltr_papers.jobs import FoldJob, RankLibTraining, Reranking, Training
 
 
 @dataclass(frozen=True)

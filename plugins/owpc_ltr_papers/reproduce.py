@@ -20,7 +20,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.jobs import Bench, Tools
+from owpc_ltr_papers.jobs import JAR, Bench, Tools, fetch_ranklib
 from owpc_ltr_papers.protocols import (
     Extent,
     Protocol,
@@ -30,7 +30,6 @@ from owpc_ltr_papers.protocols import (
     owpc2009,
     parts_of,
 )
-from owpc_ltr_papers.ranklib import JAR, fetch_ranklib
 from owpc_ltr_papers.results import Reproduction, prepare
 from owpc_ltr_papers.rows import Row, fact_rows, figures, rows_elsewhere, rows_of, sources
 
