@@ -20,7 +20,7 @@ from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
 from owpc_ltr.text import text_table, wrapped_text
-from owpc_ltr_rating.votes import Key, all_votes, query_texts, read_votes
+from owpc_ltr_rating.ratings import Key, all_votes, query_texts, read_votes
 
 RESAMPLES = 1000
 FEWEST_QUERIES = 10
