@@ -26,8 +26,8 @@ from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr.text import shortened, text_table, wrapped_text
 from owpc_ltr_rating.endpoint import KEY, ChatEndpoint, Unanswered
+from owpc_ltr_rating.page import NEED, Documents, Pair, Sheet, SheetFile, read_sheet
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
-from owpc_ltr_rating.sheets import NEED, Documents, Pair, Sheet, SheetFile, read_sheet
 
 CANARIES = 10
 """Pairs that are asked again in each altered form."""

@@ -18,8 +18,8 @@ from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr.text import text_table, wrapped_text
+from owpc_ltr_rating.page import read_sheet
 from owpc_ltr_rating.ratings import Key, Votes, raters_cell, read_votes
-from owpc_ltr_rating.sheets import read_sheet
 
 Conflicts = Literal["median", "latest", "refuse"]
 _SHOWN = 10

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from owpc_ltr_rating.asking import ModelRatings, Rater, judge_ask
 from owpc_ltr_rating.endpoint import KEY, Answer, ChatEndpoint
+from owpc_ltr_rating.page import Pair, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
-from owpc_ltr_rating.sheets import Pair, read_sheet
 
 from owpc_ltr import OwpcLtrWarning, read_judgments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

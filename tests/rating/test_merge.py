@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_rating.merge import judge_merge
+from owpc_ltr_rating.page import read_sheet
 from owpc_ltr_rating.ratings import Rating, raters_cell, ratings_bytes, votes_of
-from owpc_ltr_rating.sheets import read_sheet
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, read_judgments

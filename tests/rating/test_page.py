@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 import urllib3
 import uvicorn
-from owpc_ltr_rating.page import create_app, judge_page
+from owpc_ltr_rating.page import create_app, judge_page, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
-from owpc_ltr_rating.sheets import read_sheet
 
 from owpc_ltr.errors import BadInput, UsageError
 from tests.commands import commands_in
