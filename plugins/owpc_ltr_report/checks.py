@@ -19,8 +19,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.comparison import query_selection
-from owpc_ltr_report.figures import finite, plain
-from owpc_ltr_report.page import Chart, Section, Table, drawing, lines
+from owpc_ltr_report.page import Chart, Section, Table, drawing, finite, lines, plain
 
 _FEATURES_IN_CHART = 30
 _GRADES_IN_CHART = 12

@@ -13,8 +13,18 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr_report.figures import configured, shortened, signed
-from owpc_ltr_report.page import Chart, Row, Section, Spec, Table, drawing, lines
+from owpc_ltr_report.page import (
+    Chart,
+    Row,
+    Section,
+    Spec,
+    Table,
+    configured,
+    drawing,
+    lines,
+    shortened,
+    signed,
+)
 
 _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10

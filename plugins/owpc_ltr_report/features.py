@@ -18,8 +18,7 @@ from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.figures import plain
-from owpc_ltr_report.page import Chart, Row, Section, Table, drawing
+from owpc_ltr_report.page import Chart, Row, Section, Table, drawing, plain
 
 CURVE_POINTS, CURVE_DOCUMENTS = 24, 300
 """Values of a feature at which a mean curve is computed, and documents that it is the mean of."""

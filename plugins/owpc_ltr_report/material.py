@@ -39,8 +39,7 @@ from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr_report import checks, clicks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores, is_model
-from owpc_ltr_report.figures import short_name, short_names
-from owpc_ltr_report.page import Page, PageVerdict, Section, kind_verdict
+from owpc_ltr_report.page import Page, PageVerdict, Section, kind_verdict, short_name, short_names
 
 T = TypeVar("T")
 _SINGLE = (

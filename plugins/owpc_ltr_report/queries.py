@@ -17,16 +17,18 @@ from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.comparison import main_pairs
-from owpc_ltr_report.figures import amount, shortened, signed
 from owpc_ltr_report.page import (
     Chart,
     PageVerdict,
     Row,
     Section,
     Table,
+    amount,
     drawing,
     dumbbells,
     kind_verdict,
+    shortened,
+    signed,
 )
 
 TOP_DOCUMENTS = 4

@@ -22,8 +22,20 @@ from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
-from owpc_ltr_report.figures import amount, configured, finite, part_of, plain
-from owpc_ltr_report.page import Chart, PageVerdict, Section, Table, drawing, kind_verdict, lines
+from owpc_ltr_report.page import (
+    Chart,
+    PageVerdict,
+    Section,
+    Table,
+    amount,
+    configured,
+    drawing,
+    finite,
+    kind_verdict,
+    lines,
+    part_of,
+    plain,
+)
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""

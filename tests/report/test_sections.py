@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.checks import read_latency
 from owpc_ltr_report.comparison import comparison_of, verdict_of
-from owpc_ltr_report.figures import amount, p_cell, signed
+from owpc_ltr_report.page import amount, p_cell, signed
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
