@@ -36,7 +36,7 @@ from owpc_ltr.models.reordering import dataset_scores, load_model
 from owpc_ltr.signatures import Progress
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr_report import checks, clicks, features, queries, training
+from owpc_ltr_report import checks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores, is_model
 from owpc_ltr_report.page import Page, PageVerdict, Section, kind_verdict, short_name, short_names
@@ -146,7 +146,7 @@ def _sections(material: Material) -> Iterator[Section | None]:
     yield from map(checks.pool_section, material.all(Pooled))
     yield from (Section("keep", words={"found": run}) for run in material.all(KeepRun))
     for judgments in material.all(ClickJudgments):
-        yield from clicks.click_sections(judgments)
+        yield from checks.click_sections(judgments)
     judged = material.one(PartitionedDataset) if data is None else data
     if judged is not None:
         yield checks.data_section(judged, comparison)
