@@ -7,11 +7,16 @@ same time. Where B fails or is late, the page is A's, and the search does not co
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +25,7 @@ from owpc_ltr_experiment.record import QUERY, Experiment, Experiments
 
 from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.engine.search.serving import document_fields, within
-from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr_serve.gateway_request import GatewaySearch
 from owpc_ltr_serve.model_search import (
@@ -40,18 +45,128 @@ from owpc_ltr_serve.model_search import (
 if TYPE_CHECKING:
     from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
+
+_log = logging.getLogger("owpc_ltr.serve")
+
+
+@dataclass(frozen=True)
+class Impression:
+    """A list of documents that was shown for a query, the best first.
+
+    `query_id` is what clicks name it by. `attributes` say by what it was ranked.
+    """
+
+    query_id: str
+    user_query: str
+    hit_ids: Sequence[str]
+    client_id: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_line(self, now: datetime) -> bytes:
+        """The JSON of a query of UBI, and a line break."""
+        content = {
+            "application": "owpc-ltr",
+            "query_id": self.query_id,
+            **({} if self.client_id is None else {"client_id": self.client_id}),
+            "user_query": self.user_query,
+            "object_id_field": "_id",
+            "timestamp": f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03}Z",
+            "query_response_hit_ids": list(self.hit_ids),
+            "query_attributes": dict(self.attributes),
+        }
+        return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+class ImpressionLog:
+    """Appends impressions to a file that only its owner can read; safe to share between threads.
+
+    The file may be moved away at any time, as log rotation does: the next line begins a new one.
+    `lost` is called for each impression that could not be written. Raises UsageError where the file
+    cannot be opened.
+    """
+
+    def __init__(self, path: Path | str, lost: Callable[[], None] = lambda: None) -> None:
+        self.path = Path(path)
+        self._lost = lost
+        self._lock = threading.Lock()
+        self._file = -1
+        self._failed = False
+        try:
+            self._open()
+        except OSError as error:
+            raise UsageError(f"cannot write impressions to {path}: {error.strerror}") from error
+
+    def write(self, impression: Impression) -> None:
+        """Append one line. Where that fails, `lost` is called, and the log says so once."""
+        line = impression.as_line(datetime.now(UTC))
+        with self._lock:
+            try:
+                self._append(line)
+                self._failed = False
+            except OSError as error:
+                self._lost()
+                if not self._failed:
+                    _log.error("impressions are lost: %s: %s", self.path, error.strerror)
+                self._failed = True
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        with self._lock:
+            self._close()
+
+    def _append(self, line: bytes) -> None:
+        if self._file < 0 or self._is_moved():
+            self._close()
+            self._open()
+        written = os.write(self._file, line)
+        if written < len(line):
+            self._close()  # a cut line is ended when the file is opened again
+            raise OSError(0, "the device is full")
+
+    def _is_moved(self) -> bool:
+        try:
+            return not os.path.samestat(os.fstat(self._file), self.path.stat())
+        except FileNotFoundError:
+            return True
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._file = os.open(self.path, flags, 0o600)
+        size = os.fstat(self._file).st_size
+        # A process that was killed may have left half a line.
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            os.write(self._file, b"\n")
+
+    def _close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
 FIELD = "_owpc_ltr"
+
 """The entry of a hit's `fields` that has what to log with a click on it (`event_attributes`)."""
+
 HEADER = "X-LTR-Experiment"
+
 """Says which experiment an answer counts for, and which ranker leads its page."""
+
 REFRESH = 2.0
+
 """Seconds after which an experiment that was stopped is followed."""
+
 _THREADS = 64
+
 """Threads for lists of B; where they hang, further ones are late, and pages are A's."""
+
 _BACKGROUND, _WAITING = 2, 64
+
 """Threads that compute lists which are not shown, and how many lists may wait for them."""
+
 _PATIENCE = 5.0
+
 """Seconds for a list that is not shown."""
+
 _MOST_NAMES = 64
 
 

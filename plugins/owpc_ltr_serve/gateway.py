@@ -31,9 +31,14 @@ from owpc_ltr.engine.search.serving import within
 from owpc_ltr.engine.stores import check_collapse
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Reply
-from owpc_ltr_serve.experiment_search import HEADER, ExperimentSearch, KnownExperiments
+from owpc_ltr_serve.experiment_search import (
+    HEADER,
+    ExperimentSearch,
+    Impression,
+    ImpressionLog,
+    KnownExperiments,
+)
 from owpc_ltr_serve.gateway_request import GatewaySearch, read_search
-from owpc_ltr_serve.impressions import Impression, ImpressionLog
 from owpc_ltr_serve.model_search import (
     MARGIN,
     PATH,

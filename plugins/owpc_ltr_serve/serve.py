@@ -28,8 +28,8 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import Help, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
+from owpc_ltr_serve.experiment_search import ImpressionLog
 from owpc_ltr_serve.gateway import Gateway
-from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH

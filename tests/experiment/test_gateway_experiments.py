@@ -18,9 +18,8 @@ from owpc_ltr_experiment.experiment_log import interleave, leader
 from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
-from owpc_ltr_serve.experiment_search import FIELD, HEADER
+from owpc_ltr_serve.experiment_search import FIELD, HEADER, ImpressionLog
 from owpc_ltr_serve.gateway import QUERY_HEADER, Gateway
-from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 

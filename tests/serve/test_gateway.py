@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
+from owpc_ltr_serve.experiment_search import ImpressionLog
 from owpc_ltr_serve.gateway import QUERY_HEADER, Gateway
-from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 

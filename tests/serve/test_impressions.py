@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
-from owpc_ltr_serve.impressions import Impression, ImpressionLog
+from owpc_ltr_serve.experiment_search import Impression, ImpressionLog
 
 from owpc_ltr import connect, judge_clicks
 from owpc_ltr.errors import OwpcLtrWarning, UsageError

@@ -24,7 +24,7 @@ import uvicorn
 from owpc_ltr_serve import limits
 from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER
-from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.experiment_search import ImpressionLog
 from owpc_ltr_serve.limits import FIRST_BYTE, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
