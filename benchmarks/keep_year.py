@@ -123,7 +123,7 @@ class YearWorkflow(Workflow):
     """The jobs of one night, made up."""
 
     def __init__(self, plan: KeepPlan, year: Year, every: int, *, watched: bool) -> None:
-        super().__init__(plan, cast(Any, None))
+        super().__init__(plan, cast("Any", None))
         self.year, self.every, self.watched = year, every, watched
 
     @property
@@ -178,7 +178,7 @@ class YearWorkflow(Workflow):
     def note(self, model: str, what: str, content: object) -> None:
         """Count the experiments that their log ended."""
         if what == "rolled_back" and model not in self.year.alias.models:
-            self.year.untrusted += not str(cast(Any, content)["reason"]).startswith("worse")
+            self.year.untrusted += not str(cast("Any", content)["reason"]).startswith("worse")
 
     def promote(self, model: str) -> None:
         """Promote a candidate."""
@@ -202,7 +202,7 @@ class YearWorkflow(Workflow):
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Show the candidate to users."""
         started = (BEGAN + timedelta(days=self.year.day)).isoformat()
-        settings = cast(KeepExperiment, self.plan.experiment)
+        settings = cast("KeepExperiment", self.plan.experiment)
         self.year.running = Experiment(
             "m", self.year.alias.current, model, index="docs", planned=settings.planned,
             started=started, alias="m", shadow=shadow,
@@ -211,7 +211,7 @@ class YearWorkflow(Workflow):
 
     def status(self) -> ExperimentStatus:
         """What the users of all days so far did."""
-        year, experiment = self.year, cast(Experiment, self.year.running)
+        year, experiment = self.year, cast("Experiment", self.year.running)
         first = (datetime.fromisoformat(experiment.started) - BEGAN).days
         n = CLIENTS_A_DAY * (year.day - first + 1)
         # The same users every day, and those of today after them.
@@ -234,7 +234,7 @@ class YearWorkflow(Workflow):
 
     def stop(self, *, promote: bool) -> bool:
         """Stop the experiment."""
-        experiment = cast(Experiment, self.year.running)
+        experiment = cast("Experiment", self.year.running)
         done = promote and experiment.state == RUNNING
         self.year.running = replace(experiment, state=STOPPED)
         if done:

@@ -258,7 +258,7 @@ def example(name: str, summary: str, doc: str = "", kind: str = "function") -> D
 def answering(ids: list[str], *, timed_out: bool = False) -> Engine:
     """An engine that gives these hits to every search."""
     answer = whole([{"_id": name} for name in ids], len(ids)) | {"timed_out": timed_out}
-    return cast(Engine, types.SimpleNamespace(request=lambda *_, **__: answer))
+    return cast("Engine", types.SimpleNamespace(request=lambda *_, **__: answer))
 
 
 ASKED = (

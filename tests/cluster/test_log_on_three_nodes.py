@@ -95,7 +95,7 @@ def test_without_a_point_in_time_the_same_copies_are_asked(engine: Engine, tmp_p
     with pytest.warns(OwpcLtrWarning, match=DIFFER):
         log(engine, tmp_path / "pinned.parquet")
     with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*there was no point in time"):
-        log(cast(Engine, WithoutMoments(engine)), tmp_path / "watched.parquet")
+        log(cast("Engine", WithoutMoments(engine)), tmp_path / "watched.parquet")
     assert digest(tmp_path / "watched.parquet") == digest(tmp_path / "pinned.parquet")
 
 
@@ -126,7 +126,7 @@ def test_a_node_that_crashes_costs_the_log_its_moment_and_no_mix_of_copies(
     last = three_nodes[2]
     assert last.status.pid is not None
     struck = Struck(engine, last.status.pid, number=25)
-    log(cast(Engine, struck), tmp_path / "struck.parquet")
+    log(cast("Engine", struck), tmp_path / "struck.parquet")
     assert node_status(last.config.port, last.places).state == "died"
     log(engine, tmp_path / "after.parquet")
     assert digest(tmp_path / "struck.parquet") == digest(tmp_path / "after.parquet")

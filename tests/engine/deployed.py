@@ -40,7 +40,7 @@ def put(small: Small, model: Model, **options: Any) -> Uploaded:
 
 def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
     """An upload through an engine of the test's own."""
-    engine = cast(Engine, engine)
+    engine = cast("Engine", engine)
     return put(replace(small, engine=engine, store=small.store_through(engine)), model, **options)
 
 
@@ -74,7 +74,7 @@ class Liar:
 
 
 def liar(small: Small, by: float = 1.001) -> Small:
-    return replace(small, store=cast(Store, Liar(small.store, by)))
+    return replace(small, store=cast("Store", Liar(small.store, by)))
 
 
 NO_SCRIPTS = {"type": "illegal_argument_exception", "reason": "cannot execute [inline] scripts"}

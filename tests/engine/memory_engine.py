@@ -234,7 +234,7 @@ def log(
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogReport:
     """The log of an engine in memory through a real store."""
-    client = cast(Engine, engine)
+    client = cast("Engine", engine)
     store = LtrPluginStore(client) if kind == "ltr-plugin" else PluginFreeStore(client)
     return run_log(
         engine,

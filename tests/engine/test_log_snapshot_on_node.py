@@ -171,7 +171,7 @@ class Disturbed:
 
 
 def log(engine: Any, out: Path, options: LogOptions = OPTIONS) -> LogReport:
-    store = PluginFreeStore(cast(Engine, engine))
+    store = PluginFreeStore(cast("Engine", engine))
     return run_log(engine, store, FEATURESET, JUDGMENTS, INDEX, out, options=options)
 
 

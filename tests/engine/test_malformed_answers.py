@@ -219,7 +219,7 @@ def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
         def request(self, *asked: Any, **given: Any) -> Any:
             return keep(self.engine.request(*asked, **given))
 
-    acts(world)[name](cast(Engine, Recording(world.cluster, 0, keep)))
+    acts(world)[name](cast("Engine", Recording(world.cluster, 0, keep)))
     cells = [
         (number, place, other)
         for number, answer in enumerate(answers, 1)
@@ -235,7 +235,7 @@ def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OwpcLtrWarning)
             try:
-                acts(world)[name](cast(Engine, engine))
+                acts(world)[name](cast("Engine", engine))
             except OwpcLtrError as error:
                 assert "\n" not in str(error), (number, place, other)  # noqa: PT017
             except Exception as error:
@@ -263,7 +263,7 @@ def test_a_template_of_any_depth_is_taken_or_refused_in_one_line(
         '{"featureset": {"name": "deep", "features": [{"name": "f", "params": ["keywords"], '
         f'"template_language": "mustache", "template": {template}}}]}}}}'
     )
-    store = PluginFreeStore(cast(Engine, MemoryCluster()))
+    store = PluginFreeStore(cast("Engine", MemoryCluster()))
     try:
         featureset = load_featureset(path)
         store.put_featureset(featureset)

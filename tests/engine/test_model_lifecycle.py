@@ -222,7 +222,7 @@ def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> Non
 def write_of(small: Small) -> int:
     """The number of the request of a roll-back that writes the alias."""
     counting = Unreliable(small.engine, 1_000, AssertionError)
-    aliases = Aliases(cast(Engine, counting), small.store)
+    aliases = Aliases(cast("Engine", counting), small.store)
     aliases.promote(small.name, aliases.roll_back(small.name).current)
     wanted = f"%2F{small.name}"
     writes = [asked.startswith("PUT") and asked.endswith(wanted) for asked in counting.asked]
@@ -236,15 +236,15 @@ def test_a_step_back_whose_answer_was_lost_is_read_back_and_reported(small: Smal
     before = Aliases(small.engine, small.store).find(small.name)
     assert before is not None
     lossy = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True, again=False)
-    after = Aliases(cast(Engine, lossy), small.store).roll_back(small.name)
+    after = Aliases(cast("Engine", lossy), small.store).roll_back(small.name)
     assert after == Aliases(small.engine, small.store).find(small.name) == before.rolled_back()
     silent = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), again=False)
     with pytest.raises(EngineUnavailable, match=f"gone; alias '{small.name}' is still set to"):
-        Aliases(cast(Engine, silent), small.store).roll_back(small.name)
+        Aliases(cast("Engine", silent), small.store).roll_back(small.name)
     assert Aliases(small.engine, small.store).find(small.name) == after
     dead = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True)
     with pytest.raises(EngineUnavailable, match=r"check its model .*before you try again"):
-        Aliases(cast(Engine, dead), small.store).roll_back(small.name)
+        Aliases(cast("Engine", dead), small.store).roll_back(small.name)
 
 
 @dataclass
@@ -271,7 +271,7 @@ def test_a_write_that_comes_late_does_not_move_a_name_that_was_said_to_be_unmove
     *_, last = (each.model for each in three(small))
     late = Late(small.engine, small.name)
     with pytest.raises(EngineUnavailable, match=f"still set to '{last}'"):
-        Aliases(cast(Engine, late), small.store).roll_back(small.name)
+        Aliases(cast("Engine", late), small.store).roll_back(small.name)
     ((method, path, given),) = late.waiting
     with pytest.raises(Refused, match="version_conflict"):
         small.engine.request(method, path, **given)

@@ -319,7 +319,7 @@ class Held:
 
     def __init__(self, documents: list[str]) -> None:
         self.cluster = MemoryCluster()
-        self.engine = cast(Engine, self.cluster)
+        self.engine = cast("Engine", self.cluster)
         self.store = PluginFreeStore(self.engine)
         self.hold(documents)
         self.store.put_featureset(FEATURESET)

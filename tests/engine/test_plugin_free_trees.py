@@ -178,7 +178,7 @@ def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
             definition = {**model.definition, "unit": model.definition["unit"] * 1.001}
             return self.store.rescore(replace(model, definition=definition), params, window)
 
-    lying = replace(small, store=cast(Store, Shifting(small.store)))
+    lying = replace(small, store=cast("Store", Shifting(small.store)))
     with pytest.raises(Refused, match="the engine scores differently"):
         put(lying, trees(small))
     assert small.store.list_models() == []
@@ -345,7 +345,7 @@ def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
 
 
 def test_a_wrong_stored_tree_is_refused_and_taken_out(small: Small) -> None:
-    lying = replace(small, store=cast(Store, Rounding(small.store)))
+    lying = replace(small, store=cast("Store", Rounding(small.store)))
     with pytest.raises(Refused, match=r"read back from the store scores differently: by 0\.01 on"):
         put(lying, trees_client(small), budget=CLIENT)
     assert small.store.list_models() == []

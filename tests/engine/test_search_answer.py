@@ -124,9 +124,9 @@ def _pit(engine: Engine) -> PointInTime:
 
 def _logs(engine: Engine, folder: Path) -> object:
     """A log whose answers with features are spoiled as those of this engine."""
-    change = cast(Spoiled, engine).change
+    change = cast("Spoiled", engine).change
     spoiler = Spoiler(lambda answer: {**answer, **change})
-    cast(Spoiled, engine).searches += 1
+    cast("Spoiled", engine).searches += 1
     return log_in_memory(MemoryEngine(fault=spoiler), folder / "log.parquet", options=QUICK)
 
 
@@ -170,7 +170,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
 @pytest.mark.parametrize("path", PATHS)
 def test_a_complete_answer_is_taken_on_every_path(path: str, tmp_path: Path) -> None:
     engine = Spoiled(Answering(), {"_shards": SHARDS})
-    PATHS[path](cast(Engine, engine), tmp_path)
+    PATHS[path](cast("Engine", engine), tmp_path)
     assert engine.searches
 
 
@@ -181,7 +181,7 @@ def test_an_incomplete_answer_is_refused_on_every_path(
 ) -> None:
     engine = Spoiled(Answering(), change)
     with pytest.raises(Refused, match=f"for a part of the index only.*{why}.*try again") as refused:
-        PATHS[path](cast(Engine, engine), tmp_path)
+        PATHS[path](cast("Engine", engine), tmp_path)
     assert refused.value.exit_code == 5
     assert "\n" not in str(refused.value)
     assert engine.searches
@@ -193,7 +193,7 @@ def test_a_silent_shard_stops_what_writes(command: str, tmp_path: Path) -> None:
     engine = Spoiled(world.cluster, INCOMPLETE["a shard is silent"][0])
     before = copy.deepcopy(world.state())
     with pytest.raises(Refused, match="1 of 2 shards answered"):
-        commands(world)[command](cast(Engine, engine))
+        commands(world)[command](cast("Engine", engine))
     assert world.state() == before
 
 

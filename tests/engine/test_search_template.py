@@ -58,7 +58,7 @@ def search(small: Small, query: dict[str, Any] | None = None, **more: Any) -> Se
 
 def source(small: Small, script: str) -> str:
     script = small.engine.request("GET", f"/_scripts/{script}")["script"]
-    return str(cast(dict[str, Any], script)["source"])
+    return str(cast("dict[str, Any]", script)["source"])
 
 
 def template(small: Small, model: str) -> str:
@@ -100,7 +100,7 @@ class Watched:
 
 
 def through(small: Small, method: str, path: str, act: Callable[[], None]) -> Small:
-    engine = cast(Engine, Watched(small.engine, method, path, act))
+    engine = cast("Engine", Watched(small.engine, method, path, act))
     return replace(small, engine=engine, store=small.store_through(engine))
 
 

@@ -217,7 +217,7 @@ def test_a_set_that_was_not_written_is_the_engine_s_fault_and_not_a_name_s(
         raise EngineUnavailable("the engine does not let us in")
 
     with pytest.raises(EngineUnavailable, match="let us in"):
-        keep_featureset(cast(Store, Empty()), small, not_now)
+        keep_featureset(cast("Store", Empty()), small, not_now)
 
 
 Step = tuple[str, str, dict[str, Any]]

@@ -73,7 +73,7 @@ def test_a_model_without_a_certificate_is_named(small: Small) -> None:
 def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
     """Applications get an error, though every score is as it was."""
     done = put(small)
-    engine = cast(Engine, Scriptless(small.engine))
+    engine = cast("Engine", Scriptless(small.engine))
     found = look(replace(small, engine=engine, store=small.store_through(engine)), done.model)
     assert found.parity is not None
     assert found.parity.largest_difference <= PARITY_TOLERANCE

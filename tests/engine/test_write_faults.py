@@ -104,7 +104,7 @@ def undisturbed(name: str, folder: Path) -> tuple[Any, int]:
     """What a run without faults leaves, and how many writes it sends."""
     world = world_before(name, folder)
     counting = Faulty(world.cluster, {})
-    commands(world)[name.removesuffix(TEMPLATES)](cast(Engine, counting))
+    commands(world)[name.removesuffix(TEMPLATES)](cast("Engine", counting))
     return world.state(), counting.writes
 
 
@@ -116,7 +116,7 @@ def disturbed(name: str, folder: Path, faults: dict[int, str], expected: Any) ->
         warnings.simplefilter("ignore", OwpcLtrWarning)
         for _ in range(len(faults) + 1):
             try:
-                act(cast(Engine, engine))
+                act(cast("Engine", engine))
                 break
             except Unsettled:
                 # As its message says: look what the name points to before it is given again.

@@ -344,4 +344,4 @@ def test_a_refusal_of_the_engine_is_told_as_it_is(world: World) -> None:
         world.engine, 1, lambda: EngineRefusal("it", 403, "security_exception", "not allowed")
     )
     with pytest.raises(EngineRefusal, match="not allowed"):
-        Experiments(cast(Engine, broken)).get("titles")
+        Experiments(cast("Engine", broken)).get("titles")
