@@ -8,3 +8,15 @@
 - clicks: simulated users, and rankers from their clicks
 - hybrid: vectors, and one weight for each leg
 """
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.host.commands import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr demo`."""
+    summary = "Run the whole workflow on Python's own documentation."
+    return [Command("demo", "owpc_ltr_demo.demo:demo", summary, extra="owpc-ltr[node]")]
