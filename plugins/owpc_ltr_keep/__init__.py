@@ -4,3 +4,15 @@
 - `keep`: one run, with its watches; `rounds`: the steps from judgments to a promoted model
 - `ledger`: the level of tests, spent over attempts; `state`: what survives a kill
 """
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.host.commands import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr keep`."""
+    summary = "Keep a ranker up to date: train, prove, try and promote, or roll back."
+    return [Command("keep", "owpc_ltr_keep.keep:keep", summary)]
