@@ -4,3 +4,15 @@
 - `evidence`: what a model must have to become a champion
 - `session`: calls of tools, answers, and attempts on the same queries; `server`: the protocol
 """
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.host.commands import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr mcp`."""
+    summary = "Serve jobs as tools for an agent, over standard input and output."
+    return [Command("mcp", "owpc_ltr_mcp.server:mcp", summary, extra="owpc-ltr[mcp]")]
