@@ -27,8 +27,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from owpc_ltr_dask import use_workers
 from owpc_ltr_dask.connection import DaskWorkers
-from owpc_ltr_dask.hooks import use_workers
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting

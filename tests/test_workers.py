@@ -23,9 +23,8 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_dask import connection
+from owpc_ltr_dask import connection, use_workers
 from owpc_ltr_dask.connection import DaskWorkers, batches, parse_place, placed, workers_at
-from owpc_ltr_dask.hooks import use_workers
 from owpc_ltr_dask.on_worker import versions
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
@@ -225,7 +224,7 @@ def _pieces(sizes: Sequence[int]) -> list[PartSelection]:
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owpc_ltr_dask.hooks.find_spec", lambda _: None)
+    monkeypatch.setattr("owpc_ltr_dask.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"owpc-ltr\[dask\]"), use_workers("local:2"):
         pass
 

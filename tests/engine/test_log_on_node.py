@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed.protocol.pickle import dumps, loads
-from owpc_ltr_dask.hooks import use_workers
+from owpc_ltr_dask import use_workers
 from typer.testing import CliRunner
 
 from owpc_ltr.cli.app import app
@@ -355,7 +355,7 @@ def test_the_command_has_the_workers_ask(
         places.append(place)
         yield workers
 
-    monkeypatch.setattr("owpc_ltr_dask.hooks.use_workers", given)
+    monkeypatch.setattr("owpc_ltr_dask.use_workers", given)
     file = tmp_path / "judgments.tsv"
     file.write_text(
         "query_id\tdoc_id\tgrade\tquery\tyear\nq\t1\t2\tapple\t1982\nq\t2\t0\tapple\t1982\n"
