@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from owpc_ltr_keep.ledger import MOST_RESAMPLES, Attempt, EvidenceStream, Ledger
+from owpc_ltr_keep.state import MOST_RESAMPLES, Attempt, EvidenceStream, Ledger
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.resampling import LEVEL

@@ -9,8 +9,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from owpc_ltr_keep.ledger import MOST_RESAMPLES, Attempt
 from owpc_ltr_keep.plan import read_plan
+from owpc_ltr_keep.state import MOST_RESAMPLES, Attempt
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 

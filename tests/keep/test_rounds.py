@@ -16,9 +16,8 @@ import pytest
 from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.verdict import ExperimentResult, confidence_sequence
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
 from owpc_ltr_keep.rounds import above_zero
-from owpc_ltr_keep.state import locked
+from owpc_ltr_keep.state import Attempt, EvidenceStream, Ledger, locked
 
 from owpc_ltr import report
 from owpc_ltr.errors import BadInput, Refused
