@@ -28,9 +28,8 @@ from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment
 from owpc_ltr_experiment.status import ExperimentStatus
 from owpc_ltr_experiment.verdict import ClientTotals, experiment_result
 from owpc_ltr_keep.keep import run_once
-from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepPlan
+from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, KeepData, KeepExperiment, KeepPlan, Workflow
 from owpc_ltr_keep.state import Attempt
-from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow
 
 from owpc_ltr.engine.deployment.alias import Alias
 from owpc_ltr.evaluation.compared_pair import ComparedPair

@@ -26,8 +26,7 @@ from owpc_ltr_keep.state import KeepState, KeepStep, locked
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr_keep.plan import KeepNotify
-    from owpc_ltr_keep.workflow import Workflow
+    from owpc_ltr_keep.plan import KeepNotify, Workflow
 
 _SECONDS = 30.0
 """For a command, or a webhook, to take a change."""
@@ -99,8 +98,7 @@ def keep(
 
     Raises LockHeld where another run of the plan is under way, BadInput for a plan that is wrong.
     """
-    from owpc_ltr_keep.plan import read_plan
-    from owpc_ltr_keep.workflow import Workflow
+    from owpc_ltr_keep.plan import Workflow, read_plan
 
     contents = read_plan(plan)
     with locked(Path(contents.folder)):

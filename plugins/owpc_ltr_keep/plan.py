@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_experiment.record import Experiment, Experiments
+from owpc_ltr_experiment.start import experiment_start
+from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
+from owpc_ltr_experiment.stop import experiment_stop
 from owpc_ltr_experiment.verdict import FEWEST
 
-from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.files.input import read_text
+from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.gate import held_out
+from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
+from owpc_ltr.engine.live_results.rankers import LiveRankers
+from owpc_ltr.engine.search.live_evaluation import graded_lists
+from owpc_ltr.engine.search.serving import serve_all
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.evaluation.compare import compare
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.options import ComparisonOptions
+from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
+from owpc_ltr.files.input import open_regular, read_text
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.registry import load
+from owpc_ltr.inspection.inspect import inspect
+from owpc_ltr.inspection.result import Finding
 from owpc_ltr.metrics import parse_metrics
-from owpc_ltr.signatures import all_parameters
+from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.signatures import Progress, all_parameters, silent
 from owpc_ltr.text import check_alias, check_index, check_name, did_you_mean
 from owpc_ltr.training.train import train
 
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})
+
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
+
 _TYPES = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -209,3 +240,198 @@ def _placed(plan: KeepPlan, folder: Path) -> KeepPlan:
         query_template=None if template is None else str(folder / template),
         data=replace(plan.data, judgments=None if judgments is None else str(folder / judgments)),
     )
+
+
+CANDIDATE, CHAMPION = "the candidate", "the champion"
+
+_SEARCHED = 50
+
+"""Judged queries that are searched live for a watch."""
+
+
+class Workflow:
+    """The work of one plan in one cluster; files are in the plan's folder."""
+
+    def __init__(self, plan: KeepPlan, cluster: Cluster, progress: Progress = silent) -> None:
+        self.plan, self._cluster, self._progress = plan, cluster, progress
+        self._folder = Path(plan.folder)
+        self.clicks = ClickLog(from_ubi=True)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file that each of these steps makes."""
+        return {"log": self._folder / "data.parquet", "train": self._folder / "candidate.json"}
+
+    @property
+    def _judgments(self) -> Path:
+        clicks = self._folder / "clicks.parquet"
+        return clicks if self.plan.data.judgments is None else Path(self.plan.data.judgments)
+
+    @property
+    def source(self) -> str:
+        """The name of the judgments."""
+        return "clicks" if self.plan.data.ubi else self._judgments.name
+
+    def inputs(self, drifted: str | None) -> str:
+        """A digest of all that a candidate depends on; `drifted` is a model to be replaced."""
+        if self.plan.data.ubi:
+            judge_clicks(
+                out=self._judgments, from_ubi=True, index=self.plan.index, cluster=self._cluster
+            )
+        featureset = self._cluster.featuresets.get(self.plan.featureset)
+        return digest_of([self.plan.digest, file_digest(self._judgments), featureset.hash, drifted])
+
+    def log(self) -> str:
+        """Log the features of the judged documents; what was logged."""
+        logged = self._cluster.log_features(
+            judgments=self._judgments, out=self.files["log"], index=self.plan.index,
+            featureset=self.plan.featureset, progress=self._progress,
+        )  # fmt: skip
+        return str(logged).splitlines()[1]
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What makes the data harmful to train on."""
+        return inspect(self.files["log"], training=False).warnings
+
+    def train(self) -> str:
+        """Train the candidate; what it is."""
+        model = train(
+            self.files["log"], out=self.files["train"], progress=self._progress, **self.plan.train
+        )
+        return f"a {model.kind} model of {len(model.feature_names)} features"
+
+    def alias(self) -> Alias | None:
+        """The alias, if a model was uploaded for it."""
+        cluster = self._cluster.holding(self.plan.alias)
+        return Aliases(cluster.engine, cluster.store).find(self.plan.alias)
+
+    def held_out(self, champion: str) -> str:
+        """A digest of the ids of the queries that neither model has seen."""
+        data, model = read_dataset(self.files["log"]), load_scoring_model(self.files["train"])
+        queries, _ = held_out(data, model, self._records(champion).get(champion))
+        return digest_of(sorted(queries.query_ids.to_pylist()))
+
+    def compare(self, champion: str, resamples: int) -> RankerComparison:
+        """The candidate against the champion on these queries."""
+        gate = self.plan.gate
+        rankers = {
+            CANDIDATE: load_scoring_model(self.files["train"]),
+            CHAMPION: self._records(champion).get(champion).ranker(),
+        }
+        return compare(
+            rankers, self.files["log"], metrics=gate.metrics, baseline=CHAMPION,
+            options=ComparisonOptions(smallest_gain=gate.smallest_gain), resamples=resamples,
+            progress=self._progress,
+        )  # fmt: skip
+
+    def upload(self, champion: str) -> str:
+        """Upload the candidate as the challenger; its immutable name.
+
+        Raises NotBetter where live results contradict the gain, or judgments cannot tell.
+        """
+        gate = self.plan.gate
+        evidence = Evidence(
+            require_gain=gate.metrics[0], smallest_gain=gate.smallest_gain, baseline=champion
+        )
+        return self._cluster.upload(
+            self.files["train"], name=self.plan.alias, index=self.plan.index,
+            featureset=self.plan.featureset, role="challenger", data=self.files["log"],
+            evidence=evidence, serving=ServingOptions(query_template=self.plan.query_template),
+            progress=self._progress,
+        ).model  # fmt: skip
+
+    def note(self, model: str, what: str, content: Mapping[str, Any]) -> None:
+        """Add to a model's deployment record, in the results of its gate."""
+        records = self._records(model)
+        record = records.get(model)
+        records.put(replace(record, gate={**(record.gate or {}), what: dict(content)}))
+
+    def promote(self, model: str) -> None:
+        """Switch the alias to a model."""
+        self._cluster.models.promote(model)
+
+    def roll_back(self) -> None:
+        """Switch the alias back to the model before."""
+        self._cluster.models.rollback(self.plan.alias)
+
+    def troubles(self, model: str) -> dict[str, str]:
+        """What is wrong with an uploaded model, by the name of the watch that says so."""
+        watch, troubles = self.plan.watch, dict[str, str]()
+        if watch.drift:
+            try:
+                drift = "; ".join(self._cluster.verify(model, index=self.plan.index).drift)
+            except Refused as error:  # too few of its documents are in the index
+                drift = str(error)
+            troubles |= {"drift": drift} if drift else {}
+        if watch.min_judged is None and watch.max_ms is None:
+            return troubles
+        judged, milliseconds = self._live(model)
+        if watch.min_judged is not None and not judged >= watch.min_judged:
+            troubles["judged"] = (
+                f"{judged:.0%} of its first {TOP} results are judged, and {watch.min_judged:.0%} "
+                "are needed: judge what users get (owpc-ltr judge pool)"
+            )
+        if watch.max_ms is not None and milliseconds > watch.max_ms:
+            troubles["latency"] = (
+                f"a search takes {milliseconds:g} ms (median), and {watch.max_ms:g} are allowed"
+            )
+        return troubles
+
+    def _live(self, model: str) -> tuple[float, float]:
+        """The judged share of the first results, and the median milliseconds, of a sample."""
+        judged, template = judged_queries(self._judgments), self.plan.query_template
+        order = np.random.default_rng(0).permutation(len(judged))[:_SEARCHED]
+        sample = [judged[number] for number in np.sort(order).tolist()]
+        with ExitStack() as stack:
+            ranker = LiveRankers(
+                cluster=self._cluster, query_template=template, judged=sample, trials=stack
+            ).model(model, self.plan.index)
+            query = self._cluster.template(ranker.index, template)[0]
+            live = LiveQueries(Judgments(sample), template, self._cluster.window(template, None))
+            question = live.question(ranker.index, query, (), ranker.featureset)
+            (answers,) = serve_all((ranker.serve,), question.requests(), question.in_flight)
+        ranked = [answer.doc_ids for answer in answers]
+        lists = graded_lists(question.queries, ranked, question.window)
+        took = float(np.median([answer.took for answer in answers]))
+        return mean_known(lists.judged_at(TOP)), took
+
+    def experiment(self) -> Experiment | None:
+        """The experiment of this plan, whatever its state."""
+        return Experiments(self._cluster.engine).find(self.plan.experiment_name)
+
+    def start(self, model: str, *, shadow: bool) -> Experiment:
+        """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""
+        settings = self.plan.experiment
+        assert settings is not None  # noqa: S101 - told to the type checker
+        return experiment_start(
+            self._cluster, self.plan.experiment_name, a=self.plan.alias, b=model,
+            planned=settings.planned, index=self.plan.index, shadow=shadow,
+        )  # fmt: skip
+
+    def status(self) -> ExperimentStatus:
+        """What the clicks say so far."""
+        return experiment_status(
+            self._cluster, self.plan.experiment_name, log=self.clicks,
+            negligible=self._negligible,
+        )  # fmt: skip
+
+    def stop(self, *, promote: bool) -> bool:
+        """Stop the experiment; whether its alias is set to the model that was tried."""
+        return experiment_stop(
+            self._cluster, self.plan.experiment_name, promote_if="better" if promote else None,
+            log=self.clicks, negligible=self._negligible,
+        ).promoted  # fmt: skip
+
+    @property
+    def _negligible(self) -> float:
+        return 0.0 if self.plan.experiment is None else self.plan.experiment.negligible
+
+    def _records(self, model: str) -> DeploymentRecords:
+        cluster = self._cluster.holding(model)
+        return DeploymentRecords(cluster.engine, cluster.store)
+
+
+def file_digest(path: Path) -> str:
+    """Hex SHA-256 of a file. Raises BadInput where it cannot be read."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,8 +22,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.compared_pair import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, Workflow, file_digest
 from owpc_ltr_keep.state import Attempt, EvidenceStream, KeepState, KeepStep, Ledger
-from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow, file_digest
 
 BROKEN_LOGS = frozenset({"sample-ratio", "lost-clicks"})
 """Checks of an experiment that say that its log is not to be believed."""

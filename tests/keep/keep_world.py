@@ -12,8 +12,16 @@ from typing import Any, cast
 import numpy as np
 from owpc_ltr_experiment.status import ClickLog
 from owpc_ltr_keep.keep import KeepRun, run_once
-from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepNotify, KeepPlan, KeepShadow
-from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow
+from owpc_ltr_keep.plan import (
+    CANDIDATE,
+    CHAMPION,
+    KeepData,
+    KeepExperiment,
+    KeepNotify,
+    KeepPlan,
+    KeepShadow,
+    Workflow,
+)
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, all_aliases

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_keep.plan import KeepData
-from owpc_ltr_keep.workflow import Workflow
+from owpc_ltr_keep.plan import KeepData, Workflow
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases

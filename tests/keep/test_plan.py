@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 from owpc_ltr_keep.keep import notify
-from owpc_ltr_keep.plan import KeepNotify, read_plan
+from owpc_ltr_keep.plan import KeepNotify, file_digest, read_plan
 from owpc_ltr_keep.state import locked
-from owpc_ltr_keep.workflow import file_digest
 
 from owpc_ltr.errors import BadInput
 from tests.commands import commands_in

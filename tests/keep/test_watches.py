@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiments
-from owpc_ltr_keep.plan import KeepWatch
-from owpc_ltr_keep.workflow import Workflow
+from owpc_ltr_keep.plan import KeepWatch, Workflow
 
 from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.errors import BadInput
