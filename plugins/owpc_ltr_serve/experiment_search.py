@@ -27,9 +27,9 @@ from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.metrics.ranking import pair_agreement
-from owpc_ltr_serve.gateway_request import GatewaySearch
 from owpc_ltr_serve.model_search import (
     Degraded,
+    GatewaySearch,
     ModelSearch,
     RankedList,
     ScoredWindow,

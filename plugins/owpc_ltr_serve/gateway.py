@@ -38,11 +38,11 @@ from owpc_ltr_serve.experiment_search import (
     ImpressionLog,
     KnownExperiments,
 )
-from owpc_ltr_serve.gateway_request import GatewaySearch, read_search
 from owpc_ltr_serve.model_search import (
     MARGIN,
     PATH,
     Degraded,
+    GatewaySearch,
     ModelSearch,
     ScoredWindow,
     ShownPage,
@@ -51,6 +51,7 @@ from owpc_ltr_serve.model_search import (
     in_time,
     put_page,
     ranked_list,
+    read_search,
 )
 
 if TYPE_CHECKING:
