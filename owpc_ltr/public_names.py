@@ -1,4 +1,4 @@
-"""Public names of a module, each imported from its home when it is first used.
+"""Public names of a module, each imported when it is first used, and what `help()` shows of them.
 
     _HOMES = homes(__name__)
 
@@ -11,6 +11,8 @@
         return public_name(name, globals(), _HOMES)
 
 The imports for type checkers are the one list of names: `train as train` says that it is public.
+The docstring of a public function is written once, with the options of the command line. Here they
+become parameters, each listed with its type, its default and the text of its `Help`.
 """
 
 from __future__ import annotations

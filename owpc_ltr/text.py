@@ -1,6 +1,7 @@
-"""Plain text for terminals and messages: sanitized, without secrets, wrapped, in tables.
+"""Texts and names: sanitized, without secrets, wrapped, in tables; checked before they reach a URL.
 
-Control characters are escaped, and secrets are replaced by ***.
+Control characters are escaped, and secrets are replaced by ***. What a mistyped name means, and
+what a model, an index or an alias is called, is said here too.
 """
 
 from __future__ import annotations

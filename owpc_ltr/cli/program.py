@@ -1,4 +1,7 @@
-"""`main`, and what surrounds every command: its signals, streams, warnings and errors."""
+"""`main`, and what surrounds every command: signals, streams, warnings, errors and exit codes.
+
+The traceback of a bug goes to a file that only the user can read, without secrets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A pair of rankers, compared by one metric: its figures in tables, and the verdict in words."""
+"""A pair of rankers, compared by one metric: its figures in tables, and the verdict in words.
+
+A test that is repeated finds a difference by chance. A file in the user's state folder has a line
+for each comparison: which queries (a sketch of their ids), and a digest of what was compared, by
+which the same comparison is recognised. No text, id or figure is kept. Queries of which another
+comparison had most, or all and some more, are the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LightGBM's model text, as `Booster.save_model` writes it."""
+"""Trees of LightGBM (text of `Booster.save_model`) and of scikit-learn (estimators in memory)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""Averages of models: the weighted mean of their scores.
+"""Averages of models: the weighted mean of their scores; and models of folds.
 
 The mean of linear models is a linear model: `average` makes that one, which every engine runs.
+
+A model that was trained on all queries has in its record one model a fold, trained in the same way
+without the queries of that fold. A query is ranked by the model that has not seen it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract of a click model."""
+"""The contracts of judgment readers and of click models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dask workers for partitioned datasets.
+"""Dask workers for partitioned datasets: jobs with the option `--dask`, or a block of Python.
 
 The sums of a part are the same on a worker and in this process, and this process adds them in the
 order of the parts.

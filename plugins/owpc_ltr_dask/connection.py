@@ -1,6 +1,8 @@
-"""Connections to workers for a block of work: processes of this machine, or a running scheduler.
+"""Connections to workers for a block of work, and the parts of a dataset that each worker has.
 
-Nobody else can use the processes of this machine, and they end with the block.
+Workers are processes of this machine, which nobody else can use and which end with the block, or
+those of a running scheduler. In a pass each part is computed by one worker, and the results come in
+order. Together, all workers work with their own parts and communicate meanwhile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The demo: the whole workflow on Python's documentation.
 
-- demo: the command, and its steps in order; session: options, printed steps, figures
+- demo: the command, and its steps in order
+- session: options, printed steps, figures
 - corpus: documents of the standard library; queries: queries, candidates and judgments
 - preparation: node, index, feature set, logged features; the demo as files
 - training: OWPC, fewer features, trees; baselines: tuned BM25 and LambdaMART

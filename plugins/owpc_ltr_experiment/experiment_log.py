@@ -1,7 +1,13 @@
-"""What users of an experiment did: its searches and clicks, out of files or a cluster.
+"""Balanced interleaving, and what users of an experiment did: its searches and clicks.
 
-Both are documents of User Behavior Insights. Of an experiment are the queries with
-`query_attributes.experiment`, and the clicks with `event_attributes.experiment`.
+A page shows the results of two rankers (Joachims, KDD 2002). A hash of the experiment, the client
+and the query says which ranker leads, so that a reload and the next page show the same order. Each
+document carries its ranks in both lists and its positions on both possible pages: what a click is
+worth follows from these (`verdict`).
+
+Searches and clicks are documents of User Behavior Insights, out of files or a cluster. Of an
+experiment are the queries with `query_attributes.experiment`, and the clicks with
+`event_attributes.experiment`.
 """
 
 from __future__ import annotations

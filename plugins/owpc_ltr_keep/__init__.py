@@ -1,8 +1,8 @@
 """The loop without a person: `owpc-ltr keep PLAN.toml`, for cron, a timer or a workflow.
 
-- `plan`: what a plan may say; `workflow`: the jobs of the core, called as the plan says
+- `plan`: what a plan may say, and the jobs of the core, called as the plan says
 - `keep`: one run, with its watches; `rounds`: the steps from judgments to a promoted model
-- `ledger`: the level of tests, spent over attempts; `state`: what survives a kill
+- `state`: what survives a kill, and the ledger: the level of tests, spent over attempts
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan of `keep`: a TOML file, in which every key is known and has its type."""
+"""The plan of `keep`: a TOML file, in which every key is known, and the jobs that it runs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 - `tools`: which jobs are tools, their schemas, their arguments, and the folder of all files
 - `evidence`: what a model must have to become a champion
-- `session`: calls of tools, answers, and attempts on the same queries; `server`: the protocol
+- `server`: the protocol; calls of tools, answers, and attempts on the same queries
 """
 
 from __future__ import annotations

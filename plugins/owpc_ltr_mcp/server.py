@@ -1,4 +1,9 @@
-"""`mcp`: a server of the Model Context Protocol on standard input and output."""
+"""`mcp`: a server of the Model Context Protocol on standard input and output.
+
+It knows what its client may call and how often it tried on the same queries. Answers are short and
+without secrets. Documents, queries and files have texts that others wrote, and an agent might
+follow. So all that a job prints stands between two marks that nobody can foresee.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders of local nodes, the unix user who owns them, and their file locks."""
+"""The folders of local nodes, the unix user who owns them, their locks; progress reports."""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 A job trains a model, or a reranker on another job's model. The bench runs jobs one after another
 on the folds of data sets, or takes their results from its journal.
+
+RankLib is downloaded on request, and verified. The paper's version, 2.1-patched, is in no Maven
+repository. What is fetched is RankyMcRankFace, the fork that the LTR plugins of Elasticsearch and
+OpenSearch use; its learners have the same defaults. RankLib trains a model, which is imported; its
+scores must be those of RankLib.
 """
 
 from __future__ import annotations

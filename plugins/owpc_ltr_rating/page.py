@@ -1,4 +1,9 @@
-"""`judge page`: one HTML file on which people grade a sheet, or the same page from a service."""
+"""`judge page`: one HTML file on which people grade a sheet, or the same page from a service.
+
+A sheet is what `judge pool` and `judge sample` write. Columns that begin with `document:` show the
+document, in their order. `information_need` is what the user wants to know; all other columns say
+nothing to a rater.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of data and of an engine: sizes and findings, latency, drift, the judgment pool."""
+"""Sections on data: sizes and warnings, clicks, latency, drift, the judgment pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: charts, tables and sections in one HTML file that needs no network.
+"""The page: numbers as text, charts, tables and sections in one HTML file that needs no network.
 
 The kinds of charts are macros of `templates/charts.json.jinja`. Texts may contain anything.
 """

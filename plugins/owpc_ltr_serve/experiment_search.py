@@ -3,6 +3,11 @@
 Both lists are orders of the same hits. Rankers of one feature set share one search, whose features
 both score; for rankers of two feature sets a second search, for the features alone, runs at the
 same time. Where B fails or is late, the page is A's, and the search does not count.
+
+The impression log has which documents a search showed, in order. Each line is a query of User
+Behavior Insights 1.3.0 (JSON), so that clicks can be judged later: `owpc-ltr judge clicks FILE`
+reads the lines, with the clicks of the application among them, and `--from-ubi` what was loaded
+into `ubi_queries`. It is the only place where a service writes what users typed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searches of the gateway with a model: the hits of the window, their scores, and the page.
+"""Searches of the gateway with a model: what of a request is the engine's, the hits, and the page.
 
 Anything that keeps a model from ranking in time is `Degraded`: the search is then answered without
 the model.
