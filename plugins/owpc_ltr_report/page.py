@@ -376,8 +376,8 @@ def _environment() -> Environment:
         # Foreign text has no control characters; HTML stays.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )  # fmt: skip
-    names = "capital", "interval", "known", "part_of", "plain", "short_name"
-    made.filters |= {name: getattr(figures, name) for name in names}
+    functions = capital, interval, known, part_of, plain, short_name
+    made.filters |= {function.__name__: function for function in functions}
     made.filters |= {"number": amount, "difference": signed, "classes": _classes}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
