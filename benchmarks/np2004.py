@@ -1,6 +1,6 @@
 """Top-heavy weights against constant ones on a part of LETOR 3.0 NP2004, with paired tests.
 
-    python benchmarks/np2004.py S4.txt.xz  # prints a section of docs/results.md
+    python benchmarks/np2004.py S4.txt.xz  # prints Markdown
 
 One relevant document among about a thousand a query: what OWPC was made for. With 15 queries, each
 is tested in one of five folds, C chosen on another fold; average precisions are pooled.
