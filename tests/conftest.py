@@ -157,10 +157,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = set(getattr(item, "fixturenames", ()))
         if {"node_for", "node_url", "session_node"} & fixtures:
             item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
+            item.add_marker(pytest.mark.node)
         if "other_engine" in fixtures:
             item.add_marker(pytest.mark.xdist_group("other engine"))
         if "vectors_url" in fixtures:
             item.add_marker(pytest.mark.xdist_group("vectors"))
+            item.add_marker(pytest.mark.node)
         if "ranx" in fixtures:
             item.add_marker(pytest.mark.xdist_group("ranx"))
         if hasattr(config, "workerinput"):

@@ -326,7 +326,6 @@ def plain(node_url: str) -> Iterator[tuple[str, str]]:
     engine.close()
 
 
-@pytest.mark.node
 def test_a_node_without_the_plugin_says_so_in_its_own_words(plain: tuple[str, str]) -> None:
     url, index = plain
     found = lint(HYBRID, index=index, cluster=connect(url))

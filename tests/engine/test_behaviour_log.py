@@ -69,9 +69,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "temporary"
 
 
-pytestmark = pytest.mark.node
-
-
 def test_what_a_cluster_holds_is_counted_as_the_events_that_it_was_made_of(
     cluster: Cluster, temporary: Path, small_pages: None
 ) -> None:

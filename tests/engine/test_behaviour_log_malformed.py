@@ -16,7 +16,6 @@ from owpc_ltr import Cluster, connect
 from tests.clicks.counts import act, cells_of, query
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
 
-pytestmark = pytest.mark.node
 BOTH = pytest.mark.parametrize("mappings", [PLUGIN, DYNAMIC], ids=["plugin", "dynamic"])
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

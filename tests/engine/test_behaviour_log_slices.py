@@ -23,7 +23,6 @@ from tests.clicks.counts import cells_of
 from tests.commands import Run
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_documents, ubi_indices
 
-pytestmark = pytest.mark.node
 QUERIES, ACTS = map(list, ubi_documents(
     simulate.clicks(simulate.example_world(10, 8), sessions=500)
 ))  # fmt: skip

@@ -24,7 +24,6 @@ from tests.commands import Run
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 
-pytestmark = pytest.mark.node
 BODY = {"match": {"body": "{{keywords}}"}}
 BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
 SPLIT = HashSplit(0.1, 0.5)

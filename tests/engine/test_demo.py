@@ -36,7 +36,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from tests.engine.scripted_plugin import ScriptedPlugin
 
-pytestmark = [pytest.mark.node, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 class Listening(DemoSession):

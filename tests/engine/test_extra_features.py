@@ -30,8 +30,6 @@ from tests.commands import Run
 from tests.datasets import by_query, written
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
 
-pytestmark = pytest.mark.node
-
 DOCUMENTS, QUERIES = 120, 40
 GATE = [
     "--require-gain",

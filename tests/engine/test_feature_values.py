@@ -214,13 +214,11 @@ def workflow(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     engine.close()
 
 
-@pytest.mark.node
 def test_every_value_is_its_querys_own_and_the_cosine(workflow: Workflow) -> None:
     missing = check_values(workflow)
     assert missing["cosine"] > 0
     check_cosines(workflow, 1, scale=1.0)
 
 
-@pytest.mark.node
 def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
     check_serving(workflow)

@@ -32,7 +32,6 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.fusion.evaluation import Fusion
 from tests.session_node import running_node
 
-pytestmark = pytest.mark.node
 TOPICS = ("red", "green", "blue", "grey", "gold")
 OTHERS = ("old", "new", "big", "small", "round", "flat", "thin", "wide")
 TITLE = {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}

@@ -62,7 +62,6 @@ LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
 GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
 
 
-@pytest.mark.node
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
     code, out, _ = run("compare-live", "good.json", *LIVE, *place)
     assert code == 0
@@ -81,7 +80,6 @@ def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: 
     assert told["milliseconds"]["after"]["p95"] >= told["milliseconds"]["after"]["median"]
 
 
-@pytest.mark.node
 def test_a_refused_upload_is_one_line_and_leaves_nothing(
     run: Run, place: list[str], small: Small
 ) -> None:
@@ -100,7 +98,6 @@ def test_a_refused_upload_is_one_line_and_leaves_nothing(
     assert "recall of the window: " in told
 
 
-@pytest.mark.node
 def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
     run: Run, place: list[str], tmp_path: Path, small: Small
 ) -> None:
@@ -139,7 +136,6 @@ def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
     assert refused["gate"]["verdict"]["outcome"] == "cannot tell"
 
 
-@pytest.mark.node
 def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
     run: Run, place: list[str], tmp_path: Path
 ) -> None:
@@ -154,7 +150,6 @@ def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
     assert set(split.sides_of(drawn)) == {"test"}
 
 
-@pytest.mark.node
 def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     run: Run, place: list[str], tmp_path: Path
 ) -> None:
@@ -188,7 +183,6 @@ def renamed(place: list[str], tmp_path: Path) -> list[str]:
     return place
 
 
-@pytest.mark.node
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
@@ -212,7 +206,6 @@ def test_columns_of_other_names_are_measured_as_those_of_ours(
     assert (code, "no column is called 'words'" in err) == (3, True)
 
 
-@pytest.mark.node
 def test_pools_profiles_and_gates_read_columns_of_other_names(
     run: Run, renamed: list[str], tmp_path: Path
 ) -> None:
@@ -234,7 +227,6 @@ def test_pools_profiles_and_gates_read_columns_of_other_names(
     assert (code, "no column" in err, "live gain in ndcg@10" in err) == (5, False, True)
 
 
-@pytest.mark.node
 def test_the_command_that_a_gate_prints_names_the_columns_too(
     run: Run, renamed: list[str], tmp_path: Path
 ) -> None:
@@ -248,7 +240,6 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
     assert (code, json.loads(out)["queries"]) == (0, 28)
 
 
-@pytest.mark.node
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -34,7 +34,6 @@ from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.deployed import put
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
-pytestmark = pytest.mark.node
 BODY = {"match": {"body": "{{keywords}}"}}
 BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
 SPLIT = HashSplit(0.1, 0.5)

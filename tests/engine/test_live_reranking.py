@@ -268,7 +268,6 @@ def real(node_url: str) -> Engine:
     return engine
 
 
-@pytest.mark.node
 def test_live_scores_equal_offline_scores_on_a_real_engine(real: Engine, tmp_path: Path) -> None:
     store = PluginFreeStore(real, "live-test")
     store.put_featureset(FEATURESET, replace=True)
@@ -299,7 +298,6 @@ def test_live_scores_equal_offline_scores_on_a_real_engine(real: Engine, tmp_pat
     assert ids != [hit.document_id for hit in result.hits]
 
 
-@pytest.mark.node
 def test_a_real_engine_that_refuses_the_features_still_gives_its_order(real: Engine) -> None:
     bad = FeatureSet("docs", (*FEATURESET.features[:2], Feature("size", (), {"nonsense": {}})))
     result = live_search(

@@ -35,8 +35,6 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import variables
 from tests.engine.log_runs import digest
 
-pytestmark = pytest.mark.node
-
 INDEX = "feature-log-test"
 WORDS = ("apple", "pear", "plum", "fig", "quince", "medlar", "sloe")
 DOCUMENTS = 60

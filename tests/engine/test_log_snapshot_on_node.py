@@ -34,7 +34,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
-pytestmark = [pytest.mark.node, pytest.mark.filterwarnings("ignore:.* of another snapshot")]
+pytestmark = pytest.mark.filterwarnings("ignore:.* of another snapshot")
 
 INDEX = "one-moment-test"
 DOCUMENTS = 30

@@ -48,14 +48,12 @@ def small(plugin_node: tuple[str, ScriptedPlugin]) -> Iterator[Small]:
         yield made
 
 
-@pytest.mark.node
 def test_what_a_killed_trial_left_is_known_as_ours(small: Small) -> None:
     with searchable(small.store, export_linear(linear(), FEATURESET, "it")) as kept:
         assert prunable(small.engine, small.store) == [kept.name]
     assert small.store.list_models() == []
 
 
-@pytest.mark.node
 def test_a_search_template_names_the_model_inside_and_is_switched_with_it(small: Small) -> None:
     query = {"multi_match": {"query": "{{keywords}}", "fields": ["title", "body"]}}
     words = {"keywords": "", "query": ""}
@@ -96,7 +94,6 @@ def other_set() -> FeatureSet:
     return replace(FEATURESET, features=(title, *FEATURESET.features[1:]))
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
     kind: str, plugin_node: tuple[str, ScriptedPlugin]
@@ -121,7 +118,6 @@ def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
         assert sets.names() == []
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_is_never_explained_by_another_set_than_it_scores_by(
     kind: str, plugin_node: tuple[str, ScriptedPlugin]
@@ -159,7 +155,6 @@ def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
     return TreeModel(featureset.feature_names, forest, 0.0, record=record)
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
     kind: str, plugin_node: tuple[str, ScriptedPlugin]
@@ -171,7 +166,6 @@ def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
             sets.push(derived_set("title * 2"), index=small.index, params={"keywords": "alpha"})
 
 
-@pytest.mark.node
 @pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
 @pytest.mark.parametrize(
     ("expression", "threshold", "mend"),
@@ -201,7 +195,6 @@ def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_w
     assert cluster.upload(good, **where).parity.largest_difference <= 1e-5
 
 
-@pytest.mark.node
 @pytest.mark.filterwarnings("ignore:no document has a value")
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("named", [True, False])
@@ -262,7 +255,6 @@ def sparse_trees() -> TreeModel:
     )  # fmt: skip
 
 
-@pytest.mark.node
 @pytest.mark.parametrize(
     ("model", "used"),
     [(linear((1.0, 0.0, -0.2)), ("title", "size")), (sparse_trees(), ("size",))],
@@ -301,7 +293,6 @@ def test_a_model_of_fewer_features_computes_no_others(
         assert cluster.featuresets.get("small").hash == FEATURESET.hash
 
 
-@pytest.mark.node
 def test_an_upload_that_fails_leaves_no_set_behind(
     plugin_node: tuple[str, ScriptedPlugin],
 ) -> None:
@@ -312,7 +303,6 @@ def test_an_upload_that_fails_leaves_no_set_behind(
         assert sorted(plugin_node[1].stores[small.name.removeprefix("m-")]) == before
 
 
-@pytest.mark.node
 def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Small) -> None:
     """And that way leads there: the feature set is pushed first."""
     curves = AdditiveModel(FEATURESET.feature_names, {})
@@ -339,7 +329,6 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
     small.engine.request("DELETE", f"/owpc-ltr-store-{own}")
 
 
-@pytest.mark.node
 def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None:
     own, name = small.name.removeprefix("m-"), f"{small.name}-here"
     put(replace(small, name=name), linear())

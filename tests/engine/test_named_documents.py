@@ -59,7 +59,6 @@ def by(field: str, document: str, **more: Any) -> dict[str, Any]:
                                  "position": {"ordinal": 1}}, **more}  # fmt: skip
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("values", [1, 2, 1000])
 def test_documents_are_found_by_words_numbers_and_parts_of_text(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, values: int
@@ -81,7 +80,6 @@ def test_documents_are_found_by_words_numbers_and_parts_of_text(
             found(field, ["x"])
 
 
-@pytest.mark.node
 def test_what_a_search_has_no_room_for_is_asked_for_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +90,6 @@ def test_what_a_search_has_no_room_for_is_asked_for_again(
     }
 
 
-@pytest.mark.node
 def test_judgments_are_of_documents_as_the_index_knows_them(
     cluster: Cluster,
 ) -> None:
@@ -120,7 +117,6 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     assert not set(plain.counts.documents.to_pylist()) & set(IDS)
 
 
-@pytest.mark.node
 def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
     cluster: Cluster,
 ) -> None:
@@ -136,7 +132,6 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
             refuse_without_clicks(other)
 
 
-@pytest.mark.node
 def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
     cluster: Cluster, tmp_path: Path, run: Run
 ) -> None:

@@ -16,8 +16,6 @@ from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.commands import Run
 from tests.session_node import SessionNode
 
-pytestmark = pytest.mark.node
-
 
 def analyse(url: str, analyzer: str, text: str) -> list[str]:
     body = {"analyzer": analyzer, "text": text}

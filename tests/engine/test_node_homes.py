@@ -251,7 +251,6 @@ def replace(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.node
 def test_a_damaged_home_is_made_anew_from_the_downloads(places: Places) -> None:
     home, manifest = provide_home(LocalNode(), places, None, Report())
     assert manifest.ltr_plugin is None
@@ -268,7 +267,6 @@ def test_a_damaged_home_is_made_anew_from_the_downloads(places: Places) -> None:
     assert [path.name for path in places.homes.iterdir()] == ["opensearch-3.8.0"]
 
 
-@pytest.mark.node
 def test_a_plugin_in_the_users_repository_is_taken_up_and_kept(places: Places) -> None:
     plain, _ = provide_home(LocalNode(), places, None, Report())
     archive = places.cache / "m2/org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
@@ -284,7 +282,6 @@ def test_a_plugin_in_the_users_repository_is_taken_up_and_kept(places: Places) -
     assert provide_home(LocalNode(), places, None, Report())[0] == home
 
 
-@pytest.mark.node
 def test_a_jar_that_is_not_the_released_one_is_refused(places: Places) -> None:
     import hashlib
 
@@ -298,7 +295,6 @@ def test_a_jar_that_is_not_the_released_one_is_refused(places: Places) -> None:
     assert not any(places.homes.iterdir())
 
 
-@pytest.mark.node
 def test_a_named_home_is_made_there_and_a_foreign_folder_is_left_alone(places: Places) -> None:
     named = places.cache / "named"
     home, _ = provide_home(LocalNode(home=named), places, None, Report())
@@ -310,7 +306,6 @@ def test_a_named_home_is_made_there_and_a_foreign_folder_is_left_alone(places: P
         provide_home(LocalNode(home=named), places, None, Report())
 
 
-@pytest.mark.node
 def test_without_downloads_and_network_the_line_says_what_to_do(places: Places) -> None:
     shutil.rmtree(places.maven)
     with pytest.raises(EngineUnavailable, match="connect once, or copy"):

@@ -394,7 +394,6 @@ def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
     return model
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
@@ -407,7 +406,6 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
         assert "body" not in load_scoring_model(Path(f"{kind}.json")).record["feature_cost"]["kept"]
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", ["average", "mixed"])
 def test_an_average_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
@@ -420,7 +418,6 @@ def test_an_average_scores_in_the_cluster_as_it_does_here(
     assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
 
 
-@pytest.mark.node
 def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small) -> None:
     done(run, "train", "data.parquet", "--out", "base.json")
     done(run, "train-reranker", "data.parquet", "--reranker", "exchangeable", "--base", "base.json",

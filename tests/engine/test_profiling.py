@@ -269,7 +269,6 @@ def profile(small: Small, run: Run) -> Run:
     return lambda *words: run("profile", *where, *named, *words)
 
 
-@pytest.mark.node
 def test_a_real_node_is_profiled_for_people_and_machines(
     small: Small, profile: Run, tmp_path: Path
 ) -> None:
@@ -302,7 +301,6 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     assert "WINDOW" in out
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("kind", ["plugin-free", "ltr-plugin"])
 def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
     kind: str, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
@@ -322,7 +320,6 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
         assert (plugin.computed != []) == (kind == "ltr-plugin")
 
 
-@pytest.mark.node
 @pytest.mark.parametrize(
     ("words", "code", "fragment"),
     [

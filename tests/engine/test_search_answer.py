@@ -321,7 +321,6 @@ def test_a_score_that_is_no_number_is_refused_where_scores_are_needed(score: Any
         read(answer, scored=True)
 
 
-@pytest.mark.node
 def test_an_engine_counts_skipped_shards_among_the_successful_ones(node_url: str) -> None:
     engine = open_engine(node_url)
     years = {"skipped-old": "2020-01-01", "skipped-new": "2024-01-01"}

@@ -30,7 +30,7 @@ from tests.engine.small_cluster import (
 )
 from tests.models import trees
 
-pytestmark = [pytest.mark.node, pytest.mark.filterwarnings("ignore:the client scores")]
+pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
 
 NAMES = FEATURESET.feature_names
 QUERY = {"match": {"body": "{{keywords}}"}}

@@ -36,7 +36,6 @@ from tests.engine.ubi_indices import drop
 from tests.pages import NEEDS_NODE, PAGES, SAMPLES, blocks_of, run_page, samples_of
 from tests.session_node import SessionNode
 
-pytestmark = pytest.mark.node
 INDEX = "clicked-workflow"
 WORLD = simulate.example_world(40, 12)
 PLACE = ("--store", "clickedworkflow", "--store-kind", "plugin-free")

@@ -22,7 +22,6 @@ from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 from tests.serve.service import Service, service
 
-pytestmark = pytest.mark.node
 _CLIENTS = 700
 
 

@@ -241,7 +241,6 @@ def test_clicks_of_the_workbenchs_team_draft_are_told_and_give_no_verdict(
     assert "3 clicks are on hits of the workbench's team draft" in str(status)
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("mapping", [PLUGIN, DYNAMIC], ids=["plugin", "dynamic"])
 def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_path: Path) -> None:
     path = log_of_users(EXPERIMENT, tmp_path / "log.jsonl", np.random.default_rng(5), clients=300)

@@ -15,8 +15,6 @@ from tests.faults.running import Ended
 from tests.faults.stages import STAGES
 
 ROAD = ("index", "featureset push", "log-features", "upload", "verify", "search", "models rollback")
-pytestmark = pytest.mark.node
-
 
 DatasetFacts = tuple[list[Ended], list[str], set[object]]
 """How commands ended, what they attempted outside of their folder, and to whom they spoke."""

@@ -15,7 +15,6 @@ from tests.faults.stages import STAGES
 STRUCK = {stage.name: stage for stage in (*STAGES, *LOCAL_STAGES) if stage.name in KILLED_STAGES}
 MOST = 4
 """How often a command is killed before it may come to its end."""
-pytestmark = pytest.mark.node
 
 
 @pytest.mark.faults(sample=4)

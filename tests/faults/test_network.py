@@ -14,7 +14,6 @@ from tests.faults.stages import STAGES
 
 STAGE_OF = {stage.name: stage for stage in STAGES}
 FAULT_OF = {fault.name: fault for fault in FAULTS}
-pytestmark = pytest.mark.node
 
 
 @pytest.mark.faults(sample=8)

@@ -16,7 +16,6 @@ from tests.faults.system import SYSTEM_FAULTS
 
 STAGE_OF = {stage.name: stage for stage in (*STAGES, *LOCAL_STAGES)}
 FAULT_OF = {fault.name: fault for fault in SYSTEM_FAULTS}
-pytestmark = pytest.mark.node
 
 
 @pytest.mark.faults(sample=3)

@@ -25,8 +25,6 @@ from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import plan_in
 
-pytestmark = pytest.mark.node
-
 
 @pytest.fixture(scope="module")
 def small(node_url: str) -> Iterator[Small]:

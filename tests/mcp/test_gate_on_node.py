@@ -16,7 +16,6 @@ from tests.mcp.agent import Agent
 __all__ = ["place", "small"]
 
 
-@pytest.mark.node
 def test_a_challenger_that_passed_its_gate_is_promoted_and_rolled_back(
     small: Small,
     place: list[str],

@@ -30,7 +30,6 @@ from tests.engine.deployed import put, trees
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 from tests.serve.service import service
 
-pytestmark = pytest.mark.node
 QUERY = {"match": {"body": "{{keywords}}"}}
 
 

@@ -177,7 +177,6 @@ def test_a_later_page_of_a_search_counts_its_first_one_once(tmp_path: Path) -> N
     assert counted.event_counts.used == 11
 
 
-@pytest.mark.node
 @pytest.mark.parametrize("mappings", [PLUGIN, DYNAMIC], ids=["plugin", "dynamic"])
 def test_what_is_loaded_into_ubi_queries_is_joined_with_the_clicks(
     node_url: str, tmp_path: Path, mappings: Any

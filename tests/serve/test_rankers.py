@@ -62,7 +62,6 @@ def asked_by_ids(rankers: Rankers, name: str, keywords: str, ids: list[str]) -> 
     return [(ids[one["index"]], one["relevance_score"]) for one in answer["results"]]
 
 
-@pytest.mark.node
 def test_ids_are_ranked_as_a_search_whose_window_the_client_scores(small: Small) -> None:
     """A model that no plugin-free engine runs: `search` has the scores of this machine."""
     own = replace(small, name=f"{small.name}-trees")
@@ -81,7 +80,6 @@ def test_ids_are_ranked_as_a_search_whose_window_the_client_scores(small: Small)
         assert served.model == cluster.models.resolve(own.name)
 
 
-@pytest.mark.node
 def test_a_name_is_followed_and_a_request_keeps_its_model(small: Small) -> None:
     own = replace(small, name=f"{small.name}-moved")
     first = put(own, linear()).alias.current
@@ -104,7 +102,6 @@ def test_a_name_is_followed_and_a_request_keeps_its_model(small: Small) -> None:
         rankers.stop()
 
 
-@pytest.mark.node
 def test_models_are_called_by_name_and_hash_too(small: Small) -> None:
     own = replace(small, name=f"{small.name}-hash")
     model = put(own, linear()).alias.current
@@ -120,7 +117,6 @@ def test_models_are_called_by_name_and_hash_too(small: Small) -> None:
     assert rankers.get(model).featureset == FEATURESET
 
 
-@pytest.mark.node
 def test_every_alias_of_the_store_is_served_but_those_that_cannot_be(
     small: Small, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,7 +138,6 @@ def test_every_alias_of_the_store_is_served_but_those_that_cannot_be(
         Aliases(small.engine, small.store).delete(broken.name)
 
 
-@pytest.mark.node
 def test_a_model_without_a_record_is_loaded_from_the_store(small: Small) -> None:
     own = replace(small, name=f"{small.name}-bare")
     model = put(own, linear()).alias.current
@@ -152,7 +147,6 @@ def test_a_model_without_a_record_is_loaded_from_the_store(small: Small) -> None
     assert served.score(row) == pytest.approx(linear().score(row))
 
 
-@pytest.mark.node
 def test_a_name_that_is_gone_is_refused_and_served_again_when_it_is_back(small: Small) -> None:
     own = replace(small, name=f"{small.name}-gone")
     put(own, linear())
@@ -172,7 +166,6 @@ def test_a_name_that_is_gone_is_refused_and_served_again_when_it_is_back(small: 
         rankers.stop()
 
 
-@pytest.mark.node
 def test_names_that_are_not_there_or_not_served_are_refused(small: Small) -> None:
     own = replace(small, name=f"{small.name}-only")
     put(own, linear())
@@ -255,7 +248,6 @@ def test_files_need_no_engine(
     assert status_of(raised.value) == 503
 
 
-@pytest.mark.node
 def test_a_name_stays_what_it_was_while_the_engine_is_gone(
     small: Small, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

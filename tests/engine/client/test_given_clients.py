@@ -175,7 +175,6 @@ def test_certificates_are_the_clients_own(tmp_path: Path) -> None:
         ltr.connect(opensearchpy.OpenSearch("http://127.0.0.1:1"), insecure=True)
 
 
-@pytest.mark.node
 def test_a_client_of_opensearch_py_does_the_jobs_of_a_cluster(
     node_url: str, tmp_path: Path
 ) -> None:
