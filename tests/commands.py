@@ -5,14 +5,34 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from owpc_ltr import cli
 
-Run = Callable[..., tuple[int, str, str]]
-"""Runs a command: exit code, standard output, standard error."""
+
+@dataclass(frozen=True)
+class Run:
+    """Runs a command: exit code, standard output, standard error."""
+
+    call: Callable[..., tuple[int, str, str]]
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        return self.call(*words)
+
+    def output(self, *words: str) -> str:
+        """What a command prints that succeeds."""
+        code, out, err = self(*words)
+        assert code == 0, err
+        return out
+
+    def refusal(self, code: int, *words: str) -> str:
+        """What a command says that ends with this exit code."""
+        ended, _, err = self(*words)
+        assert ended == code, err
+        return err
 
 
 def commands_in(
@@ -36,4 +56,4 @@ def commands_in(
         captured = capsys.readouterr()
         return int(str(ended.value.code or 0)), captured.out, captured.err
 
-    return run
+    return Run(run)

@@ -223,8 +223,7 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
         table = [rows, *zip(*rows.values(), strict=True)]
         Path(name).write_text("".join(mark.join(map(str, row)) + "\n" for row in table))
     named = "query=q,document_id=sku,grade=stars"
-    code, _, _ = run("judge", "convert", name, "--columns", named, "--out", "out.tsv")
-    assert code == 0
+    run.output("judge", "convert", name, "--columns", named, "--out", "out.tsv")
     assert Path("out.tsv").read_text() == (
         "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
     )
@@ -237,8 +236,7 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(run: Run) -> Non
     Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
     Path("a.qrels").write_text("q1 0 a 2\n")
     convert = ("judge", "convert", "a.csv", "--out", "b.tsv")
-    code, _, err = run(*convert)
-    assert (code, "give --columns (query=q,doc_id=sku)" in err) == (3, True)
+    assert "give --columns (query=q,doc_id=sku)" in run.refusal(3, *convert)
     code, _, err = run(*convert, "--columns", "query=q,doc_id=product")
     assert (code, err) == (
         3,

@@ -306,9 +306,7 @@ def test_rankers_that_take_turns_are_different_ones() -> None:
 
 
 def test_files_are_for_walking_alone(run: Run, tmp_path: Path) -> None:
-    code, _, err = run("demo", "--files", "here", "--clicks")
-    assert code == 2
-    assert "leave out --clicks" in err
+    assert "leave out --clicks" in run.refusal(2, "demo", "--files", "here", "--clicks")
     assert not list(tmp_path.glob("here"))
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +13,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.larank import LaRank
 
-from owpc_ltr import RankingDataset, cli, make_dataset, save_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -26,6 +23,7 @@ from owpc_ltr.training import feature_cost
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_cost import Costs, train_at_cost
 from owpc_ltr.training.plan import Plan
+from tests.commands import Run as RunCommand
 
 NAMES = ("strong", "copy", "weak", "noise", "more_noise")
 Both = tuple[RankingDataset, RankingDataset]
@@ -266,23 +264,7 @@ def test_a_derived_copy_of_a_dear_feature_does_not_pass_for_a_cheap_one(both: Bo
     )
 
 
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
-
-    return command
-
-
-def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -> None:
+def test_train_takes_what_profile_printed(both: Both, run: RunCommand) -> None:
     save_dataset(both[0], Path("d.parquet"))
     printed = {
         "features": [{"feature": "strong", "milliseconds": 100.0, "low": 1.0}],
@@ -305,21 +287,17 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
     assert models[0] == models[1]
     assert models[0][0] == 0
     assert run("evaluate", "m.json", "--data", "d.parquet")[0] == 0
-    code, _, err = run(*words, *more, "bad.json")
-    assert code == 3
-    assert "the cost of 'strong' is 'much'" in err
+    assert "the cost of 'strong' is 'much'" in run.refusal(3, *words, *more, "bad.json")
     Path("derived.json").write_text(json.dumps({**printed, "derived": {"copy": ["strong"]}}))
     assert run(*words, *more, "derived.json")[0] == 0
     model = load_scoring_model(Path("m.json"))
     assert isinstance(model, LinearModel)
     assert model.weights[:2].tolist() == [0, 0]
     Path("bad.json").write_text(json.dumps({**printed, "derived": {"copy": "strong"}}))
-    code, _, err = run(*words, *more, "bad.json")
-    assert code == 3
-    assert "'derived' names no features" in err
+    assert "'derived' names no features" in run.refusal(3, *words, *more, "bad.json")
 
 
-def test_train_keeps_a_share_of_the_gain(both: Both, run: Callable[..., Any]) -> None:
+def test_train_keeps_a_share_of_the_gain(both: Both, run: RunCommand) -> None:
     save_dataset(both[0], Path("d.parquet"))
     Path("costs.json").write_text('{"strong": 100, "copy": 1, "weak": 1}')
     words = ("train", "d.parquet", "--out", "m.json", "--metric", "ndcg@10", "--keep-gain", "0.8")
@@ -331,6 +309,4 @@ def test_train_keeps_a_share_of_the_gain(both: Both, run: Callable[..., Any]) ->
         ((), "--feature-cost"),
         (("--feature-cost", "costs.json", "--feature-price", "0.1"), "give one"),
     ):
-        code, _, err = run(*words, *more)
-        assert code == 2
-        assert said in err
+        assert said in run.refusal(2, *words, *more)

@@ -21,7 +21,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_training
 from owpc_ltr.inspection.labels import label_agreement
-from owpc_ltr.inspection.result import CHECKS, DataFigures, Finding, Inspection
+from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.inspection.sample import take_sample
 from tests.commands import Run
 from tests.datasets import datasets, train_on_all
@@ -319,8 +319,7 @@ def test_the_line_of_a_text_is_told(run: Run) -> None:
     lines = Path("data.txt").read_text().splitlines()
     line = next(number for number, one in enumerate(lines, 1) if one.startswith("10 "))
     assert line_of_row(Path("data.txt"), row) == line
-    _, out, _ = run("inspect", "data.txt", "--no-training")
-    assert f"(data.txt, line {line})" in out
+    assert f"(data.txt, line {line})" in run("inspect", "data.txt", "--no-training")[1]
 
 
 def test_rows_beyond_the_end_and_of_parquet_have_no_line(tmp_path: Path) -> None:
@@ -337,8 +336,7 @@ def test_files_are_sides_and_must_not_share_a_query(run: Run) -> None:
         save_dataset(data.select(queries), f"{name}.parquet")
     _, out, _ = run("inspect", "train.parquet", "test.parquet", "--no-training")
     assert "warning: 40 queries with the same id are in two files, as 'q60' (train.parquet)" in out
-    code, _, err = run("inspect", "train.parquet", "train.parquet")
-    assert (code, "is named twice" in err) == (2, True)
+    assert "is named twice" in run.refusal(2, "inspect", "train.parquet", "train.parquet")
 
 
 @pytest.mark.parametrize("fault", ["constant", "duplicate", "missing spike", "grade typo", "leak"])
@@ -406,13 +404,3 @@ def test_training_says_each_thing_once() -> None:
     assert len(lines) == 2
     assert sum("flat" in line for line in lines) == 1
     assert sum("the grade 10 stands" in line for line in lines) == 1
-
-
-def test_an_inspection_is_plain_data() -> None:
-    """What a page of a report is made of."""
-    empty = Inspection(DataFigures(("a",), 0, 0, 0, (0, 0.0, 0), (), 0, 0, 0.0, 0, 0), (), ())
-    assert empty.warnings == ()
-    assert "queries: 0" in repr(empty)
-    assert json.loads(json.dumps(empty.as_dict()))["findings"] == []
-    finding = Finding("leak", "note", "x", "it leaks", "mend it", place="f.txt, line 2")
-    assert finding.line == "it leaks (f.txt, line 2): mend it"

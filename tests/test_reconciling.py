@@ -333,10 +333,9 @@ def test_the_command_line_explains_and_lists(run: Run, tmp_path: Path) -> None:
     save_dataset(data, tmp_path / "data.parquet")
 
     path = str(tmp_path / "data.parquet")
-    code, out, _ = run(
+    out = run.output(
         "plugins", "metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5"
     )
-    assert code == 0
     found = ltr.explain_metric("feature:s", data, "ndcg@5")
     assert "XGBoost" in str(found)
     assert f"{found.elsewhere[0].value:.4f}" in found._repr_html_()
@@ -345,12 +344,8 @@ def test_the_command_line_explains_and_lists(run: Run, tmp_path: Path) -> None:
     assert all(len(line) <= 80 for line in out.splitlines())
     for library in {library.name for library in LIBRARIES}:
         assert library in out
-    code, out, _ = run("plugins", "metrics")
-    assert code == 0
-    assert "pairwise-error" in out
-    code, _, err = run("plugins", "metrics", "--data", path)
-    assert code == 2
-    assert "--explain" in err
+    assert "pairwise-error" in run.output("plugins", "metrics")
+    assert "--explain" in run.refusal(2, "plugins", "metrics", "--data", path)
 
 
 def test_calls_are_named_apart() -> None:

@@ -386,8 +386,7 @@ def test_the_command_prints_every_format_and_keeps_its_results(
     _, told, _ = run(*words, "--json")
     assert json.loads(told) == json.loads((tmp_path / "kept" / "results.json").read_text())
     for name, ending in (("markdown", "md"), ("csv", "csv"), ("latex", "tex")):
-        code, out, _ = run(*words, "--format", name)
-        assert code == 0
+        out = run.output(*words, "--format", name)
         assert out == (tmp_path / "kept" / f"results.{ending}").read_text()
 
 
@@ -400,10 +399,7 @@ def test_the_command_says_how_to_go_on(
 
     monkeypatch.setattr("owpc_ltr_papers.jobs.Bench.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
-    _, _, said = run(*words, "--out", "kept")
-    assert "run the same command again to resume" in said
-    _, _, said = run(*words)
-    assert "nothing of it is kept: with --out FOLDER it would be" in said
-    code, _, said = run("reproduce", "inex2009", "--letor", str(tmp_path / "none"))
-    assert code == 3
+    assert "run the same command again to resume" in run(*words, "--out", "kept")[2]
+    assert "nothing of it is kept: with --out FOLDER it would be" in run(*words)[2]
+    said = run.refusal(3, "reproduce", "inex2009", "--letor", str(tmp_path / "none"))
     assert "is no folder" in said

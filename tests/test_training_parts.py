@@ -137,10 +137,7 @@ def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> N
     ("how", "message"),
     [
         ({"optimizer": "adarank"}, "optimizer 'adarank' needs its data in memory"),
-        (
-            {"optimizer": "bundle", "piecewise_linear": True},
-            "a piecewise-linear model needs its data in memory",
-        ),
+        ({"optimizer": "bundle", "piecewise_linear": True}, "a piecewise-linear model needs its d"),
         ({"loss": "lambdarank", "optimizer": "gradient"}, "'gradient' with loss 'lambdarank'"),
     ],
 )
@@ -194,11 +191,8 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     folder: Path, data: RankingDataset, tmp_path: Path, run: Run
 ) -> None:
     chosen = ("--optimizer", "bundle", "--set", "optimizer.C=1", "--memory", "1M")
-    code, out, err = run("train", "parts", "--out", "m.json", *chosen)
-    assert code == 0, err
-    assert "trained on" in out
-    code, out, err = run("evaluate", "m.json", "--data", "parts", "--json", "--memory", "10K")
-    assert code == 0, err
+    assert "trained on" in run.output("train", "parts", "--out", "m.json", *chosen)
+    out = run.output("evaluate", "m.json", "--data", "parts", "--json", "--memory", "10K")
     found = json.loads(out)
     assert found["split"] == "test"
     record = json.loads((tmp_path / "m.json").read_text())["record"]
@@ -208,8 +202,7 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     whole = json.loads(out)
     code, out, _ = run("evaluate", "m.json", "--data", "parts", "--json", "--split", "all")
     assert json.loads(out)["metrics"] == whole["metrics"]
-    code, out, err = run("select", "parts", "--folds", "3", *chosen)
-    assert code == 0, err
+    run.output("select", "parts", "--folds", "3", *chosen)
     code, _, err = run("train", "parts", "--out", "m.json", "--memory", "lots")
     assert (code, "'lots' is no amount of memory" in err) == (2, True)
     code, _, err = run(
@@ -227,12 +220,9 @@ def test_a_half_written_folder_is_refused_by_commands(folder: Path, run: Run) ->
         ("evaluate", "feature:x", "--data", "parts"),
         ("select", "parts"),
     ):
-        code, _, err = run(*words)
-        assert code == 3
-        assert "it is half-written" in err
+        assert "it is half-written" in run.refusal(3, *words)
     (folder / "_unfinished").unlink()
-    code, _, err = run("train", "parts", "--out", "m.json")
-    assert (code, "a folder without _manifest.json" in err) == (3, True)
+    assert "a folder without _manifest.json" in run.refusal(3, "train", "parts", "--out", "m.json")
 
 
 def test_judgments_are_looked_at(tmp_path: Path) -> None:

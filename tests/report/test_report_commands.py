@@ -207,9 +207,7 @@ def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, ru
 
 def test_a_page_needs_a_click_model_and_a_file_of_its_own(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
-    code, _, err = run(*words, "--as-srw", "--report", "page.html")
-    assert code == 2
-    assert "fits no click model" in err
+    assert "fits no click model" in run.refusal(2, *words, "--as-srw", "--report", "page.html")
     for taken in ("events.parquet", "-"):
         assert run(*words, "--report", taken)[0] == 2
 
@@ -220,56 +218,34 @@ def run_report(run: Run, tmp_path: Path) -> Run:
     return run
 
 
-def test_training_writes_a_page_of_the_model_and_says_that_it_is_not_measured(
-    tmp_path: Path, run_report: Run
+PAGES = {
+    "train d.parquet --out m.json --set loss.generator=inverse": (
+        "m.json is trained: map ", "How was m.json trained?", "Which features does m.json use?",
+    ),
+    "select d.parquet --folds 3 --grid C=0.1,1 --metric map": ("What validation selected",),
+    "compare m.json feature:noise feature:bm25 --data d.parquet": (
+        "m.json ranks better than feature:bm25", "feature:noise",
+    ),
+    "explain m.json --data d.parquet --query-id q1": (
+        "Why “q1” ranks as it does", "is at rank 1 of 12 by",
+    ),
+    "inspect d.parquet --no-training": ("Data checks of d.parquet",),
+}  # fmt: skip
+"""What the page of each command says."""
+
+
+@pytest.mark.parametrize("words", PAGES, ids=lambda words: words.split()[0])
+def test_a_command_writes_a_page_beside_what_it_does_anyway(
+    words: str, tmp_path: Path, run_report: Run
 ) -> None:
-    words = ("train", "d.parquet", "--out", "m.json", "--set", "loss.generator=inverse")
-    code, out, err = run_report(*words, "--report", "page.html")
-    assert (code, err) == (0, "")
-    page = (tmp_path / "page.html").read_text()
-    for said in (
-        "m.json is trained: map ",
-        "How was m.json trained?",
-        "Which features does m.json use?",
-    ):
-        assert said in page
-    before = (tmp_path / "m.json").read_bytes()
-    assert run_report(*words)[:2] == (0, out.replace("wrote page.html\n", ""))
-    assert (tmp_path / "m.json").read_bytes() == before
-
-
-def test_a_selection_writes_a_page_of_what_it_chose(tmp_path: Path, run_report: Run) -> None:
-    words = ("select", "d.parquet", "--folds", "3", "--grid", "C=0.1,1", "--metric", "map")
-    code, _, err = run_report(*words, "--report", "page.html")
-    assert (code, err) == (0, "")
-    assert "What validation selected" in (tmp_path / "page.html").read_text()
-
-
-def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run_report: Run) -> None:
-    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
-    words = ("compare", "m.json", "feature:noise", "feature:bm25", "--data", "d.parquet")
-    code, out, _ = run_report(*words, "--report", "page.html")
-    assert (code, run_report(*words)[1]) == (0, out.replace("wrote page.html\n", ""))
-    page = (tmp_path / "page.html").read_text()
-    assert "m.json ranks better than feature:bm25" in page
-    assert "feature:noise" in page
-
-
-def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run_report: Run) -> None:
     linear(1.0, 0.1, 0.0).save(tmp_path / "m.json")
-    words = ("explain", "m.json", "--data", "d.parquet", "--query-id", "q1")
-    code, out, _ = run_report(*words, "--report", "page.html")
-    assert (code, run_report(*words)[1]) == (0, out.replace("wrote page.html\n", ""))
-    page = (tmp_path / "page.html").read_text()
-    assert "Why “q1” ranks as it does" in page
-    assert "is at rank 1 of 12 by" in page
-
-
-def test_an_inspection_writes_a_page_of_its_findings(tmp_path: Path, run_report: Run) -> None:
-    code, out, _ = run_report("inspect", "d.parquet", "--no-training", "--report", "page.html")
-    alone = run_report("inspect", "d.parquet", "--no-training")[1]
-    assert (code, out) == (0, f"{alone}wrote page.html\n")
-    assert "Data checks of d.parquet" in (tmp_path / "page.html").read_text()
+    code, out, err = run_report(*words.split(), "--report", "page.html")
+    assert (code, "Traceback" in err) == (0, False)
+    page, model = ((tmp_path / name).read_bytes() for name in ("page.html", "m.json"))
+    assert run_report.output(*words.split()) == out.replace("wrote page.html\n", "") != out
+    assert (tmp_path / "m.json").read_bytes() == model
+    for said in PAGES[words]:
+        assert said in page.decode()
 
 
 @pytest.mark.parametrize("command", ["compare", "train", "select", "verify", "judge"])
@@ -281,13 +257,10 @@ def test_a_page_is_no_input_and_no_standard_output(run_report: Run, command: str
         "verify": ("verify", "m"),
         "judge": ("judge", "pool", "--queries", "d.parquet", "--rankers", "x", "--out", "s.csv"),
     }[command]
-    code, _, err = run_report(*words, "--report", "-")
-    assert code == 2
+    err = run_report.refusal(2, *words, "--report", "-")
     assert "--report writes a page to open in a browser: name a file, not -" in err
     if command != "verify":
-        code, _, err = run_report(*words, "--report", "d.parquet")
-        assert code == 2
-        assert "it is the input" in err
+        assert "it is the input" in run_report.refusal(2, *words, "--report", "d.parquet")
 
 
 @pytest.mark.parametrize("package", ["jinja2", "vl_convert"])
