@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,21 +17,12 @@ from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
+from tests.benchmark_scripts import benchmark_script
 from tests.proxy_labels import PEOPLE
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "interval_coverage.py"
-
-
-def _benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("interval_coverage_benchmark", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-benchmark = _benchmark()
+benchmark = benchmark_script("interval_coverage")
+clicks = benchmark_script("clicks")
+worlds = benchmark_script("experiment_worlds")
 
 
 @pytest.mark.thorough(sample=2)
@@ -88,16 +75,6 @@ def test_three_wins_and_no_loss_in_500_queries_are_no_difference_and_a_narrow_in
     assert clear.verdict().outcome == "better"
 
 
-@pytest.mark.parametrize("n", [2, 4, 29])
-def test_equal_differences_of_few_human_labels_claim_nothing(n: int) -> None:
-    human = np.where(np.arange(300) < n, 0.2, np.nan)
-    proxy = np.full(300, 0.2)
-    found = prediction_powered(proxy, human, [f"q{number}" for number in range(300)])
-    assert found.by_both.high - found.by_both.low >= 6 / n - 1e-9
-    assert found.verdict().outcome == "cannot tell"
-    assert "human-labelled queries are too few" in found.verdict().reason
-
-
 def test_fewer_than_six_queries_cannot_tell() -> None:
     five = compare_paired(np.ones(5), np.zeros(5), seed=0)
     assert five.verdict().outcome == "cannot tell"
@@ -112,17 +89,7 @@ def test_five_human_labels_that_differ_are_no_better_than_their_signs() -> None:
     assert found.verdict().outcome == "no significant difference"
 
 
-PATH_RANKER = Path(__file__).parents[1] / "benchmarks" / "clicks_to_ranker.py"
-
-
-@pytest.fixture(scope="module")
-def benchmark_ranker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("clicks_to_ranker", PATH_RANKER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+benchmark_ranker = benchmark_script("clicks_to_ranker")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +104,7 @@ def data() -> RankingDataset:
 
 
 def test_what_a_feature_does_not_match_is_not_shown_and_the_rest_in_its_order(
-    benchmark_ranker: ModuleType, data: RankingDataset
+    data: RankingDataset,
 ) -> None:
     scores = benchmark_ranker.served_scores(data, "b", np.random.default_rng(0))
     values = data.features[:, 1]
@@ -149,7 +116,7 @@ def test_what_a_feature_does_not_match_is_not_shown_and_the_rest_in_its_order(
 
 
 def test_there_are_about_as_many_events_as_were_asked_for_and_the_seed_is_all_that_draws(
-    benchmark_ranker: ModuleType, data: RankingDataset
+    data: RankingDataset,
 ) -> None:
     one, again, other = (
         benchmark_ranker.events_of(data, simulate.Users(), ["a", "b"], 30_000, seed)
@@ -161,7 +128,7 @@ def test_there_are_about_as_many_events_as_were_asked_for_and_the_seed_is_all_th
 
 
 def test_every_way_of_judging_teaches_and_none_is_better_than_the_truth_by_far(
-    benchmark_ranker: ModuleType, data: RankingDataset
+    data: RankingDataset,
 ) -> None:
     sides = data.split()
     events = benchmark_ranker.events_of(data, simulate.Users(), ["b", "c"], 60_000, 0)
@@ -182,7 +149,7 @@ def test_every_way_of_judging_teaches_and_none_is_better_than_the_truth_by_far(
 
 
 def test_differences_are_those_to_the_ranker_of_the_true_grades(
-    benchmark_ranker: ModuleType, data: RankingDataset, capsys: pytest.CaptureFixture[str]
+    data: RankingDataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides = data.split()
     true = benchmark_ranker.trained(sides, None)
@@ -206,20 +173,10 @@ def by_one_feature(model: Model, feature: str) -> Model:
     return replace(model, weights=weights)
 
 
-PATH_PROXY = Path(__file__).parents[1] / "benchmarks" / "cheap_judgments.py"
+benchmark_proxy = benchmark_script("cheap_judgments")
 
 
-@pytest.fixture(scope="module")
-def benchmark_proxy() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cheap_judgments", PATH_PROXY)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_judge_errs_as_often_as_was_said(benchmark_proxy: ModuleType) -> None:
+def test_a_judge_errs_as_often_as_was_said() -> None:
     rng = np.random.default_rng(0)
     drawn = np.array([benchmark_proxy.judge(PEOPLE, 0.05, 0.25, rng) for _ in range(100)])
     relevant = PEOPLE.labels > 0
@@ -227,9 +184,7 @@ def test_a_judge_errs_as_often_as_was_said(benchmark_proxy: ModuleType) -> None:
     assert (drawn[:, ~relevant] > 0).mean() == pytest.approx(0.05, abs=0.01)
 
 
-def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide(
-    benchmark_proxy: ModuleType,
-) -> None:
+def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide() -> None:
     rng = np.random.default_rng(0)
     human = rng.normal(0.05, 0.3, 2000)
     cheap = human + 0.1 + rng.normal(0, 0.15, (5, 2000))
@@ -245,9 +200,7 @@ def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide(
     assert share < 0.5
 
 
-def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen(
-    benchmark_proxy: ModuleType,
-) -> None:
+def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen() -> None:
     rng = np.random.default_rng(0)
     cheap, noise = rng.normal(size=(2, 4000))
     human = 0.6 * cheap + 0.8 * noise
@@ -257,28 +210,14 @@ def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen(
     assert benchmark_proxy.explained(human[:60], list(rng.normal(size=(20, 60)))) < 0
 
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+benchmark_sample = benchmark_script("judge_next")
 
 
-@pytest.fixture(scope="module")
-def benchmark_sample() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-        spec = importlib.util.spec_from_file_location("judge_next", BENCHMARKS / "judge_next.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
-
-
-def test_errors_are_told_in_percent(benchmark_sample: ModuleType) -> None:
+def test_errors_are_told_in_percent() -> None:
     assert benchmark_sample.errors("0.5/10") == (0.005, 0.1)
 
 
-def test_every_way_judges_as_many_queries_and_draws_more_where_rankers_differ(
-    benchmark_sample: ModuleType,
-) -> None:
+def test_every_way_judges_as_many_queries_and_draws_more_where_rankers_differ() -> None:
     rng = np.random.default_rng(0)
     cheap = rng.normal(size=400) * (rng.random(400) < 0.5)
     people = cheap + rng.normal(0, 0.3, 400)
@@ -291,9 +230,7 @@ def test_every_way_judges_as_many_queries_and_draws_more_where_rankers_differ(
     assert found[1].by_human.mean != found[3].by_human.mean
 
 
-def test_drawn_queries_are_sharper_and_hold_the_truth_unless_the_strata_are_forgotten(
-    benchmark_sample: ModuleType,
-) -> None:
+def test_drawn_queries_are_sharper_and_hold_the_truth_unless_the_strata_are_forgotten() -> None:
     rng = np.random.default_rng(0)
     size = rng.exponential(0.3, 3000) * (rng.random(3000) < 0.4)
     human = size * rng.choice([1.5, -1.0], 3000, p=[0.7, 0.3])
@@ -308,15 +245,6 @@ def test_drawn_queries_are_sharper_and_hold_the_truth_unless_the_strata_are_forg
         assert share == pytest.approx(width**2, abs=0.02)
     assert figures["judge next"][3] < 0.95 * figures["at random"][3]
     assert figures["strata forgotten"][2] < 85
-
-
-FILE = Path(__file__).parents[1] / "benchmarks" / "clicks.py"
-SPECIFICATION = importlib.util.spec_from_file_location("clicks_benchmark", FILE)
-assert SPECIFICATION is not None
-assert SPECIFICATION.loader is not None
-clicks = importlib.util.module_from_spec(SPECIFICATION)
-sys.modules["clicks_benchmark"] = clicks
-SPECIFICATION.loader.exec_module(clicks)
 
 
 @pytest.mark.thorough(sample=2)
@@ -335,51 +263,42 @@ def test_every_model_orders_documents_better_than_srw(setting: str) -> None:
             assert found.examination < 0.05
 
 
-@pytest.fixture(scope="module")
-def experiment_worlds() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-        return importlib.import_module("experiment_worlds")
-
-
-def test_worlds_without_a_difference_have_none(experiment_worlds: ModuleType) -> None:
-    for name, null in experiment_worlds.NULLS.items():
+def test_worlds_without_a_difference_have_none() -> None:
+    for name, null in worlds.NULLS.items():
         world = null.world(np.random.default_rng(1))
         assert world.difference(1.0) == pytest.approx(0.0, abs=1e-12), name
         assert (world.a != world.b).any()
-    assert abs(experiment_worlds.drawn_world(np.random.default_rng(1)).difference(1.0)) > 1e-3
+    assert abs(worlds.drawn_world(np.random.default_rng(1)).difference(1.0)) > 1e-3
 
 
-def test_simulated_users_click_as_often_as_their_model_says(experiment_worlds: ModuleType) -> None:
+def test_simulated_users_click_as_often_as_their_model_says() -> None:
     rng = np.random.default_rng(0)
     attraction = np.full((40_000, 4), 0.5)
-    clicks = experiment_worlds.position_users(1.0)(rng, attraction).mean(0)
+    clicks = worlds.position_users(1.0)(rng, attraction).mean(0)
     assert clicks == pytest.approx(0.5 / np.arange(1, 5), abs=0.01)
     # After a click 3 of 10 go on, and 9 of 10 of these at each place.
-    clicks = experiment_worlds.cascade_users(rng, attraction).mean(0)
+    clicks = worlds.cascade_users(rng, attraction).mean(0)
     assert clicks == pytest.approx(0.5 * (0.65 * 0.9) ** np.arange(4), abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["position users", "heavy clients", "equal, cascade users"])
 def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
-    experiment_worlds: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiment_worlds, "CLIENTS", 2000)
-    courses = [experiment_worlds.null_course(name, seed) for seed in range(12)]
+    monkeypatch.setattr(worlds, "CLIENTS", 2000)
+    courses = [worlds.null_course(name, seed) for seed in range(12)]
     # Of 12 worlds, 3 claims at 5 % have a chance of 2 %.
     assert sum(course.verdict.any() for course in courses) <= 2
     assert sum(course.z_test.any() for course in courses) >= 3
 
 
-def test_a_log_that_loses_clicks_of_one_leader_cannot_tell(
-    experiment_worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(experiment_worlds, "BROKEN_CLIENTS", 8000)
+def test_a_log_that_loses_clicks_of_one_leader_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "BROKEN_CLIENTS", 8000)
     for fault, check in (
         ("30 % of B's clicks lost", "lost-clicks"),
         ("20 % of B's searches lost", "sample-ratio"),
         ("a cache shows A's to 20 %", "sample-ratio"),
     ):
-        course = experiment_worlds.broken_course(fault, True, 2)
+        course = worlds.broken_course(fault, True, 2)
         assert check in course.at_end
-    assert experiment_worlds.broken_course("nothing", True, 2).at_end == "better"
+    assert worlds.broken_course("nothing", True, 2).at_end == "better"

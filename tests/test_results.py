@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import lzma
 import os
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from owpc_ltr_papers.folders import rotation
+
+from tests.benchmark_scripts import benchmark_script
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "ohsumed.py"
@@ -41,7 +41,7 @@ def folds(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_of_the_results_are_those_of_the_code(folds: Path) -> None:
-    benchmark = _benchmark()
+    benchmark = benchmark_script("ohsumed")
     page = (ROOT / "docs" / "results.md").read_text()
     read = benchmark.folds_in(folds)
     for fit in benchmark.FITS:
@@ -96,16 +96,6 @@ def _shown(fit: tuple[str, dict[str, str], str, dict[str, str]]) -> str:
     loss, settings, _, of_optimizer = fit
     named = [f"{name}={value}" for name, value in settings.items()]
     return " ".join([loss, *named, *of_optimizer.values()])
-
-
-def _benchmark() -> ModuleType:
-    path = ROOT / "benchmarks" / "ohsumed.py"
-    specification = importlib.util.spec_from_file_location("ohsumed", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def _numbers(text: str) -> list[float]:
