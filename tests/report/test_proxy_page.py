@@ -11,14 +11,11 @@ from owpc_ltr_report.page import Page
 
 import owpc_ltr
 from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
-from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.proxy_labels import CLEAR, PROXY, comparison, run
+from tests.proxy_labels import CLEAR, comparison, run
 from tests.report.samples import Elements, check
 
 __all__ = ["run"]
-
-CLEAR_PROXY = replace(CLEAR, labels=PROXY.labels)
 
 
 @pytest.fixture(scope="module")
@@ -90,29 +87,6 @@ def test_a_proxy_judge_who_is_sure_shows_nothing_that_people_contradict() -> Non
     row = found.charts["proxy-labels"].spec["data"]["values"][2]
     assert row["high"] < 0
     assert row["outcome"] == "cannot tell"
-
-
-def test_a_sample_that_was_chosen_shows_nothing() -> None:
-    proxy = replace(CLEAR, labels=PROXY.labels)
-    gains = owpc_ltr.compare(
-        {"a": "feature:bm25", "b": "feature:likes"}, data=proxy, metrics="ndcg@5", resamples=100
-    ).per_query
-    apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
-    found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], proxy=proxy))
-    assert found.verdict is not None
-    assert found.verdict.mood == "cannot tell"
-    assert "not a random sample" in found.verdict.sentence
-
-
-def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
-    model = LinearModel(CLEAR.feature_names, np.array([1.0, 0.0]), record={
-        "source": {"fingerprint": CLEAR_PROXY.fingerprint},
-    })  # fmt: skip
-    rankers = {"a": model, "b": "feature:likes"}
-    found = owpc_ltr.report(comparison(rankers=rankers, split="train"))
-    assert found.verdict is not None
-    assert found.verdict.mood == "cannot tell"
-    assert "a was trained or chosen on 240 of these 240 queries" in found.verdict.sentence
 
 
 def test_agreement_counts_one_query_after_the_other() -> None:

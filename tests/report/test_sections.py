@@ -314,12 +314,6 @@ def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
     assert (comparison.rankers[0].name, comparison.baseline) == ("noise", "old")
 
 
-def test_a_comparison_turned_round_twice_is_itself() -> None:
-    one = compared().pairs[0].comparison
-    assert one.reversed().reversed() == one
-    assert one.reversed().mean_difference == -one.mean_difference
-
-
 @pytest.mark.parametrize(
     ("second", "title", "mood"),
     [(1.0, "Better", "better"), (0.0, "Do not fuse", "no significant difference")],
