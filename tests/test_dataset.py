@@ -132,18 +132,6 @@ def test_what_is_no_number_or_does_not_fit_is_refused_in_one_line(
         make_dataset(parts.pop("X"), parts.pop("y"), parts.pop("q"), **parts)
 
 
-def test_names_ids_and_weights_are_taken_as_lists() -> None:
-    data = make_dataset(
-        X, LABELS, IDS, ["x", "y"], doc_ids=[4, 3, 2, 1], document_weights=[1, 2, 3, 4],
-        query_weights=[1, 2],
-    )  # fmt: skip
-    assert data.feature_names == ("x", "y")
-    assert data.doc_ids is not None
-    assert data.doc_ids.to_pylist() == ["4", "3", "2", "1"]
-    assert data.weights.dtype == np.float32
-    assert data.query_importance.dtype == np.float64
-
-
 def scattered(order: list[int]) -> RankingDataset:
     """Seven rows of three queries, in some order."""
     rows = np.array(order)

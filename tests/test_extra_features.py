@@ -71,15 +71,23 @@ def judged(pairs: list[tuple[str, str]]) -> DocumentPairs:
     return DocumentPairs(queries, queries, np.ones(len(pairs), np.int64), documents)
 
 
+def poor(columns: Any, seed: int) -> Any:
+    """Numbers that nearly all texts share at first, then few."""
+    return hashed(columns, seed) & np.uint64(2 ** min(4 * seed, 60) - 1)
+
+
+@pytest.mark.parametrize("number", [hashed, poor])
 @given(rows=st.dictionaries(st.tuples(WORDS, WORDS), NUMBERS, min_size=1), asked=KEYS)
-def test_values_are_those_of_a_dictionary(
-    rows: dict[tuple[str, str], float], asked: list[tuple[str, str]]
+def test_values_are_those_of_a_dictionary_whatever_numbers_texts_share(
+    number: Any, rows: dict[tuple[str, str], float], asked: list[tuple[str, str]]
 ) -> None:
     keys, numbers = list(rows), np.array(list(rows.values()), np.float32)
-    both = table_of(
-        {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
-    )
-    found = both.at(both.find(judged(asked)))[:, 0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "hashed", number)
+        both = table_of(
+            {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
+        )
+        found = both.at(both.find(judged(asked)))[:, 0]
     expected = np.array([rows.get(pair, math.nan) for pair in asked], np.float32)
     np.testing.assert_array_equal(found, expected)
 
@@ -93,26 +101,6 @@ def test_a_table_without_the_other_key_is_by_one_alone(
     found = table.at(table.find(judged(asked)))[:, 0]
     own = 1 if key == "document_id" else 0
     expected = np.array([rows.get(pair[own], math.nan) for pair in asked], np.float32)
-    np.testing.assert_array_equal(found, expected)
-
-
-@given(rows=st.dictionaries(st.tuples(WORDS, WORDS), NUMBERS, min_size=1), asked=KEYS)
-def test_keys_of_one_number_are_told_apart_by_their_texts(
-    rows: dict[tuple[str, str], float], asked: list[tuple[str, str]]
-) -> None:
-    """Numbers that nearly all texts share at first, then few: the texts decide."""
-
-    def poor(columns: Any, seed: int) -> Any:
-        return hashed(columns, seed) & np.uint64(2 ** min(4 * seed, 60) - 1)
-
-    keys, numbers = list(rows), np.array(list(rows.values()), np.float32)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "hashed", poor)
-        table = table_of(
-            {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
-        )
-        found = table.at(table.find(judged(asked)))[:, 0]
-    expected = np.array([rows.get(pair, math.nan) for pair in asked], np.float32)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -71,8 +71,7 @@ class OneScore:
 FIT_LIES: list[tuple[Any, str]] = [
     (lambda fit: fit.model.weights, r"'lying' returned array\(\[.*\(ndarray\): return an owpc_lt"),
     (lambda fit: None, r"'lying' returned None \(NoneType\): return an owpc_ltr.protocols.Fit"),
-    (lambda fit: dataclasses.replace(fit, model=Scoreless()), "where a model belongs, which has "
-     "no record, score, as_dict"),
+    (lambda fit: dataclasses.replace(fit, model=Scoreless()), "where a model belongs, which has n"),
     (lambda fit: dataclasses.replace(fit, certificate=0.5), r"the certificate 0.5 \(float\)"),
     (renamed, "returned a model of the features"),
     (lambda fit: dataclasses.replace(fit, model=OneScore()), r"gives scores of shape \(\) for"),

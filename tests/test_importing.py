@@ -14,7 +14,6 @@ import pytest
 import xgboost
 from scipy.stats import kendalltau
 
-import owpc_ltr as ltr
 from owpc_ltr import import_model, save_model
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -24,7 +23,6 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
 from owpc_ltr.formats.xgboost_json import from_raw, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title", "pop", "n")
@@ -251,35 +249,3 @@ def test_only_what_is_text_alone_is_rescaled(
     old = serving_profile("opensearch", "2.19.6")
     before, after = scores_around(stored, rows, old, NEW)
     assert after == pytest.approx(before * factor, rel=1e-6)
-
-
-def test_an_imported_model_survives_its_own_file(rng: np.random.Generator, tmp_path: Path) -> None:
-    boosted(rng, list(NAMES))[0].save_model(tmp_path / "m.json")
-    model = import_model(tmp_path / "m.json")
-    save_model(model, tmp_path / "own.json")
-    again = load_scoring_model(tmp_path / "own.json")
-    assert again.as_dict() == model.as_dict()
-    assert again.record == model.record
-
-
-def test_an_imported_model_does_what_models_do(tmp_path: Path) -> None:
-    """Measured, compared, averaged, explained, saved: `import_model` returns the model."""
-    data = ltr.make_dataset(
-        np.random.default_rng(1).normal(size=(40, 2)).astype(np.float32),
-        np.tile([0, 1, 0, 2], 10), np.repeat([f"q{n}" for n in range(10)], 4), ("a", "b"),
-    )  # fmt: skip
-    LinearModel(("a", "b"), np.array([1.0, 0.5])).save(tmp_path / "m.json")
-    model = ltr.import_model(tmp_path / "m.json", feature_names=("b", "a", "c"))
-    assert model.feature_names == ("b", "a", "c")
-    assert model.record["imported"]["notes"]
-    model = ltr.import_model(tmp_path / "m.json")
-    assert ltr.evaluate(model, data, metrics="map").measured[0].mean > 0
-    assert (
-        ltr.compare([model, "feature:a"], data=data, metrics="map", resamples=100).n_queries == 10
-    )
-    assert ltr.average([model, model]).score(data.features).tolist() == pytest.approx(
-        model.score(data.features)
-    )
-    assert ltr.explain(model, data, query_id="q0") is not None
-    ltr.save_model(model, tmp_path / "again.json")
-    assert ltr.load_model(tmp_path / "again.json").feature_names == ("a", "b")

@@ -142,9 +142,7 @@ TRAPS: dict[str, tuple[Body, Callable[[Body], Any], str]] = {
         lambda body: body.update(size=101),
         "$.retriever.text_similarity_reranker.rank_window_size",
     ),
-    "licence": (
-        RERANKED, lambda body: fuse_by_rank(body, rank_window_size=100), "$.retriever.rrf",
-    ),
+    "licence": (RERANKED, lambda body: fuse_by_rank(body, rank_window_size=100), "$.retriever.rrf"),
     "explain-unfused": (HYBRID, lambda body: body.update(explain=True), "$.explain"),
 }  # fmt: skip
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from owpc_ltr_metrics.average_precision import AveragePrecision
 from owpc_ltr_metrics.err import ExpectedReciprocalRank
 from owpc_ltr_metrics.ndcg import NDCG
@@ -20,8 +19,7 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Entry, Plugin, Registry, installed, load
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from tests.fresh_process import printed_by
-
-Array = NDArray[Any]
+from tests.test_metrics import dataset
 
 NAMES = (
     "ndcg",
@@ -37,13 +35,6 @@ NAMES = (
     "pairwise-error",
     "rbp@5,persistence=0.95,gain=exponential,max-grade=3",
 )
-
-
-def dataset(queries: list[tuple[list[float], list[int]]]) -> tuple[Array, Array, Array]:
-    scores = np.array([score for query in queries for score in query[0]], dtype=np.float64)
-    labels = np.array([label for query in queries for label in query[1]], dtype=np.float32)
-    offsets = np.cumsum([0] + [len(query[0]) for query in queries])
-    return scores, labels, offsets
 
 
 def test_queries_without_relevant_documents_count_as_asked() -> None:
@@ -82,10 +73,7 @@ def test_infinite_scores_are_ranked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "ndgc@10",
-            "'ndgc': did you mean 'ndcg'?; known: err, map, mrr, ndcg, ndcg-letor, ",
-        ),
+        ("ndgc@10", "'ndgc': did you mean 'ndcg'?; known: err, map, mrr, ndcg, ndcg-letor, "),
         ("ndcg10", "there is no metric 'ndcg10': did you mean 'ndcg@10'?"),
         ("mapp", "there is no metric 'mapp': did you mean 'map'?"),
         ("ndcg-", "there is no metric 'ndcg-'"),
@@ -199,13 +187,6 @@ def test_a_query_of_a_million_documents_and_many_queries_of_one(
         # McSherry & Najork 2008, summed exactly: E[AP] of 20 relevant in random places.
         terms = [(1 + (j - 1) * 19 / (n - 1)) / (n * j) for j in range(1, n + 1)]
         assert values["map"][0] == pytest.approx(math.fsum(terms), abs=1e-12)
-
-
-def test_equal_scores_are_worth_the_mean_over_random_orders() -> None:
-    data = np.zeros(4), np.array([1, 0, 1, 0], np.float32), np.array([0, 2, 4])
-    assert parse_metric("mrr").mean(*data) == 0.75
-    assert parse_metric("pairwise-error").mean(*data) == 0.5
-    assert parse_metric("mrr,ties=file-order").mean(*data) == 1.0
 
 
 MINE = '''

@@ -448,13 +448,6 @@ def test_other_readers_see_one_table_and_skip_buckets(tmp_path: Path, small_part
     assert frame.filter(polars.col("bucket") < 4).collect().height == test.n_documents
 
 
-def test_duckdb_sees_the_buckets_too(tmp_path: Path) -> None:
-    test = written(dataset(), tmp_path / "a").split().test
-    duckdb = pytest.importorskip("duckdb")
-    table = duckdb.read_parquet(f"{tmp_path / 'a'}/*/*.parquet", hive_partitioning=True)
-    assert len(table.filter("bucket < 4").fetchall()) == test.n_documents
-
-
 def test_a_feature_called_bucket_does_not_stand_in_the_way(tmp_path: Path) -> None:
     import pyarrow.dataset as ds
 

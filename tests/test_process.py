@@ -359,12 +359,23 @@ def test_a_step_that_must_not_be_repeated_is_finished_in_spite_of_a_first_signal
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str, str]) -> None:
+KILL = "os.kill(os.getpid(), signal.SIGTERM)"
+LEFT = [
+    f"{KILL}\n",
+    # A library whose callback was cut raises an error of its own.
+    f"try:\n            {KILL}\n        except BaseException as error:\n"
+    "            raise SystemError('a result with an exception set') from error\n",
+]
+
+
+@pytest.mark.parametrize("left", LEFT, ids=["signal", "foreign error"])
+def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(
+    left: str, environ: dict[str, str]
+) -> None:
     """As while an object is taken away, of which the interpreter prints a traceback."""
     before = (
         "import owpc_ltr.host.registry as api\nimport os, signal\nreal = api.load\n"
-        "class Leaving:\n"
-        "    def __del__(self):\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"class Leaving:\n    def __del__(self):\n        {left}"
         "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
         "api.load = leave"
     )
@@ -387,22 +398,6 @@ def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict
     assert ended.returncode == 128 + number
     assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
     assert json.loads(ended.stdout)
-
-
-def test_what_foreign_code_makes_of_a_stop_is_no_traceback(environ: dict[str, str]) -> None:
-    """A library whose callback was cut raises an error of its own where nothing can catch it."""
-    before = (
-        "import owpc_ltr.host.registry as api\nimport os, signal\nreal = api.load\n"
-        "class Leaving:\n    def __del__(self):\n        try:\n"
-        "            os.kill(os.getpid(), signal.SIGTERM)\n"
-        "        except BaseException as error:\n"
-        "            raise SystemError('a result with an exception set') from error\n"
-        "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
-        "api.load = leave"
-    )
-    ended = driven(before, ["plugins"], environ)
-    assert ended.returncode == 143
-    assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
 
 
 def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> None:

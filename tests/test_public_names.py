@@ -21,7 +21,6 @@ import owpc_ltr.plugin_checks
 import owpc_ltr.types
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.signatures import _AnyName
-from tests.fresh_process import printed_by
 
 INSIDE = {"PartReader", "PartSelection", "Workers", "OpenSearch", "Elasticsearch"}
 """Of the folder that a partitioned dataset is, and of libraries that need not be installed."""
@@ -208,13 +207,6 @@ def test_pages_and_examples_import_public_names_only() -> None:
         if found[1] not in allowed
     }
     assert not inside, "\n".join(sorted(inside))
-
-
-def test_importing_types_imports_nothing_heavy() -> None:
-    code = (
-        "import owpc_ltr.types, sys\nprint([n for n in ('numpy', 'pyarrow') if n in sys.modules])"
-    )
-    assert printed_by(code).strip() == "[]"
 
 
 def product_nodes() -> Iterator[tuple[str, ast.AST]]:

@@ -134,13 +134,6 @@ def test_a_mean_over_weighted_queries_is_that_of_repeated_ones() -> None:
         assert judged[0] == pytest.approx(judged[1], rel=1e-12)
 
 
-def test_importance_that_is_all_alike_changes_no_bit_of_a_mean() -> None:
-    model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
-    alike = replace(plain(), query_weights=np.full(QUERIES, 0.3))
-    metrics = [NDCG(cutoff=3)]
-    assert means_of(metrics, model, alike) == means_of(metrics, model, plain())
-
-
 def test_folders_of_parts_have_the_weighted_means_of_memory(tmp_path: Path) -> None:
     model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
     parts = ltr.partition(asked_often(), out=tmp_path / "parts", buckets=3)
@@ -195,13 +188,6 @@ COUNTS = hnp.arrays(np.int64, 8, elements=st.integers(1, 5))
 def sample(rng: np.random.Generator, n: int = 60) -> tuple[Array, Array, Array]:
     b = rng.random(n)
     return b + 0.03 + 0.1 * rng.standard_normal(n), b, rng.integers(1, 6, n).astype(np.float64)
-
-
-@pytest.mark.parametrize("weight", [1.0, 0.3, 7.0])
-def test_weights_that_are_all_alike_change_no_bit(weight: float, rng: np.random.Generator) -> None:
-    a, b, _ = sample(rng)
-    plain = compare_paired(a, b, seed=3)
-    assert compare_paired(a, b, seed=3, weights=np.full(60, weight)) == plain
 
 
 def test_weights_that_are_nearly_alike_change_nearly_nothing(rng: np.random.Generator) -> None:

@@ -109,11 +109,6 @@ def test_a_value_of_another_type_is_refused_in_one_line(
         assert str(caught.value) == message
 
 
-def test_a_choice_of_another_type_is_refused_with_the_choices() -> None:
-    with pytest.raises(UsageError, match="cannot take kind=3: it must be one of a, b"):
-        configure(Example, {"kind": 3})
-
-
 def test_settings_are_listed_with_their_defaults() -> None:
     assert describe_settings(Example) == ["kind=a", "C=1.0", "count=3", "exact=False", "limit="]
     assert values_of(Example(C=2.0))["C"] == 2.0
@@ -124,12 +119,13 @@ def test_settings_are_listed_with_their_defaults() -> None:
     [
         ({"c": "1"}, "'example' has no setting 'c'; its settings: kind=a, C=1.0"),
         ({"kind": "z"}, "cannot take kind=z: it must be one of a, b"),
+        ({"kind": 3}, "cannot take kind=3: it must be one of a, b"),
         ({"count": "2.5"}, "cannot take count=2.5: it must be a whole number"),
         ({"exact": "maybe"}, "cannot take exact=maybe: it must be true or false"),
         ({"C": "-1"}, "'example' refuses its settings: C must be positive"),
     ],
 )
-def test_what_does_not_fit_is_named(values: dict[str, str], message: str) -> None:
+def test_what_does_not_fit_is_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         configure(Example, values)
     assert message in str(caught.value)

@@ -16,19 +16,15 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr import (
     RankingDataset,
-    load_model,
     make_dataset,
-    read_dataset,
-    save_dataset,
     save_model,
 )
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.scales import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.measurement import list_warnings, lists_of, measure
+from owpc_ltr.evaluation.measurement import list_warnings, lists_of
 from owpc_ltr.evaluation.query_choice import model_data
-from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -201,28 +197,6 @@ def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> No
     assert np.array_equal(model.score(training.features), trained.model.score(training.features))
 
 
-def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
-    model = LinearModel(("1", "2"), np.array([1.0, 2.0]))
-    save_model(model, str(tmp_path / "text.json"))
-    save_model(model, tmp_path / "path.json")
-    assert (tmp_path / "text.json").read_bytes() == (tmp_path / "path.json").read_bytes()
-    for read in (load_scoring_model, load_model):
-        assert read(str(tmp_path / "text.json")).as_dict() == model.as_dict()
-        with pytest.raises(BadInput, match="cannot read the model nowhere"):
-            read("nowhere")
-    (tmp_path / "data.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
-    save_dataset(dataset(), str(tmp_path / "text.parquet"))
-    save_dataset(dataset(), tmp_path / "path.parquet")
-    assert (tmp_path / "text.parquet").read_bytes() == (tmp_path / "path.parquet").read_bytes()
-    for name in ("data.txt", "text.parquet"):
-        one, other = read_dataset(str(tmp_path / name)), read_dataset(tmp_path / name)
-        assert one.fingerprint == other.fingerprint
-    plugin = tmp_path / "mine.py"
-    plugin.write_text("")
-    with pytest.raises(PluginError, match="it implements none of the hooks"):
-        load([str(plugin)])
-
-
 def test_a_loss_that_is_not_convex_is_refused_by_larank_before_any_work() -> None:
     with pytest.raises(UsageError, match="'larank' needs a convex loss, and 'lambdarank'"):
         train_plan(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())
@@ -289,22 +263,6 @@ def test_the_sides_of_a_split_are_disjoint_and_stable_when_queries_leave() -> No
 
 def test_folds_have_equal_sizes() -> None:
     assert sorted(np.bincount(fold_of_queries(dataset(), 7, "x"))) == [8, 8, 8, 9, 9, 9, 9]
-
-
-def test_evaluation_uses_the_queries_that_were_held_out() -> None:
-    data, cut = dataset(), HashSplit()
-    source = {"fingerprint": data.fingerprint, "split": cut.as_dict()}
-    training, validation = cut.part(data, "train"), cut.part(data, "validation")
-    model = train_plan(training, Plan(OWPC, LARANK), Run(), validation, source).model
-    chosen, side, _ = model_data(model, data)
-    assert side == "test"
-    assert chosen.query_ids == cut.part(data, "test").query_ids
-    assert model_data(model, data, "all")[1] == "all"
-    other = replace(data, labels=1 - data.labels)
-    # Other judgments of the same queries.
-    again, side, _ = model_data(model, other)
-    assert (side, again.query_ids) == ("test", chosen.query_ids)
-    assert model_data(model, other, "test")[0].query_ids == chosen.query_ids
 
 
 def test_data_of_other_features_is_refused_naming_one() -> None:
@@ -380,13 +338,6 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
     assert model_data(replace(model, record={}), data)[:2] == (data, "unknown")
     with pytest.raises(UsageError, match="unknown split 'held-out': choose among auto, all, tr"):
         model_data(replace(model, record={}), data, "held-out")
-
-
-def test_a_ranking_equals_itself_in_a_comparison() -> None:
-    data = dataset()
-    (one,) = measure(data.features[:, 0].astype(float), data, [parse_metric("map")])
-    assert compare_paired(one.per_query, one.per_query, seed=0).p_permutation == 1.0
-    assert one.all_tied_baseline < one.mean
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from owpc_ltr.protocols import Run
 from tests.commands import Run as RunCommand
 from tests.datasets import in_parts, learnable
 
-one_process = pytest.mark.xdist_group("dask")
+pytestmark = pytest.mark.xdist_group("dask")
 """Workers are started once."""
 
 PLUGIN = '''
@@ -208,13 +208,6 @@ def test_a_pass_is_cut_into_like_steps_of_parts_in_their_order(
         assert len(steps) % workers == 0
 
 
-def test_like_parts_are_shared_out_to_workers_evenly() -> None:
-    steps = batches(_pieces([25_000] * 60), 2)
-    sizes = {number: sum(piece.documents for piece in step) for number, step in enumerate(steps)}
-    homes = placed(sizes, ["one", "two"], {})
-    assert sum(sizes[step] for step, home in homes.items() if home == "one") == 750_000
-
-
 def _pieces(sizes: Sequence[int]) -> list[PartSelection]:
     """Whole parts of so many documents."""
     return [
@@ -259,7 +252,6 @@ def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_pat
     assert "__mp_main__" not in done.stderr
 
 
-@one_process
 @pytest.mark.thorough
 def test_any_number_of_workers_gives_the_same_bits(
     cluster: DaskWorkers, parts: PartitionedDataset
@@ -273,7 +265,6 @@ def test_any_number_of_workers_gives_the_same_bits(
         assert bits(bundle.minimise(loss, data, Run())) == alone
 
 
-@one_process
 def test_a_pass_on_workers_is_that_of_one_process(
     workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
@@ -292,7 +283,6 @@ def test_a_pass_on_workers_is_that_of_one_process(
             assert one.tolist() == other.tolist()
 
 
-@one_process
 @pytest.mark.thorough
 def test_sides_and_chosen_queries_are_gone_through_alike(
     workers: DaskWorkers, parts: PartitionedDataset
@@ -313,7 +303,6 @@ def digest(part: RankingDataset) -> tuple[str, int]:
     return part.fingerprint, part.n_documents
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_trained_model_and_its_figures_have_the_same_bytes(
     workers: DaskWorkers, parts: PartitionedDataset
@@ -332,7 +321,6 @@ def test_a_trained_model_and_its_figures_have_the_same_bytes(
     assert one.table == other.table
 
 
-@one_process
 @pytest.mark.thorough
 def test_candidates_on_workers_give_the_same_rows(
     workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
@@ -350,7 +338,6 @@ def test_candidates_on_workers_give_the_same_rows(
         ltr.select(parts.load(), workers=workers, **how)
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_loss_of_a_plugin_file_is_had_by_workers(
     cluster: DaskWorkers, workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
@@ -386,7 +373,6 @@ def use_workers_of(cluster: DaskWorkers, *plugins: Path) -> Iterator[DaskWorkers
             yield found
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_fault_in_a_loss_travels_from_a_worker(
     workers: DaskWorkers, parts: PartitionedDataset
@@ -402,7 +388,6 @@ def test_a_fault_in_a_loss_travels_from_a_worker(
     assert "value_and_gradient" in caught.value.__notes__[0]
 
 
-@one_process
 @pytest.mark.thorough
 def test_what_cannot_be_sent_is_refused_in_one_line(
     workers: DaskWorkers, parts: PartitionedDataset
@@ -412,7 +397,6 @@ def test_what_cannot_be_sent_is_refused_in_one_line(
         list(workers.parts(parts).each(lambda part: (part.n_queries, lock)))
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_worker_without_what_is_called_is_named(
     workers: DaskWorkers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
@@ -424,7 +408,6 @@ def test_a_worker_without_what_is_called_is_named(
         list(workers.parts(parts).each(module.count))
 
 
-@one_process
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", ["missing", "another"])
 def test_a_worker_that_sees_another_folder_is_refused(
@@ -444,7 +427,6 @@ def test_a_worker_that_sees_another_folder_is_refused(
             workers.parts(parts)
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_worker_of_another_version_is_refused(
     workers: DaskWorkers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
@@ -454,7 +436,6 @@ def test_a_worker_of_another_version_is_refused(
         workers.parts(parts)
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_damaged_part_is_told_with_the_worker_that_has_it(
     workers: DaskWorkers, parts: PartitionedDataset
@@ -465,7 +446,6 @@ def test_a_damaged_part_is_told_with_the_worker_that_has_it(
         list(workers.parts(parts).each(digest))
 
 
-@one_process
 @pytest.mark.thorough
 def test_nobody_else_can_use_or_see_the_workers(
     workers: DaskWorkers, monkeypatch: pytest.MonkeyPatch
@@ -490,7 +470,6 @@ def test_nobody_else_can_use_or_see_the_workers(
         pass
 
 
-@one_process
 @pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["loss", "rank:ndcg", "loss of weighed queries"])
 def test_trees_are_the_same_for_any_number_of_workers(
@@ -528,7 +507,6 @@ with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, protocol="
 """
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_scheduler_of_somebody_else_is_used_and_one_that_ends_is_told(
     parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
@@ -565,7 +543,6 @@ SLOW = PLUGIN.replace(
 )
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_stopped_command_leaves_no_process_and_no_file(
     parts: PartitionedDataset, tmp_path: Path
@@ -617,7 +594,6 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
     assert err.strip().count("\n") == 0
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
     workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
@@ -630,7 +606,6 @@ def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
     assert (tmp_path / "killed").exists()
 
 
-@one_process
 @pytest.mark.thorough
 def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
     workers: DaskWorkers, tmp_path: Path
@@ -645,7 +620,6 @@ def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
     assert killed.exists()
 
 
-@one_process
 @pytest.mark.thorough
 def test_work_that_ends_every_worker_is_told_in_one_line(
     workers: DaskWorkers, parts: PartitionedDataset
