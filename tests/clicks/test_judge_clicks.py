@@ -276,12 +276,10 @@ def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
 
 
 def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
-    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "i.parquet", "--ips")
-    assert code == 0
+    out = run.output("judge", "clicks", "events.parquet", "--out", "i.parquet", "--ips")
     assert "clicks, weighted by " in out
     assert set(pq.read_table("i.parquet")["grade"].to_pylist()) == {0.0, 1.0}
-    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
-    assert code == 0
+    out = run.output("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
     assert f"{len(EVENTS):,} events read, {len(EVENTS):,} used" in out
     assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade", "judged_by"]
 
@@ -339,8 +337,7 @@ def test_a_log_whose_every_click_is_a_bot_s_is_refused(run: Run) -> None:
         for action in ("view", "click")
     ]
     pq.write_table(pa.Table.from_pylist([*people, *bots]), "bots.parquet")
-    code, _, err = run("judge", "clicks", "bots.parquet", "--out", "j.parquet")
-    assert code == 3
+    err = run.refusal(3, "judge", "clicks", "bots.parquet", "--out", "j.parquet")
     assert "2,360 events left out: a session of more than 50 clicks" in err
     assert not Path("j.parquet").exists()
 

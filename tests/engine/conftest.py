@@ -13,17 +13,10 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from tests.commands import Run, commands_in
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.log_runs import digest, log
 from tests.engine.memory_engine import MemoryEngine
 from tests.engine.small_cluster import Small, small_cluster
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs commands in the test's own folder, which is the working directory."""
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

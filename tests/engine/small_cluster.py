@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
+from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -45,6 +47,11 @@ class Small:
     index: str
     name: str
     documents: int
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster, with this store."""
+        return Cluster(self.engine, self.store.kind, self.store.name)
 
     def store_through(self, engine: Engine) -> Store:
         """The same store, reached through another engine."""
@@ -82,6 +89,17 @@ def small_cluster(
                 body={"query": {"prefix": {"name": f"m-{own}"}}},
             )
         engine.close()
+
+
+def shared_cluster(**how: Any) -> Any:
+    """A fixture: one such index for all tests of a module."""
+
+    @pytest.fixture(scope="module")
+    def small(node_url: str) -> Iterator[Small]:
+        with small_cluster(node_url, **how) as made:
+            yield made
+
+    return small
 
 
 def fill(engine: Engine, index: str, documents: int, shards: int = 1, seed: int = 7) -> None:

@@ -23,6 +23,8 @@ from tests.clicks.counts import cells_of
 from tests.commands import Run
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_documents, ubi_indices
 
+pytestmark = pytest.mark.thorough(sample=1)
+
 QUERIES, ACTS = map(list, ubi_documents(
     simulate.clicks(simulate.example_world(10, 8), sessions=500)
 ))  # fmt: skip
@@ -63,7 +65,6 @@ def read(cluster: Cluster, slices: int | None = None) -> Behaviour:
     return count_ubi(cluster, ubi, min_people=1)
 
 
-@pytest.mark.thorough(sample=1)
 def test_the_bytes_do_not_depend_on_the_number_of_slices(
     cluster: Cluster, tmp_path: Path, run: Run
 ) -> None:
@@ -72,14 +73,12 @@ def test_the_bytes_do_not_depend_on_the_number_of_slices(
              "--json")  # fmt: skip
     outcomes = set()
     for slices in [(), *(("--slices", str(number)) for number in SLICES)]:
-        code, out, err = run(*words, *slices)
-        assert code == 0, err
+        out = run.output(*words, *slices)
         outcomes.add((out, (tmp_path / "j.parquet").read_bytes()))
     assert len(outcomes) == 1
     assert '"a query id that several queries have"' in next(iter(outcomes))[0]
 
 
-@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("slices", SLICES)
 def test_every_slice_is_read_and_none_twice(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, slices: int
@@ -103,7 +102,6 @@ def test_every_slice_is_read_and_none_twice(
         assert len({number for name, number, _ in kept if name == index}) >= slices
 
 
-@pytest.mark.thorough(sample=1)
 def test_an_engine_that_keeps_something_back_is_found_out(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +116,6 @@ def test_an_engine_that_keeps_something_back_is_found_out(
             read(cluster)
 
 
-@pytest.mark.thorough(sample=1)
 def test_rejections_slow_reading_down_and_lose_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +143,6 @@ def test_rejections_slow_reading_down_and_lose_nothing(
     assert cuts > 0
 
 
-@pytest.mark.thorough(sample=1)
 def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.engine.deployed import put
-from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
+from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
 
 BODY = {"match": {"body": "{{keywords}}"}}
 BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
@@ -30,15 +30,12 @@ SPLIT = HashSplit(0.1, 0.5)
 QUICK: dict[str, Any] = {"resamples": 200}
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=100) as made:
-        yield made
+small = shared_cluster(documents=100)
 
 
 @pytest.fixture(scope="module")
 def cluster(small: Small) -> Cluster:
-    return Cluster(small.engine, "plugin-free", small.name.removeprefix("m-"))
+    return small.cluster
 
 
 @pytest.fixture(scope="module")

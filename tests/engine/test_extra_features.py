@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from owpc_ltr import Cluster, connect, open_dataset, train
+from owpc_ltr import open_dataset, train
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.proof import logged
@@ -28,7 +26,7 @@ from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run
 from tests.datasets import by_query, written
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, shared_cluster
 
 DOCUMENTS, QUERIES = 120, 40
 GATE = [
@@ -43,10 +41,7 @@ QUERY = {"match": {"body": "{{keywords}}"}}
 Rates = dict[tuple[str, str], float]
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=DOCUMENTS) as made:
-        yield made
+small = shared_cluster(documents=DOCUMENTS)
 
 
 def texts() -> list[str]:
@@ -82,24 +77,15 @@ def made(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rates_file(folder / "ctr.parquet", known)
     rates_file(folder / "newer.parquet", {pair: 1 - rate for pair, rate in known.items()})
     rates_file(folder / "by_id.parquet", known, "query_id")
-    with cluster_of(small) as cluster:
-        cluster.log_features(
-            judgments=folder / "judged.csv", out=folder / "data.parquet", index=small.index,
-            extra_features=[folder / "ctr.parquet"],
-        )  # fmt: skip
+    small.cluster.log_features(
+        judgments=folder / "judged.csv", out=folder / "data.parquet", index=small.index,
+        extra_features=[folder / "ctr.parquet"],
+    )  # fmt: skip
     split = load_dataset(folder / "data.parquet").split()
     train(split.training, settings={"C": 10.0}).save(folder / "model.json")
     boosted = train(split.training, optimizer="boosting", settings={"trees": 10})
     boosted.save(folder / "trees.json")
     return folder
-
-
-@contextmanager
-def cluster_of(small: Small) -> Iterator[Cluster]:
-    own = small.name.removeprefix("m-")
-    cluster = connect(small.engine.settings.url, store_kind="plugin-free", store=own)
-    yield cluster
-    cluster.engine.close()
 
 
 @pytest.fixture
@@ -113,8 +99,7 @@ def place(made: Path, small: Small, tmp_path: Path) -> list[str]:
 
 def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str]) -> None:
     log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
-    code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet")
-    assert code == 0
+    out = run.output(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet")
     met = sum((text, f"d{d}") in rates() for text in texts()
               for d in range(1, DOCUMENTS))  # fmt: skip
     assert (
@@ -173,12 +158,10 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
         "--json",
         *place,
     ]
-    code, _, err = run(*search)
-    assert code == 2
+    err = run.refusal(2, *search)
     assert "reads 'ctr' (from ctr.parquet)" in err
     assert "--extra-features FILE" in err
-    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
-    assert code == 0
+    out = run.output(*search, "--extra-features", "ctr.parquet")
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (found["scored_by"], found["reason"]) == ("client", None)
     after = [(hit["document_id"], hit["score"]) for hit in found["after"]]
@@ -190,8 +173,7 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     code, out, _ = run(*search, "--extra-features", "newer.parquet")
     there = scores_here(small, "model.json", text, newer)
     assert all(hit["score"] == there[hit["document_id"]] for hit in json.loads(out)["after"])
-    code, _, err = run("request", text, "--model", small.name, *place)
-    assert (code, "scored by the client" in err) == (5, True)
+    assert "scored by the client" in run.refusal(5, "request", text, "--model", small.name, *place)
 
 
 def test_verify_looks_values_up_or_says_that_it_did_not(
@@ -241,10 +223,8 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
     figures = []
     for ranker in (small.name, "model.json"):
-        code, _, err = run("compare-live", ranker, *ask)
-        assert (code, "--extra-features FILE" in err) == (2, True)
-        code, out, _ = run("compare-live", ranker, *ask, "--extra-features", "ctr.parquet")
-        assert code == 0
+        assert "--extra-features FILE" in run.refusal(2, "compare-live", ranker, *ask)
+        out = run.output("compare-live", ranker, *ask, "--extra-features", "ctr.parquet")
         figures.append(json.loads(out)["metrics"][0]["unjudged_irrelevant"])
     assert figures[0] == figures[1]
     assert figures[0]["mean_difference"] > 0.1
@@ -322,18 +302,15 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
 
 def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:
     log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
-    code, _, err = run(*log, "--extra-features", "ctr.parquet", "--out", "parts", "--buckets", "20")
-    assert code == 0, err
+    run.output(*log, "--extra-features", "ctr.parquet", "--out", "parts", "--buckets", "20")
     assert by_query(open_dataset("parts").load()) == by_query(load_dataset(Path("data.parquet")))
     for number in (2, 1):
-        code, _, err = run(*log, "--out", "two", "--part", f"{number}/2")
-        assert code == 0, err
+        run.output(*log, "--out", "two", "--part", f"{number}/2")
     manifest = open_dataset("two").manifest
     assert manifest is not None
     assert manifest["judged"] == manifest["logged"] == 4760
     learn = ["--optimizer", "bundle", "--set", "optimizer.C=1"]
-    code, _, err = run("train", "two", "--out", "two.json", *learn)
-    assert code == 0, err
+    run.output("train", "two", "--out", "two.json", *learn)
     code, _, err = run(*log, "--out", "two", "--part", "1/2")
     assert (code, "it holds this part of a dataset already" in err) == (2, True)
 
@@ -347,8 +324,7 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     text = texts()[4]
     search = ["search", text, "--reranker", "reranker.json", "--index", small.index,
               "--query-template", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
-    code, _, err = run(*search)
-    assert (code, "the reranker reads 'ctr'" in err) == (2, True)
+    assert "the reranker reads 'ctr'" in run.refusal(2, *search)
     code, out, _ = run(*search, "--extra-features", "ctr.parquet")
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (code, found["reason"]) == (0, None)
@@ -364,8 +340,7 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
         "--json",
         *place,
     ]
-    code, _, err = run(*explain)
-    assert (code, "the reranker reads 'ctr'" in err) == (2, True)
+    assert "the reranker reads 'ctr'" in run.refusal(2, *explain)
     code, out, _ = run(*explain, "--extra-features", "ctr.parquet")
     told = json.loads(out)
     assert (code, told["warnings"]) == (0, [])
@@ -383,11 +358,10 @@ def test_from_python_a_frame_does_as_well_as_a_file(
 ) -> None:
     table: Any = pq.read_table(made / "ctr.parquet")
     popular = table.group_by("document_id").aggregate([("ctr", "mean")])
-    with cluster_of(small) as cluster:
-        report = cluster.log_features(
-            judgments=made / "judged.csv", out=tmp_path / "frames.parquet", index=small.index,
-            extra_features=[table.to_pandas(), popular],
-        )  # fmt: skip
+    report = small.cluster.log_features(
+        judgments=made / "judged.csv", out=tmp_path / "frames.parquet", index=small.index,
+        extra_features=[table.to_pandas(), popular],
+    )  # fmt: skip
     files = [one["file"] for one in report.manifest["joined_tables"]]
     assert files == ["frame 1", "frame 2"]
     one, other = load_dataset(made / "data.parquet"), load_dataset(tmp_path / "frames.parquet")

@@ -317,13 +317,6 @@ def test_a_search_that_is_too_big_is_halved_until_it_fits(
     assert digest(out) == clean
 
 
-def test_a_search_that_is_too_big_for_one_document_ends_the_run(out: Path) -> None:
-    engine = MemoryEngine(fault=refuse_more_than(0, 400, "too_many_clauses"))
-    with pytest.raises(Refused, match=r"cannot be logged: .*too_many_clauses: too big"):
-        log(engine, out)
-    assert_nothing_published(out, kept=False)
-
-
 def test_halving_finds_the_one_document_that_spoils_the_search(out: Path) -> None:
     def fault(_number: int, _path: str, body: Any, answer: Any) -> Any:
         if is_log_search(body) and "d7" in find(body, "ids")["values"]:

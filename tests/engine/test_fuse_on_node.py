@@ -254,9 +254,8 @@ def client_scores(cluster: Cluster, index: str, judged: Path) -> None:
     assert (both.scored_by, both.reason, len(both.after)) == ("client", "", 10)
     with pytest.raises(Refused, match="'dense' needs the ids of the documents that it scores"):
         cluster.request("red old", params={"vector": vector}, **asked)
-    with pytest.raises(Refused, match=r"dimension") as caught:
+    with pytest.raises(Refused, match=r"dimension"):
         cluster.search("red old", params={"vector": vector[:2]}, **asked)
-    assert "\n" not in str(caught.value)
     with pytest.raises(BadInput, match=r"no value for '{{vector}}': give it as a"):
         cluster.search("red old", **asked)
     assert cluster.verify(asked["model"]).drift == ()

@@ -45,9 +45,8 @@ def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
 
 
 def test_a_first_model_without_lists_to_compare_is_refused_and_it_is_said_how(small: Small) -> None:
-    with pytest.raises(Refused, match=r"has no model to compare with yet.*judgments=") as refused:
+    with pytest.raises(Refused, match=r"has no model to compare with yet.*judgments="):
         put(small, trained(GOOD))
-    assert refused.value.exit_code == 5
     assert small.store.list_models() == []
 
 
@@ -55,7 +54,6 @@ def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small:
     old = first(small, trained(BAD))
     with pytest.raises(NotBetter, match=r"^cannot tell: .*does not know its queries and doc") as no:
         put(small, trained(GOOD), accepted=None)
-    assert no.value.exit_code == 5
     assert no.value.result.comparison.verdict().outcome == Outcome.CANNOT_TELL
     assert not no.value.result.passed
     assert small.store.list_models() == [old.model]
@@ -68,13 +66,6 @@ def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small:
     told = provenance(DeploymentRecords(small.engine, small.store).get(done.model))
     assert told["gate.accepted_unproven"] == "the documents are those of the index"
     assert told["gate.verdict"] == "cannot tell"
-
-
-def test_what_is_accepted_must_be_better_all_the_same(small: Small) -> None:
-    first(small, trained(GOOD))
-    with pytest.raises(NotBetter, match=r"^worse: gain in ndcg@10 over") as no:
-        put(small, trained(BAD), accepted="trust me")
-    assert no.value.result.accepted == "trust me"
 
 
 def test_an_interval_above_0_is_no_gain_where_the_test_does_not_find_one(small: Small) -> None:
@@ -133,7 +124,6 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
     for weights in (BAD, (2.0, 0.0, 0.0)):
         with pytest.raises(NotBetter, match="nothing was uploaded") as raised:
             put(small, trained(weights))
-        assert raised.value.exit_code == 5
         assert len(losers(raised.value.result.comparison)) == (10 if weights == BAD else 0)
     assert small.store.list_models() == [old.model]
     assert Aliases(small.engine, small.store).find(small.name) == old.alias

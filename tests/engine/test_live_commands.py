@@ -21,15 +21,19 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.engine.deployed import logged_dataset
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+from tests.engine.small_cluster import (
+    FEATURESET,
+    WORDS,
+    Small,
+    linear,
+    shared_cluster,
+    small_cluster,
+)
 
 pytest.importorskip("owpc_ltr.host.judgment_lists")
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=120) as made:
-        yield made
+small = shared_cluster(documents=120)
 
 
 @pytest.fixture
@@ -63,14 +67,13 @@ GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
 
 
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
-    code, out, _ = run("compare-live", "good.json", *LIVE, *place)
-    assert code == 0
+    out = run.output("compare-live", "good.json", *LIVE, *place)
     assert max(map(len, out.splitlines())) <= 80
     out = " ".join(out.split())
     for words in ("irrelevant", "left out", "judged among the first 10", "recall of the window"):
         assert words in out
     rows = ("--per-query", "rows.parquet", "--report", "page.html")
-    code, out, _ = run("compare-live", "good.json", *LIVE, "--json", *rows, *place)
+    out = run.output("compare-live", "good.json", *LIVE, "--json", *rows, *place)
     assert all(map(os.path.exists, rows[1::2]))
     told = json.loads(out)
     (one,) = told["metrics"]
@@ -123,8 +126,7 @@ def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
     assert (code, told["queries"]) == (0, 28)
     assert told["documents"] == int(documents[1].replace(",", ""))
     # Who names the risk gets in, and that is kept.
-    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--accept-unproven", "I looked")
-    assert code == 0
+    out = run.output(*words, "--judgments", "few.csv", *place, "--accept-unproven", "I looked")
     assert "cannot tell: only" in out
     assert "accepted unproven: I looked" in out
     code, out, _ = run("models", "show", name, *place[:6])
@@ -143,8 +145,7 @@ def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
     save_model(linear(source={"split": split.as_dict()}), tmp_path / "trained.json")
     pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "query,trained.json"]
     pool += ["--sample", "12", "--depth", "5", "--out", "sheet.csv", *QUERY, *place]
-    code, out, _ = run(*pool)
-    assert (code, "documents of 12 queries" in out) == (0, True)
+    assert "documents of 12 queries" in run.output(*pool)
     with (tmp_path / "sheet.csv").open(newline="") as opened:
         drawn = sorted({row["query_id"] for row in csv.DictReader(opened)})
     assert set(split.sides_of(drawn)) == {"test"}
@@ -157,16 +158,14 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     code, out, _ = run("judge", "pool", *asked, "--depth", "5", "--out", "sheet.csv", *place)
     assert (code, "140 documents of 28 queries" in out) == (0, True)
     log = ["log-features", *place, "--judgments", "sheet.csv", "--out", "logged.parquet"]
-    code, _, err = run(*log)
-    assert (code, "140 of 140 lines have none" in err) == (3, True)
+    assert "140 of 140 lines have none" in run.refusal(3, *log)
     with (tmp_path / "sheet.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     with (tmp_path / "sheet.csv").open("w", newline="") as opened:
         writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({**row, "grade": n % 2 if n < 100 else ""} for n, row in enumerate(rows))
-    code, _, err = run(*log)
-    assert (code, "40 of 140 lines have none" in err) == (3, True)
+    assert "40 of 140 lines have none" in run.refusal(3, *log)
     code, out, err = run(*log, "--skip-unjudged")
     assert (code, "40 lines without a grade were left out" in err) == (0, True)
     assert "100 judged = 100 logged" in out
@@ -194,8 +193,7 @@ def test_columns_of_other_names_are_measured_as_those_of_ours(
     run: Run, renamed: list[str], words: list[str], listed: str
 ) -> None:
     def told(*judged: str) -> dict[str, Any]:
-        code, out, err = run(*words, listed, *judged, "--json", *renamed)
-        assert code == 0, err
+        out = run.output(*words, listed, *judged, "--json", *renamed)
         found: dict[str, Any] = json.loads(out)
         for measured_anew in ("milliseconds", "data"):
             found.pop(measured_anew, None)
@@ -211,8 +209,7 @@ def test_pools_profiles_and_gates_read_columns_of_other_names(
 ) -> None:
     pool = ["judge", "pool", "--rankers", "query.json", "--depth", "5", "--json", *renamed]
     of_ours = ["--queries", "judged.csv", "--judged", "judged.csv"]
-    code, out, _ = run(*pool, *of_ours, "--out", "a.csv")
-    assert code == 0
+    out = run.output(*pool, *of_ours, "--out", "a.csv")
     # Both lists have a shop's names, or the queries alone.
     for judged in ("shop.csv", "judged.csv"):
         named = ["--queries", "shop.csv", "--judged", judged, *NAMED, "--out", "b.csv"]
@@ -221,8 +218,7 @@ def test_pools_profiles_and_gates_read_columns_of_other_names(
         assert again.replace("b.csv", "a.csv") == out
         assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
     few = ["--queries", "shop.csv", "--repeat", "2", "--window", "10", *QUERY]
-    code, _, err = run("profile", "--model", "good.json", *few, *NAMED, *renamed)
-    assert code == 0, err
+    run.output("profile", "--model", "good.json", *few, *NAMED, *renamed)
     code, _, err = run("upload", "bad.json", *GATE, "--judgments", "shop.csv", *NAMED, *renamed)
     assert (code, "no column" in err, "live gain in ndcg@10" in err) == (5, False, True)
 
@@ -232,8 +228,7 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
 ) -> None:
     rows = (tmp_path / "shop.csv").read_text().splitlines()
     (tmp_path / "few.csv").write_text("\n".join([rows[0], *rows[1::3]]) + "\n")
-    code, _, err = run("upload", "good.json", *GATE, "--judgments", "few.csv", *NAMED, *renamed)
-    assert code == 5
+    err = run.refusal(5, "upload", "good.json", *GATE, "--judgments", "few.csv", *NAMED, *renamed)
     command = shlex.split(err.partition("documents): owpc-ltr ")[2])
     assert command[command.index("--columns") + 1] == NAMED[1]
     code, out, _ = run(*command, "--json")
@@ -248,17 +243,13 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
         (["compare-live", "query", *LIVE], "a comparison needs 2 rankers, and there is 1"),
         (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
         (["upload", "good.json", "--columns", "query=q"], "--columns names columns of a judgment"),
-        (
-            ["upload", "good.json", "--accept-unproven", "x"],
-            "--accept-unproven needs --require-gain",
-        ),
+        (["upload", "good.json", "--accept-unproven", "x"], "--accept-unproven needs --require-ga"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
     run: Run, place: list[str], words: list[str], message: str
 ) -> None:
-    code, _, err = run(*words, *place)
-    assert (code, message in err) == (2, True)
+    assert message in run.refusal(2, *words, *place)
 
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -275,7 +266,7 @@ def small_plugins(node_url: str) -> Iterator[Small]:
 @pytest.fixture
 def run_plugins(small_plugins: Small, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", small_plugins.engine.settings.url)
-    return lambda *words: run(*words, "--store", small_plugins.name.removeprefix("m-"))
+    return Run(lambda *words: run(*words, "--store", small_plugins.name.removeprefix("m-")))
 
 
 def test_a_search_is_reordered_by_a_reranker_that_is_a_file(
@@ -300,9 +291,7 @@ def test_a_search_is_reordered_by_a_reranker_that_is_a_file(
         "--reranker",
         "reordering.json",
     )
-    code, _, err = run_plugins(*asked)
-    assert code == 2
-    assert "no reranker is named 'list-range'" in err
+    assert "no reranker is named 'list-range'" in run_plugins.refusal(2, *asked)
     code, out, err = run_plugins(*asked, "--plugin", str(RERANKER), "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["reordered"]
@@ -319,9 +308,6 @@ def test_a_gain_is_measured_by_a_metric_that_is_a_file(
     assert run_plugins("upload", "poor.json", *at)[0] == 0
     gain = ("--require-gain", "success@1,relevant-above=2", "--data", "data.parquet",
             "--accept-unproven", "documents at random")  # fmt: skip
-    code, _, err = run_plugins("upload", "good.json", *at, *gain)
-    assert code == 2
-    assert "success" in err
-    code, out, err = run_plugins("upload", "good.json", *at, *gain, "--plugin", str(METRIC))
-    assert code == 0, err
+    assert "success" in run_plugins.refusal(2, "upload", "good.json", *at, *gain)
+    out = run_plugins.output("upload", "good.json", *at, *gain, "--plugin", str(METRIC))
     assert "gain in success@1,relevant-above=2 over " in out

@@ -138,22 +138,6 @@ def lenient(**changes: Any) -> LogOptions:
     return LogOptions(**{"pause": 0, "chunk": 20, "in_flight": 2, "max_absent": 0.5, **changes})
 
 
-def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
-    engine: Engine, tmp_path: Path
-) -> None:
-    before = log(engine, tmp_path / "before.parquet", lenient()).counts
-    source = engine.request("GET", f"/{INDEX}/_doc/5")["_source"]
-    judged = sum("5" in query.doc_ids for query in judgments().queries)
-    assert judged > 0
-    engine.request("DELETE", f"/{INDEX}/_doc/5", params={"refresh": "true"})
-    after = log(engine, tmp_path / "after.parquet", lenient()).counts
-    engine.request("PUT", f"/{INDEX}/_doc/5", params={"refresh": "true"}, body=source)
-    assert after.absent == before.absent + judged
-    assert after.logged == before.logged - judged
-    with pytest.raises(Refused, match="is it the right index"):
-        log(engine, tmp_path / "strict.parquet")
-
-
 def judging(*doc_ids: str) -> list[JudgedQuery]:
     return [JudgedQuery("q", {"query": "x"}, list(doc_ids), np.zeros(len(doc_ids), np.float32))]
 
@@ -202,14 +186,6 @@ def test_ids_of_another_kind_are_shown_with_the_field_that_holds_them(
         drop_index(engine, index)
 
 
-@pytest.mark.parametrize("changes", [{"batch": 1}, {"in_flight": 8}, {"chunk": 1}], ids=str)
-def test_batches_and_searches_in_flight_change_nothing(
-    engine: Engine, out: Path, undisturbed: str, changes: dict[str, Any]
-) -> None:
-    log(engine, out, lenient(**changes))
-    assert digest(out) == undisturbed
-
-
 def test_an_alias_stands_for_its_index(engine: Engine, tmp_path: Path) -> None:
     alias = f"{INDEX}-alias"
     engine.request("PUT", f"/{INDEX}/_alias/{alias}")
@@ -224,9 +200,8 @@ def test_an_alias_stands_for_its_index(engine: Engine, tmp_path: Path) -> None:
 def test_an_index_that_is_not_there_is_one_line(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"'feature-log-tost' .* did you mean 'feature-log-test'"):
         log(engine, tmp_path / "features.parquet", index="feature-log-tost")
-    with pytest.raises(BadInput, match="there is no index 'feature-log-nowhere'") as caught:
+    with pytest.raises(BadInput, match="there is no index 'feature-log-nowhere'"):
         log(engine, tmp_path / "out.parquet", index="feature-log-nowhere")
-    assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,7 +14,6 @@ from owpc_ltr import RankingDataset
 from owpc_ltr.data.external_features.table import read_external_features
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
-from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import Share
@@ -340,12 +339,6 @@ def test_documents_that_are_absent_keep_others_values_in_place(tmp_path: Path, o
     np.testing.assert_array_equal(data.features[:, 4], np.array(expected, np.float32))
 
 
-def test_without_tables_a_log_is_what_it_was(out: Path, clean: str) -> None:
-    log_extra(out, None)
-    assert digest(out) == clean
-    assert "joined_tables" not in (load_dataset(out).manifest or {})
-
-
 def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
     tmp_path: Path, out: Path
 ) -> None:
@@ -379,11 +372,3 @@ def test_a_table_that_cannot_be_joined_is_refused_before_any_search(
         log_extra(out, frame(columns), engine)
     assert engine.calls == 0
     assert_nothing_published(out, kept=False)
-
-
-def test_a_joined_column_is_a_column_of_letor_text_too(tmp_path: Path, out: Path) -> None:
-    log_extra(out, ctr_file(tmp_path))
-    data = load_dataset(out)
-    write_letor(data, tmp_path / "data.txt")
-    back = read_letor(tmp_path / "data.txt")
-    np.testing.assert_array_equal(back.features, data.features)

@@ -113,20 +113,6 @@ def test_the_command_prints_one_json_object(
     assert summary["pairs_per_second"] > 0
 
 
-def test_a_feature_without_a_single_value_is_warned_of(
-    cluster: Cluster, judgments: Path, out: Path, here: Run
-) -> None:
-    def no_title(reply: Reply) -> Reply:
-        for hit in reply.body["hits"]["hits"]:
-            hit.get("matched_queries", {}).pop("title", None)
-        return reply
-
-    cluster.fault, cluster.searches = no_title, 3
-    code, _, told = here(*command(cluster, judgments, out)[3:])
-    assert code == 0
-    assert "warning: no document has a value for title" in told
-
-
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr import Cluster, OwpcLtrWarning
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
@@ -35,11 +35,6 @@ from tests.engine.deployed import KINDS, Plugin, connected, liar, put, trees
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
-
-
-def cluster_of(small: Small) -> Cluster:
-    own = small.name.removeprefix("m-")
-    return ltr.connect(small.engine.settings.url, store=own, store_kind=small.store.kind)
 
 
 @pytest.fixture
@@ -83,7 +78,7 @@ def test_a_search_template_names_the_model_inside_and_is_switched_with_it(small:
     assert served() == second != first
     roll_back(small.engine, small.store, small.name)
     assert served() == first
-    assert cluster_of(small).verify(small.name).drift == ()
+    assert small.cluster.verify(small.name).drift == ()
     delete(small.engine, small.store, small.name)
     with pytest.raises(Refused, match="unable to find script"):
         served()
@@ -99,7 +94,7 @@ def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
     kind: str, plugin_node: tuple[str, ScriptedPlugin]
 ) -> None:
     with small_cluster(plugin_node[0], kind=kind) as small:
-        sets = cluster_of(small).featuresets
+        sets = small.cluster.featuresets
         asked: Any = {"index": small.index, "params": {"keywords": "alpha"}, "replace": True}
         model = put(small, linear()).model
         earlier = put(small, linear((1, 1, 1))).model
@@ -124,7 +119,7 @@ def test_a_model_is_never_explained_by_another_set_than_it_scores_by(
 ) -> None:
     """The plugin logs by the set's name; without it the model's own copy is asked."""
     with small_cluster(plugin_node[0], kind=kind) as small:
-        cluster = cluster_of(small)
+        cluster = small.cluster
         put(small, linear())
         before = cluster.explain("alpha beta", model=small.name, index=small.index)
         small.store.put_featureset(other_set(), replace=True)
@@ -161,7 +156,7 @@ def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
 ) -> None:
     wanted = {"plugin-free": "'twice'.*--client-scored", "ltr-plugin": "'twice'.*--missing zero"}
     with small_cluster(plugin_node[0], kind=kind) as small:
-        sets = cluster_of(small).featuresets
+        sets = small.cluster.featuresets
         with pytest.warns(OwpcLtrWarning, match=wanted[kind]):
             sets.push(derived_set("title * 2"), index=small.index, params={"keywords": "alpha"})
 
@@ -178,7 +173,7 @@ def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_w
     expression: str, threshold: float, mend: str, small: Small
 ) -> None:
     """And what is advised does it, and nothing less."""
-    cluster, featureset = cluster_of(small), derived_set(expression)
+    cluster, featureset = small.cluster, derived_set(expression)
     cluster.featuresets.push(featureset, index=small.index, params={"keywords": "alpha"})
     where: Any = {"name": small.name, "index": small.index, "featureset": "derived"}
     trees = one_split(featureset, threshold)
@@ -266,7 +261,7 @@ def test_a_model_of_fewer_features_computes_no_others(
     """The plugin computes the whole set of a model: it is stored with a set of its own."""
     url, plugin = plugin_node
     with small_cluster(url, kind="ltr-plugin") as small:
-        cluster = cluster_of(small)
+        cluster = small.cluster
         done = put(small, model)
         assert done.parity.largest_difference <= 1e-5
         assert done.serving_mode is not None

@@ -293,23 +293,6 @@ def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_docu
     assert documents_with(engine, "not-mapped") == []
 
 
-def test_a_name_without_a_pointer_means_itself(engine: Engine, name: str) -> None:
-    assert Aliases(engine, PluginFreeStore(engine)).find(name) is None
-    assert Aliases(engine, PluginFreeStore(engine)).resolve(name) == name
-
-
-def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
-    engine: Engine, name: str
-) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a")
-    aliases.switch(name, "b")
-    assert aliases.switch(name, "c") == Alias(name, "c", ("a", "b"))
-    assert aliases.find(name) == Alias(name, "c", ("a", "b"))
-    assert aliases.resolve(name) == "c"
-    assert Alias(name, "c", ("a", "b")) in aliases.all()
-
-
 def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
     """Another tool has deleted it: each search would fail."""
     old, _, new = three(small)
@@ -324,19 +307,6 @@ def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
     with pytest.raises(Refused, match=f"no model '{old.model}'.*was not switched"):
         roll_back(small.engine, small.store, small.name)
     assert promote(small.engine, small.store, new.model).current == new.model
-
-
-def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
-    engine: Engine, name: str
-) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    for model in ("a", "b", "c"):
-        aliases.switch(name, model)
-    assert aliases.roll_back(name) == Alias(name, "b", ("a",))
-    assert aliases.roll_back(name) == Alias(name, "a")
-    with pytest.raises(Refused, match="no earlier model"):
-        aliases.roll_back(name)
-    assert aliases.find(name) == Alias(name, "a")
 
 
 def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:

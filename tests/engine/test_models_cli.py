@@ -36,15 +36,14 @@ def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
         local = words[0] in {"train", "evaluate", "compare"} or "--query-id" in words
         return run(*words) if local else run(*words, *place)
 
-    return command
+    return Run(command)
 
 
 def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Small) -> None:
     save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
     save_model(linear((1.0, 0.0, 0.5)), Path("two.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    code, out, _ = run("upload", "one.json", *at)
-    assert code == 0
+    out = run.output("upload", "one.json", *at)
     assert out.startswith(f"stored {small.name}-")
     assert f"(plugin-free); alias '{small.name}' switched to it\n" in out
     assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
@@ -60,13 +59,11 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     _, out, _ = run("models", "show", "--json")
     (alias,) = [p for p in json.loads(out)["aliases"] if p["name"] == small.name]
     assert alias["challenger"] != alias["current"]
-    _, out, _ = run("models", "show")
-    assert "CHALLENGER" in out
+    assert "CHALLENGER" in run("models", "show")[1]
     _, out, _ = run("models", "diff", small.name, f"{small.name}:challenger")
     assert "weight.size" in out
     assert "weight.title" not in out
-    code, out, _ = run("verify", f"{small.name}:challenger", "--index", small.index)
-    assert code == 0
+    out = run.output("verify", f"{small.name}:challenger", "--index", small.index)
     assert f"'{alias['challenger']}' has not changed since it was uploaded" in out
 
     _, out, _ = run("models", "promote", small.name)
@@ -86,21 +83,16 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
         f"to undo: owpc-ltr {forward}\n"
     )
     assert run(*fetch.split()[1:], "--index", small.index)[1] != before
-    _, out, _ = run("models", "delete", "--unused")
-    assert f"would be deleted: {alias['challenger']}" in out
-    code, _, err = run("models", "delete", alias["current"], "--yes")
-    assert code == 5
+    assert f"would be deleted: {alias['challenger']}" in run("models", "delete", "--unused")[1]
+    err = run.refusal(5, "models", "delete", alias["current"], "--yes")
     assert "a model in use is not removed" in err
-    _, out, _ = run("models", "delete", "--unused", "--yes")
-    assert out == f"deleted {alias['challenger']}\n"
+    assert run("models", "delete", "--unused", "--yes")[1] == f"deleted {alias['challenger']}\n"
     assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)
     assert "parity.largest_difference" in out
     assert re.search(r"FEATURE +WEIGHT\ntitle +1\n", out)
     assert run("models", "show", "one.json")[1].endswith(out[out.index("FEATURE") :])
-    code, _, err = run("models", "delete", alias["current"])
-    assert code == 5
-    assert "promote another model first" in err
+    assert "promote another model first" in run.refusal(5, "models", "delete", alias["current"])
     _, out, _ = run("models", "delete", small.name)
     assert out == (
         f"would be deleted: {alias['current']}\nnothing was deleted yet: confirm with --yes\n"
@@ -125,13 +117,10 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
     _, out, _ = run("models", "rollback", small.name)
     words = out.splitlines()[2].removeprefix("to undo: owpc-ltr ").split()
-    _, out, _ = run(*words[:3])
-    assert out.startswith(f"alias '{small.name}' switched to {alias['current']}\n")
-    code, _, err = run("upload", "one.json", "--index", "no-such-index", *at[2:])
-    assert code == 3
+    assert run(*words[:3])[1].startswith(f"alias '{small.name}' switched to {alias['current']}\n")
+    err = run.refusal(3, "upload", "one.json", "--index", "no-such-index", *at[2:])
     assert err.count("\n") == 2
-    code, _, err = run("verify", small.name, "--index", "no-such-index")
-    assert code == 3
+    run.refusal(3, "verify", small.name, "--index", "no-such-index")
 
 
 def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
@@ -155,16 +144,13 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     """From logged features to trees that the client scores, by the commands alone."""
     save_dataset(logged_dataset(small), Path("data.parquet"))
     words = ("--loss", "lambdarank", "--optimizer", "boosting", "--set", "optimizer.trees=20")
-    code, _, err = run("train", "data.parquet", "--out", "trees.json", *words)
-    assert code == 0, err
+    run.output("train", "data.parquet", "--out", "trees.json", *words)
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     save_model(replace(linear((0.0, 1.0, -1.0)), record=record_of("trees.json")), Path("poor.json"))
-    code, _, err = run("upload", "poor.json", *at)
-    assert code == 0, err
+    run.output("upload", "poor.json", *at)
     gate = ["--require-gain", "ndcg@10", "--baseline", "champion", "--data", "data.parquet"]
     gate += ["--query-template", "all-fields"]
-    code, _, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
-    assert code == 5
+    err = run.refusal(5, "upload", "trees.json", "--budget", "0", *at, *gate)
     assert "owpc-ltr: cannot tell: only" in err
     gate += ["--accept-unproven", "documents at random, by their true grades"]
     code, out, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
@@ -178,18 +164,14 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert "nothing was uploaded" in err
     assert "LOSES MOST" in out
     for index in ((), ("--index", small.index)):
-        code, _, err = run("search", "alpha beta", "--model", f"{small.name}x", *index)
-        assert code == 3
+        err = run.refusal(3, "search", "alpha beta", "--model", f"{small.name}x", *index)
         assert f"there is no model '{small.name}x' in the plugin-free store" in err
         assert err.endswith(f": did you mean '{small.name}'?\n")
-    code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
-    assert code == 0, err
+    out = run.output("search", "alpha beta", "--index", small.index, "--model", small.name)
     assert "the client scored the window" in out
-    code, _, err = run("request", "--index", small.index, "--model", small.name)
-    assert code == 5
+    err = run.refusal(5, "request", "--index", small.index, "--model", small.name)
     assert "scored by the client" in err
-    code, out, _ = run("verify", small.name, "--index", small.index)
-    assert code == 0
+    out = run.output("verify", small.name, "--index", small.index)
     assert "stored model vs. local scores: " in out
 
 
@@ -216,8 +198,7 @@ def test_the_ranker_that_is_pushed_into_the_workbench_is_the_request_of_applicat
     place = ("--index", small.index)
     run("upload", "one.json", *place, "--featureset", "small", "--name", small.name)
     Path("list.tsv").write_text("query_id\tquery\tdoc_id\tgrade\nq1\talpha beta\td1\t2\n")
-    code, out, _ = run("judge", "push", "list.tsv", "--name", "s", "--model", small.name, *place)
-    assert code == 0
+    out = run.output("judge", "push", "list.tsv", "--name", "s", "--model", small.name, *place)
     assert "search configuration 1" in out
     configuration = put["search_configurations"]
     assert configuration["index"] == small.index
@@ -248,13 +229,10 @@ def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small:
         "--human-labels",
         "sample.tsv",
     ]
-    code, _, err = run("upload", "poor.json", *at)
-    assert code == 0, err
-    code, _, err = run("upload", "fine.json", *at, *gate[:4])
-    assert (code, "also give --human-labels" in err) == (2, True)
+    run.output("upload", "poor.json", *at)
+    assert "also give --human-labels" in run.refusal(2, "upload", "fine.json", *at, *gate[:4])
     gate += ["--accept-unproven", "no index has these documents"]
-    code, out, err = run("upload", "fine.json", *at, *gate)
-    assert code == 0, err
+    out = run.output("upload", "fine.json", *at, *gate)
     told = " ".join(out.split())
     assert "on 40 human-judged of 80 held-out queries, p = " in told
     assert "human labels alone +" in told
@@ -273,14 +251,10 @@ def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small:
 def test_a_gain_without_data_or_in_no_metric_is_a_fault_of_usage(run: Run, small: Small) -> None:
     save_model(linear(), Path("one.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    code, _, err = run("upload", "one.json", *at, "--require-gain", "ndcg@10")
-    assert code == 2
+    err = run.refusal(2, "upload", "one.json", *at, "--require-gain", "ndcg@10")
     assert "give --data FILE" in err
-    code, _, err = run("upload", "one.json", *at, "--require-gain", "nosuch")
-    assert code == 2
-    code, _, err = run("upload", "one.json", *at, "--as", "winner")
-    assert code == 2
-    assert "champion or challenger" in err
+    run.refusal(2, "upload", "one.json", *at, "--require-gain", "nosuch")
+    assert "champion or challenger" in run.refusal(2, "upload", "one.json", *at, "--as", "winner")
 
 
 FIT = FitCertificate(2.5, 0.001, 0.0004, 7, 31, 2.0, 4.0, "gap within 0.001 of the gain")
@@ -399,8 +373,7 @@ def test_a_wrong_feature_set_is_told_with_the_one_that_the_model_was_trained_on(
     small.store.put_featureset(FeatureSet("fewer", SMALL_SET.features[:2]))
     save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
     upload = ("upload", "one.json", "--index", small.index, "--name", small.name)
-    code, _, err = run(*upload, "--featureset", "fewer")
-    assert code == 2
+    err = run.refusal(2, *upload, "--featureset", "fewer")
     assert "'fewer' is not the one that the model was trained on, which is 'small'" in err
     assert "give that as --featureset" in err
     assert run(*upload, "--featureset", "small")[0] == 0

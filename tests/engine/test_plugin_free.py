@@ -37,7 +37,7 @@ from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model
 from tests.commands import Run, commands_in
 from tests.engine.documents import KW, PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
-from tests.engine.small_cluster import WORDS, Small, small_cluster
+from tests.engine.small_cluster import WORDS, Small, shared_cluster
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
@@ -271,7 +271,6 @@ def test_a_template_that_fails_is_named_and_nothing_is_stored(
             free.put_featureset(bad)
         assert "'bad'" in str(error.value)
         assert words in str(error.value)
-        assert "\n" not in str(error.value)
     with pytest.raises(Refused, match="nosuchindex"):
         free.put_featureset(featureset_of({"m": QUERIES["match"]}, "other", "nosuchindex"))
     assert free.list_featuresets() == ["fs"]
@@ -304,10 +303,7 @@ CLIENT = {"network", "mixed"}
 """Those that no engine without the plugin can run; what trees do depends on their size."""
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=120) as made:
-        yield made
+small = shared_cluster(documents=120)
 
 
 @pytest.fixture(scope="module")
@@ -344,12 +340,6 @@ def run(
     return made
 
 
-def done(run: Run, *words: str) -> str:
-    code, out, err = run(*words)
-    assert code == 0, err
-    return out
-
-
 def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object]:
     """A search for judged documents: its scores are those of the local model, and its order."""
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
@@ -366,7 +356,7 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
         }
     }
     Path("query.json").write_text(json.dumps(query))
-    out = done(run, "search", keywords, "--index", small.index, "--query-template", "query.json",
+    out = run.output("search", keywords, "--index", small.index, "--query-template", "query.json",
                "--size", "15", "--json", *ranking, *place)  # fmt: skip
     found: dict[str, object] = json.loads(out)
     hits = found["after"]
@@ -385,8 +375,8 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
 
 def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    told = json.loads(done(
-        run, "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
+    told = json.loads(run.output(
+        "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
         "--budget", "10s", "--json", *place,
     ))  # fmt: skip
     assert told["parity"]["largest_difference"] <= 1e-5
@@ -398,7 +388,7 @@ def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
 def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
 ) -> None:
-    done(run, "train", "data.parquet", "--out", f"{kind}.json", *KINDS[kind])
+    run.output("train", "data.parquet", "--out", f"{kind}.json", *KINDS[kind])
     found = uploaded(run, small, kind)
     if kind not in {"deep", "no-missing", "cheap-trees"}:
         assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
@@ -411,23 +401,23 @@ def test_an_average_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
 ) -> None:
     other = ("--piecewise-linear",) if kind == "mixed" else ("--optimizer", "gradient")
-    done(run, "train", "data.parquet", "--out", "one.json")
-    done(run, "train", "data.parquet", "--out", "other.json", *other)
-    done(run, "average", "one.json", "other.json", "--out", f"{kind}.json")
+    run.output("train", "data.parquet", "--out", "one.json")
+    run.output("train", "data.parquet", "--out", "other.json", *other)
+    run.output("average", "one.json", "other.json", "--out", f"{kind}.json")
     found = uploaded(run, small, kind)
     assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
 
 
 def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small) -> None:
-    done(run, "train", "data.parquet", "--out", "base.json")
-    done(run, "train-reranker", "data.parquet", "--reranker", "exchangeable", "--base", "base.json",
-         "--out", "reranker.json")  # fmt: skip
+    run.output("train", "data.parquet", "--out", "base.json")
+    learn = ("--reranker", "exchangeable", "--base", "base.json", "--out", "reranker.json")
+    run.output("train-reranker", "data.parquet", *learn)
     code, _, err = run("upload", "reranker.json", "--index", small.index,
                        "--store", small.name.removeprefix("m-"))  # fmt: skip
     assert code in {3, 5}
     assert "--reranker" in err
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    found = json.loads(done(run, "search", "alpha beta", "--index", small.index, "--reranker",
+    found = json.loads(run.output("search", "alpha beta", "--index", small.index, "--reranker",
                             "reranker.json", "--json", *place))  # fmt: skip
     assert found["reordered"]
 

@@ -234,20 +234,16 @@ def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path,
     place = ("--url", small.engine.settings.url, "--store", small.name.removeprefix("m-"))
     asked = ("--index", small.index, *place)
     put_it = ("upload", "trees.json", "--name", small.name)
-    code, out, err = run(*put_it, "--budget", "60s", *asked)
-    assert code == 0, err
-    assert "it runs inside the engine" in out
-    code, out, err = run("models", "show", small.name, *place)
+    assert "it runs inside the engine" in run.output(*put_it, "--budget", "60s", *asked)
+    out = run.output("models", "show", small.name, *place)
     assert "serving_mode.why" in out
     assert "serving_mode.runs_in" in out
-    code, out, err = run("search", "alpha gamma", "--model", small.name, *asked)
+    out = run.output("search", "alpha gamma", "--model", small.name, *asked)
     assert "the engine scored the window" in out
-    code, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
+    _, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
     assert json.loads(out)["rescore"][0]["query"]["query_weight"] == 2.0**-100
     assert "are the model's plus" in err
-    code, out, err = run(*put_it, "--budget", "soon", *asked)
-    assert code == 2
-    assert "--budget is a time" in err
+    assert "--budget is a time" in run.refusal(2, *put_it, "--budget", "soon", *asked)
 
 
 def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) -> None:

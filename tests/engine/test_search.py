@@ -29,16 +29,13 @@ from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
-from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, linear, shared_cluster, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
+small = shared_cluster()
 
 
 STORED = export_linear(linear(), FEATURESET, "m")
