@@ -180,10 +180,8 @@ def test_an_incomplete_answer_is_refused_on_every_path(
     path: str, change: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     engine = Spoiled(Answering(), change)
-    with pytest.raises(Refused, match=f"for a part of the index only.*{why}.*try again") as refused:
+    with pytest.raises(Refused, match=f"for a part of the index only.*{why}.*try again"):
         PATHS[path](cast("Engine", engine), tmp_path)
-    assert refused.value.exit_code == 5
-    assert "\n" not in str(refused.value)
     assert engine.searches
 
 
@@ -257,7 +255,6 @@ def test_what_no_engine_answers_is_told_with_its_place(answer: Any, where: str) 
     with pytest.raises(EngineUnavailable, match=where) as error:
         read(answer)
     assert isinstance(error.value, MalformedAnswer)
-    assert error.value.exit_code == 4
     with pytest.raises(EngineUnavailable):
         part_of(None, "_source", "it")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from owpc_ltr import Cluster
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request
@@ -26,6 +25,7 @@ from tests.engine.small_cluster import (
     Small,
     linear,
     probes,
+    shared_cluster,
     small_cluster,
 )
 from tests.models import trees
@@ -37,16 +37,7 @@ QUERY = {"match": {"body": "{{keywords}}"}}
 WORDS = "alpha beta gamma"
 
 
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=1200) as made:
-        yield made
-
-
-def cluster(small: Small) -> Cluster:
-    made = Cluster(small.engine)
-    made.store = small.store
-    return made
+small = shared_cluster(documents=1200)
 
 
 def normalised(_small: Small) -> LinearModel:
@@ -89,8 +80,8 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
         "size": 1000,
         "window": 1000,
     }
-    found = cluster(small).explain(WORDS, model=model, **asked)
-    both = cluster(small).search(WORDS, model=model, **asked)
+    found = small.cluster.explain(WORDS, model=model, **asked)
+    both = small.cluster.search(WORDS, model=model, **asked)
     assert found.warnings == ()
     assert len(found.hits) == found.documents == 1000
     assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
@@ -106,7 +97,7 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
     uploaded = put(small, curves(small), budget=Budget(1e6))
     asked: dict[str, Any] = {"index": small.index, "query_template": QUERY, "size": 100}
-    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
+    found = small.cluster.explain(WORDS, model=uploaded.model, **asked)
     untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
     assert untitled
     assert {float(hit.contributions[0]) for hit in untitled} == {-0.5}
@@ -124,8 +115,8 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
         "size": 20,
         "window": 50,
     }
-    found = cluster(small).explain(WORDS, reranker=ranker, **asked)
-    both = cluster(small).search(WORDS, reranker=ranker, deadline=30, **asked)
+    found = small.cluster.explain(WORDS, reranker=ranker, **asked)
+    both = small.cluster.search(WORDS, reranker=ranker, deadline=30, **asked)
     assert found.warnings == ()
     assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
     for hit, served in zip(found.hits, both.after, strict=True):
@@ -135,7 +126,7 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
         ]
         total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
         assert np.isclose(total, served.score, atol=1e-9)
-    one = cluster(small).explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
+    one = small.cluster.explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
     assert one.to_pass is not None
     assert one.to_pass.document_id == found.hits[8].document_id
 
@@ -143,7 +134,7 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
 def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     uploaded = put(small, linear())
     stored = small.store.get_model(uploaded.model)
-    request = search_request(cluster(small), WORDS, index=small.index, query_template=QUERY)
+    request = search_request(small.cluster, WORDS, index=small.index, query_template=QUERY)
     honest = explain_ranked(small.engine, small.store, request, stored, ExplainRequest(WORDS, 10))
     assert honest.warnings == ()
     lying = liar(small)
@@ -161,17 +152,17 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     for name in (linear_one, scripted):
         DeploymentRecords(small.engine, small.store).delete(name)
     asked: dict[str, Any] = {"index": small.index, "query_template": QUERY}
-    assert cluster(small).explain(WORDS, model=linear_one, **asked).hits
+    assert small.cluster.explain(WORDS, model=linear_one, **asked).hits
     with pytest.raises(BadInput, match="has no deployment record"):
-        cluster(small).explain(WORDS, model=scripted, **asked)
+        small.cluster.explain(WORDS, model=scripted, **asked)
 
 
 def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Small) -> None:
     uploaded = put(small, linear())
     asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query_template": QUERY}
-    assert cluster(small).explain("nosuchword", **asked).hits == ()
+    assert small.cluster.explain("nosuchword", **asked).hits == ()
     with pytest.raises(UsageError, match="'nobody' is not among the 30 documents"):
-        cluster(small).explain(WORDS, "nobody", window=30, **asked)
+        small.cluster.explain(WORDS, "nobody", window=30, **asked)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr import Cluster, OwpcLtrWarning, connect, save_model
+from owpc_ltr import OwpcLtrWarning, save_model
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
@@ -24,7 +24,7 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.engine.deployed import liar, put, put_beside, state
 from tests.engine.small_cluster import Small, linear, probes, small_cluster
 
@@ -65,11 +65,6 @@ def template(small: Small, model: str) -> str:
     """The template of a model, from its deployment record."""
     record = DeploymentRecords(small.engine, small.store).get(model)
     return str((record.search_template or {})["source"])
-
-
-def cluster(small: Small) -> Cluster:
-    own = small.name.removeprefix("m-")
-    return connect(small.engine.settings.url, store_kind=small.store.kind, store=own)
 
 
 def upload(small: Small, *weights: float, **options: Any) -> Uploaded:
@@ -186,7 +181,7 @@ def test_parameters_of_features_and_of_the_application_have_their_own_kinds(smal
     assert '"size":{{size}}{{^size}}7{{/size}}' in text
     assert "{{query}}" not in text
     own = {"most": 8, "least": 3.5, "titles": ["alpha", "beta"]}
-    call = cluster(small).models.search_template(small.name)
+    call = small.cluster.models.search_template(small.name)
     shown = {"keywords": "{{keywords}}", **own, "from": 0, "size": 7}
     assert call == {"id": small.name, "params": shown}
     params: dict[str, Any] = {"keywords": "beta zeta", "query": "beta zeta", **own}
@@ -212,7 +207,7 @@ def test_a_switch_replaces_the_template_and_a_rollback_restores_it_byte_for_byte
     texts = [template(small, model) for model in models]
     assert len(set(texts)) == 3
     assert source(small, small.name) == texts[2]
-    cluster(small).models.rollback(small.name)
+    small.cluster.models.rollback(small.name)
     assert source(small, small.name) == texts[1]
     roll_back(small.engine, small.store, small.name)
     assert source(small, small.name) == texts[0]
@@ -220,7 +215,7 @@ def test_a_switch_replaces_the_template_and_a_rollback_restores_it_byte_for_byte
     assert source(small, small.name) == texts[2]
     Aliases(small.engine, small.store).switch(small.name, models[1], better_than=models[2])
     assert source(small, small.name) == texts[1]
-    assert cluster(small).verify(small.name).drift == ()
+    assert small.cluster.verify(small.name).drift == ()
 
 
 def test_a_challenger_has_a_template_of_its_own_until_it_is_promoted(small: Small) -> None:
@@ -229,7 +224,7 @@ def test_a_challenger_has_a_template_of_its_own_until_it_is_promoted(small: Smal
     challenger = upload(small, 0.0, 1.0, 0.0, role="challenger")
     assert challenger.search_template is None
     assert source(small, small.name) == before == template(small, champion.model)
-    assert cluster(small).models.search_template(f"{small.name}:challenger") is None
+    assert small.cluster.models.search_template(f"{small.name}:challenger") is None
     promote(small.engine, small.store, small.name)
     assert source(small, small.name) == template(small, challenger.model) != before
 
@@ -246,7 +241,7 @@ def test_after_a_kill_between_alias_and_template_the_next_command_completes_the_
     assert alias is not None
     assert alias.models == {first}
     assert source(small, small.name) == template(small, third)
-    (drift,) = cluster(small).verify(small.name).drift
+    (drift,) = small.cluster.verify(small.name).drift
     assert drift == (
         f"the search template '{small.name}' still serves '{third}': owpc-ltr models promote "
         f"{first} restores it"
@@ -256,7 +251,7 @@ def test_after_a_kill_between_alias_and_template_the_next_command_completes_the_
         prune(small.engine, small.store, [third])
     assert promote(small.engine, small.store, small.name).current == first
     assert source(small, small.name) == template(small, first)
-    assert cluster(small).verify(small.name).drift == ()
+    assert small.cluster.verify(small.name).drift == ()
     with pytest.raises(Refused, match="no challenger to promote"):
         promote(small.engine, small.store, small.name)
 
@@ -298,7 +293,7 @@ def test_what_another_tool_writes_during_a_switch_is_not_replaced(small: Small) 
     with pytest.raises(Refused, match=r"but the script .* was not stored by owpc-ltr"):
         promote(disturbed.engine, disturbed.store, models[0])
     assert source(small, small.name) == '{"size": 3}'
-    (drift,) = cluster(small).verify(small.name).drift
+    (drift,) = small.cluster.verify(small.name).drift
     assert "was not stored by owpc-ltr, or was changed since" in drift
     with pytest.raises(Refused, match="was not stored by owpc-ltr"):
         promote(small.engine, small.store, models[1])
@@ -321,7 +316,7 @@ def test_two_switches_at_the_same_time_leave_the_template_of_the_alias(small: Sm
         promote(disturbed.engine, disturbed.store, models[0])
         assert seen
         assert source(small, small.name) == template(small, models[1])
-        assert cluster(small).verify(small.name).drift == ()
+        assert small.cluster.verify(small.name).drift == ()
         promote(small.engine, small.store, models[2])
 
 
@@ -350,7 +345,7 @@ def test_an_account_without_the_right_to_store_scripts_keeps_the_whole_request(
     assert done.search_template is None
     assert state(small) == (done.alias, [done.model], [True])
     assert scripts(small) == []
-    assert cluster(small).models.search_template(small.name) is None
+    assert small.cluster.models.search_template(small.name) is None
 
 
 def test_an_account_that_cannot_switch_a_template_is_told(small: Small) -> None:
@@ -358,7 +353,7 @@ def test_an_account_that_cannot_switch_a_template_is_told(small: Small) -> None:
     closed = through(small, "PUT GET DELETE", "/_scripts/", raising(NotAllowed("no rights (403)")))
     with pytest.warns(OwpcLtrWarning, match=r"was not switched: no rights \(403\)"):
         assert roll_back(closed.engine, closed.store, small.name).current == models[1]
-    assert "still serves" in cluster(small).verify(small.name).drift[0]
+    assert "still serves" in small.cluster.verify(small.name).drift[0]
 
 
 def test_a_request_that_is_too_large_for_a_template_is_told(small: Small) -> None:
@@ -399,7 +394,7 @@ def test_a_model_that_the_client_scores_has_no_template(small: Small) -> None:
     assert done.search_template is None
     assert "as requested; so it has no search template\n" in str(done)
     assert source(small, small.name) == template(small, former.model)
-    (drift,) = cluster(small).verify(small.name).drift
+    (drift,) = small.cluster.verify(small.name).drift
     assert f"'{done.model}' has none: upload it again with query_template=" in drift
 
 
@@ -448,12 +443,8 @@ def test_a_template_is_deleted_with_its_alias_only(small: Small) -> None:
 
 
 def test_the_commands_show_the_template_first(
-    small: Small,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    small: Small, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
     at = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     Path("query.json").write_text(json.dumps({"query": QUERY, "size": 5, "_source": ["title"]}))
@@ -474,13 +465,11 @@ def test_the_commands_show_the_template_first(
     assert first == f"POST /{small.index}/_search/template"
     params = {"keywords": "alpha", "filters": [], "from": 0, "size": 5}
     assert json.loads(body) == {"id": small.name, "params": params}
-    _, out, _ = run(*command, "--param", "filters=[]", "--json", *at)
-    assert json.loads(out) == json.loads(whole)
+    assert json.loads(run(*command, "--param", "filters=[]", "--json", *at)[1]) == json.loads(whole)
     _, out, _ = run("models", "rollback", small.name, *at)
     assert f"search template '{small.name}' serves it: its calls stay as they are" in out
     assert "requests that hold a model still use" in out
     assert source(small, small.name) == template(small, models[0])
     small.engine.request("DELETE", f"/_scripts/{small.name}")
-    code, _, err = run("verify", small.name, *at)
-    assert code == 5
+    err = run.refusal(5, "verify", small.name, *at)
     assert f"the search template '{small.name}' is gone: owpc-ltr models promote" in err

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +29,7 @@ from owpc_ltr.engine.deployment.upload_result import NotBetter
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
+from tests.benchmark_scripts import benchmark_script
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop
 from tests.pages import NEEDS_NODE, PAGES, SAMPLES, blocks_of, run_page, samples_of
@@ -164,19 +163,7 @@ def test_few_clicks_that_decide_and_silent_queries_are_warned_of() -> None:
 INDEX_KNOWN, NAME = "known-items-test", "known-items-test-model"
 
 
-def _benchmark() -> Any:
-    """The script that prints these figures for all packages of a machine."""
-    path = Path(__file__).parents[2] / "benchmarks" / "known_items.py"
-    spec = importlib.util.spec_from_file_location("known_items_benchmark", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-story = _benchmark()
+story = benchmark_script("known_items")
 
 
 @dataclass(frozen=True)
