@@ -17,7 +17,7 @@ from owpc_ltr_experiment.record import Experiments
 
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
 from owpc_ltr.engine.search.request import SearchRequest
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 from tests.serve.service import Service, service
@@ -33,11 +33,6 @@ def small(node_url: str) -> Iterator[Small]:
             "DELETE", "/owpc-ltr-pointers/_doc/experiment%2Ftitles-on-node",
             params={"refresh": "true"},
         )  # fmt: skip
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def request_of(words: str, client: str) -> dict[str, Any]:
@@ -107,13 +102,11 @@ def test_users_decide_which_model_the_alias_is_set_to(
         status = json.loads(out)
         assert status["result"]["n_clients"] == _CLIENTS
         assert (status["unusable"], status["failed"], status["bots"]) == ({}, 0, 0)
-        code, out, err = run("experiment", "stop", name, *log, "--promote-if", "better", *where)
-        assert code == 0, err
+        run.output("experiment", "stop", name, *log, "--promote-if", "better", *where)
         aliases = Aliases(small.engine, small.store)
         assert aliases.resolve(small.name) == b
         assert Experiments(small.engine).get(name).state == "stopped"
-        code, out, _ = run("models", "show", b, *where)
-        assert name in out
+        assert name in run("models", "show", b, *where)[1]
         assert order(made, small, b)
         of_b = by_template(small)
         assert of_b[0] != of_a[0]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,24 +16,14 @@ from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
 from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import put
-from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
+from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
 from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import plan_in
 
-
-@pytest.fixture(scope="module")
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=40) as made:
-        yield made
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
-    monkeypatch.setenv("OWPC_LTR_COMPARISONS", str(tmp_path / "comparisons.jsonl"))
-    return commands_in(tmp_path, monkeypatch, capsys)
+small = shared_cluster(documents=40)
 
 
 def judge(small: Small, path: Path) -> None:

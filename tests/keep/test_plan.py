@@ -16,7 +16,7 @@ from owpc_ltr_keep.plan import KeepNotify, file_digest, read_plan
 from owpc_ltr_keep.state import locked
 
 from owpc_ltr.errors import BadInput
-from tests.commands import commands_in
+from tests.commands import Run
 
 WHOLE = """
 alias = "docs-ranker"
@@ -106,9 +106,8 @@ def test_a_mistake_is_refused_with_its_place(
     if complaint is None:
         assert plan(tmp_path, (old, new)).shadow is None
         return
-    with pytest.raises(BadInput, match=complaint) as error:
+    with pytest.raises(BadInput, match=complaint):
         plan(tmp_path, (old, new))
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("path", ["none.tsv", "."])
@@ -121,9 +120,8 @@ def test_files_that_a_plan_names_are_refused_by_name_where_they_cannot_be_read(
 
 
 def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, run: Run
 ) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
     nowhere = ("--url", "http://127.0.0.1:9")
     (tmp_path / "plan.toml").write_text(WHOLE.replace("alias", "allias"))
     code, _, err = run("keep", "plan.toml", *nowhere)
@@ -135,8 +133,7 @@ def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
         code, _, err = run("keep", "plan.toml", *nowhere)
     assert code == 5
     assert re.search(r"process \d+ on .* holds .*keep/lock: wait for it to end$", err.strip())
-    code, _, err = run("keep", "no.toml", *nowhere)
-    assert (code, "no such file" in err.lower()) == (3, True)
+    assert "no such file" in run.refusal(3, "keep", "no.toml", *nowhere).lower()
 
 
 @pytest.fixture

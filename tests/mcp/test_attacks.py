@@ -250,10 +250,7 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "not passed": ({"passed": False}, "the gate's verdict is 'better'"),
     "cannot tell": ({"verdict": {"outcome": "cannot tell"}}, "verdict is 'cannot tell'"),
     "no figures": ({"comparison": {}}, "is damaged, or of an older version"),
-    "by chance": (
-        {"comparison": {"p_permutation": 0.06, "low": 0.01}},
-        "p = 0.06 counts 1.0 times",
-    ),
+    "by chance": ({"comparison": {"p_permutation": 0.06, "low": 0.01}}, "p = 0.06 counts 1.0 time"),
     "by folds": (
         {"split": "folds", "comparison": {"p_permutation": 0.03, "low": 0.01}},
         "p = 0.03 counts 2.0 times",

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
+from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.significance import Comparison, ResultWarning
 from owpc_ltr.metrics import Metric, parse_metric
 from tests.report.samples import HOSTILE, Elements, against, check_harmless, curves, dataset, linear

@@ -219,10 +219,7 @@ REFUSED: list[tuple[Any, str]] = [
         {"rescore": {"query": {"rescore_query": {"sltr": {"featureset": "f"}}}}},
         "has 'featureset', which is not known",
     ),
-    (
-        {"rescore": {"query": {"rescore_query": {"sltr": {}}, "score_mode": "sum"}}},
-        "score_mode",
-    ),
+    ({"rescore": {"query": {"rescore_query": {"sltr": {}}, "score_mode": "sum"}}}, "score_mode"),
     (b"{", "not JSON"),
     (b'{"query": {}, "query": {}}', "stands twice"),
     (b"[]", "the body is a list"),
@@ -401,16 +398,6 @@ def test_elasticsearchs_clients_know_their_engine(served: Served) -> None:
     before = served.engine.asked.copy()
     assert served.search({"query": QUERY, **asking()})[1]["X-Elastic-Product"] == "Elasticsearch"
     assert len(served.engine.asked) == len(before) + 1
-
-
-def test_an_engine_that_is_down_is_503_in_time_and_keeps_its_address(served: Served) -> None:
-    served.search({"query": QUERY, **asking()})
-    served.fake.on("POST", f"/{INDEX}/_search", Reply(reset=True))
-    started = time.monotonic()
-    status, headers, answer = served.search({"query": QUERY, **asking()}, seconds=1.0)
-    assert time.monotonic() - started < 1.05
-    assert (status, headers["Retry-After"]) == (503, "1")
-    assert served.fake.url not in json.dumps(answer)
 
 
 def test_external_features_are_looked_up_for_the_window(served: Served, tmp_path: Path) -> None:

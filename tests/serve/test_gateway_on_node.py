@@ -22,7 +22,6 @@ from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.reordering import ReorderingModel
@@ -37,10 +36,6 @@ QUERY = {"match": {"body": "{{keywords}}"}}
 def small(request: pytest.FixtureRequest, node_url: str) -> Iterator[Small]:
     with small_cluster(node_url, documents=200, shards=request.param) as made:
         yield made
-
-
-def cluster_of(small: Small) -> Cluster:
-    return Cluster(small.engine, small.store.kind, small.store.name)
 
 
 class Asked:
@@ -74,14 +69,14 @@ class Asked:
 def asked(small: Small, request: pytest.FixtureRequest) -> Iterator[Asked]:
     model = linear() if request.param == "linear" else trees()
     put(small, model, client_scored=request.param == "trees")
-    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers = Rankers(small.cluster, [small.name], refresh=0.02)
     rankers.start()
     yield Asked(small, rankers, small.name)
     rankers.stop()
 
 
 def test_the_order_and_the_scores_are_those_of_a_search(asked: Asked) -> None:
-    cluster = cluster_of(asked.small)
+    cluster = asked.small.cluster
     for words in (f"{one} {other}" for one in WORDS[:3] for other in WORDS[3:6]):
         # Where the engine scores, each shard has a window of its own: here all documents are in it.
         status, answer = asked.search(words, size=60, own={"window": 200})
@@ -147,9 +142,9 @@ def test_a_reranker_reads_fields_that_the_answer_does_not_show(
     )
     record = {"featureset_hash": FEATURESET.hash}
     save_model(ReorderingModel(base, Exchangeable.name, reordering, record), tmp_path / "rr.json")
-    rankers = Rankers(cluster_of(small), [tmp_path / "rr.json"])
+    rankers = Rankers(small.cluster, [tmp_path / "rr.json"])
     asked = Asked(small, rankers, "rr")
-    cluster = cluster_of(small)
+    cluster = small.cluster
     found = cluster.search(
         "alpha beta", reranker=tmp_path / "rr.json", index=small.index, query_template=QUERY,
         size=30, deadline=30,
@@ -168,12 +163,12 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
     small: Small,
 ) -> None:
     models = [put(small, linear(weights)).alias.current for weights in ((1, 0.5, -0.2), (0, 0, 1))]
-    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers = Rankers(small.cluster, [small.name], refresh=0.02)
     rankers.start()
     asked = Asked(small, rankers, small.name)
     orders = {}
     for model in models:
-        one = Asked(small, Rankers(cluster_of(small), [model]), model)
+        one = Asked(small, Rankers(small.cluster, [model]), model)
         orders[model] = [hit["_id"] for hit in one.search("alpha beta")[1]["hits"]["hits"]]
     assert len({tuple(order) for order in orders.values()}) == 2
     ended = threading.Event()
@@ -204,7 +199,7 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
 
 def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small) -> None:
     model = put(small, linear()).alias.current
-    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers = Rankers(small.cluster, [small.name], refresh=0.02)
     rankers.start()
     asked, aliases = Asked(small, rankers, small.name), Aliases(small.engine, small.store)
     own = [hit["_id"] for hit in asked.plain("alpha beta")["hits"]["hits"]]
@@ -246,7 +241,7 @@ def test_a_client_of_the_engine_speaks_to_the_gateway(
             },
         }
         found = client.search(index=small.index, body=body, size=7, from_=2, preference="_local")
-        wanted = cluster_of(small).search(
+        wanted = small.cluster.search(
             "alpha beta", model=small.name, index=small.index, query_template=QUERY, size=9,
             window=200,
         )  # fmt: skip

@@ -31,7 +31,7 @@ from owpc_ltr import connect
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, UsageError
 from owpc_ltr.models.model_file import save_model
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.serve.searched_engine import MODEL, features_of
 from tests.serve.service import NotedMetrics, Service, in_a_thread, service
 
@@ -52,13 +52,9 @@ class Running:
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        with contextlib.closing(connection):
-            content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            connection.request(method, path, content, headers or {})
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return answer.status, found, json.loads(answer.read() or b"null")
+        service = Service(None, "127.0.0.1", self.port)  # type: ignore[arg-type]
+        found = service.ask(method, path, body, headers)
+        return found.status, found.headers, json.loads(found.content or b"null")
 
 
 @contextlib.contextmanager
@@ -408,43 +404,34 @@ def test_the_command_ends_with_a_signal_and_without_an_error(tmp_path: Path) -> 
 def test_a_start_that_fails_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
     words: tuple[str, ...],
     code: int,
     message: str,
 ) -> None:
     save_model(MODEL, tmp_path / "model.json")
     monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
-    run = commands_in(tmp_path, monkeypatch, capsys)
-    ended, _, told = run("serve", *words, "--url", "http://127.0.0.1:9")
-    assert ended == code
-    (line,) = told.splitlines()
+    (line,) = run.refusal(code, "serve", *words, "--url", "http://127.0.0.1:9").splitlines()
     assert message in line
 
 
-def test_a_port_that_is_taken_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_is_told(tmp_path: Path, run: Run) -> None:
     save_model(MODEL, tmp_path / "model.json")
-    run = commands_in(tmp_path, monkeypatch, capsys)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         at = ("--url", "http://127.0.0.1:1")
-        ended, _, told = run("serve", "model.json", "--port", str(port), *at)
-    assert ended == 2
+        told = run.refusal(2, "serve", "model.json", "--port", str(port), *at)
     assert told.startswith(f"owpc-ltr: cannot listen on port {port} of 127.0.0.1: Address already")
     assert len(told.splitlines()) == 1
 
 
 def test_a_package_that_lacks_is_named_with_its_extra(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = ("uvicorn", "owpc_ltr_serve.")
     for name in [name for name in sys.modules if f"{name}.".startswith(known)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    ended, _, told = commands_in(tmp_path, monkeypatch, capsys)("serve")
-    assert ended == 2
-    assert told.splitlines() == [
+    assert run.refusal(2, "serve").splitlines() == [
         "owpc-ltr: serve needs uvicorn, which is not installed: pip install 'owpc-ltr[serve]'"
     ]

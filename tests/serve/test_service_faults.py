@@ -112,6 +112,7 @@ def said_order(answer: Answer) -> str:
     """Whether an answer is ranked, degraded or refused; its order is the one that it says."""
     if answer.status != 200:
         assert answer.status in {503, 504}, answer
+        assert answer.status == 504 or answer.headers["retry-after"] == "1"
         return str(answer.status)
     word = answer.headers[STATUS_NAME].partition(";")[0]
     assert ids(answer) == {"ranked": BEST, "degraded": FIRST}[word]
