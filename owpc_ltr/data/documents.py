@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown, why_no_id
+from owpc_ltr.files.input import LONGEST_LINE, lines_in, shown, why_no_id
 from owpc_ltr.files.strict_json import as_id
 from owpc_ltr.signatures import Progress, option_name
 
@@ -125,18 +125,6 @@ def with_ids(
                 f"{shown(', '.join(document))}"
             )
         yield identifier, document
-
-
-def lines_in(path: Path) -> Iterator[bytes]:
-    """Lines of a file that may be compressed, read block by block."""
-    partial = b""
-    with open_bytes(path) as source:
-        block = memoryview(bytearray(1 << 20))
-        while got := source.readinto(block):
-            *whole, partial = (partial + block[:got]).split(b"\n")
-            yield from whole
-    if partial:
-        yield partial
 
 
 _PROGRESS_EVERY = 50_000

@@ -389,3 +389,15 @@ def first_unseen(content: bytes | bytearray, ids: pa.StringArray) -> int | None:
         return None
     rows = (row for row, text in enumerate(ids.to_pylist()) if _PYTHON.search(text))
     return next(rows, None)
+
+
+def lines_in(path: Path) -> Iterator[bytes]:
+    """Lines of a file that may be compressed, read block by block."""
+    partial = b""
+    with open_bytes(path) as source:
+        block = memoryview(bytearray(1 << 20))
+        while got := source.readinto(block):
+            *whole, partial = (partial + block[:got]).split(b"\n")
+            yield from whole
+    if partial:
+        yield partial

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.documents import lines_in
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.kernel import LARGEST_INDEX, fault_of, feature_beyond, is_judgment
 from owpc_ltr.data.options import judgment_list
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import ByteSource, first_unseen, shown, why_unseen
+from owpc_ltr.files.input import ByteSource, first_unseen, lines_in, shown, why_unseen
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25

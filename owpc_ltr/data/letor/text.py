@@ -25,13 +25,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.documents import lines_in
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.reader import BLOCK, Reader, TextPiece
 from owpc_ltr.data.options import row_number
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import is_parquet
-from owpc_ltr.files.input import ByteSource, open_bytes, shown
+from owpc_ltr.files.input import ByteSource, lines_in, open_bytes, shown
 from owpc_ltr.files.output import open_output
 
 PIECE = 8 << 20
