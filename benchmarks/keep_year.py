@@ -68,7 +68,7 @@ class Compared:
     """One comparison on held-out queries, as the gate reads it."""
 
     compared: ComparedPair
-    looks: int = 0
+    earlier_comparisons: int = 0
 
     def pair(self, _a: str, _b: str) -> ComparedPair:
         """The only pair."""

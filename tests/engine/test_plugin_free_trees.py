@@ -23,7 +23,7 @@ from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import measure_profile
-from owpc_ltr.engine.search.latency import Subject
+from owpc_ltr.engine.search.latency import Samples, Subject
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
@@ -105,8 +105,10 @@ def test_without_a_budget_the_client_scores_them(small: Small) -> None:
 def test_beyond_the_budget_the_client_scores_them(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    none = Samples(np.zeros(3), np.zeros(3))
     for added, scored_by in ((14.2, "client"), (9.9, "engine")):
-        monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, _of=added, **__: _of)
+        samples = {"with": Samples(np.full(3, added), np.full(3, 1.0)), "none": none}
+        monkeypatch.setattr(store_form, "model_latencies", lambda *_, _of=samples, **__: _of)
         done = put(small, trees(small, base=added), budget=Budget(10.0))
         assert done.parity.scored_by == scored_by
         assert f"{added:+.1f} ms" in told(done)
@@ -123,7 +125,7 @@ def test_without_a_measurement_the_same_model_is_always_served_alike(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the node is busy with: the size of the model decides, and is said."""
-    monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, **__: pytest.fail("timed"))
+    monkeypatch.setattr(store_form, "model_latencies", lambda *_, **__: pytest.fail("timed"))
     model = trees(small)
     first = put(small, model, budget=Budget())
     assert first.parity.scored_by == "engine"
