@@ -220,7 +220,11 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("blank around an id", HEADER + "q,r, d,1\n", "the document id ' d' begins or ends with"),
     ("line end in an id", HEADER + 'q,r,"a\nb",1\n', "line 2: the document id 'a\\nb'"),
     ("empty text", HEADER + "q, ,d,1\n", "line 2: the query is empty of query id 'q'"),
-    ("two texts", HEADER + "q,r,d,1\nq,s,e,1\n", "line 3: query 'q' has keywords 's', and 'r' on"),
+    (
+        "two texts",
+        HEADER + "q,r,d,1\nq,s,e,1\n",
+        "line 3: query 'q' has keywords 's', and 'r' on line 2",
+    ),
     (
         "column by document",
         "query,doc_id,grade,title\nq,d,1,x\nq,e,1,y\n",

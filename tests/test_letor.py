@@ -326,7 +326,11 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ),
     ("latin-1 qid", b"1 qid:\xe9 1:2\n", "is not UTF-8"),
     ("split rune", b"1 qid:1 1:2 #\xc3\n1 qid:1 1:2 #\xa9\n", "is not UTF-8"),
-    ("no line end", b"1 qid:1 1:2\n0 qid:1 1:0.12", "line 2: the last line, '0 qid:1 1:0.12', has"),
+    (
+        "no line end",
+        b"1 qid:1 1:2\n0 qid:1 1:0.12",
+        "line 2: the last line, '0 qid:1 1:0.12', has no",
+    ),
     ("cut label", b"1 qid:1 1:2\n0", "line 2: the last line, '0', has no line end"),
     ("split query", b"1 qid:a 1:2\n1 qid:b 1:2\n1 qid:a 1:2\n", "line 3: query 'a' comes back"),
     ("zip", b"PK\x03\x04....", "it is a zip archive"),

@@ -560,7 +560,10 @@ def test_every_kind_of_model_scores_numbers_of_every_kind(model: Model) -> None:
     [
         (X_INPUTS[0], r"the 3 features of one document are a row: give rows × columns, \[\[…\]\]"),
         ([1, 2, 3], "the 3 features of one document are a row"),
-        (X_INPUTS[:, :2], "the model scores 3 features, the data has 2: use the data of the"),
+        (
+            X_INPUTS[:, :2],
+            "the model scores 3 features, the data has 2: use the data of the feature set",
+        ),
         (X_INPUTS[0, :2], "the model scores 3 features, the data has 2"),
         (np.float32(1), "the model scores 3 features, the data has 0"),
         ([["1", "2", "3"]], r"features\[0, 0\] is '1', a str, and must be a number"),

@@ -281,7 +281,10 @@ UNTYPED: Any = ltr
         (lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
         (lambda: UNTYPED.train(MODEL), r"train() got a model as data: give judged queries$"),
         (lambda: UNTYPED.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
-        (lambda: UNTYPED.evaluate(ltr.OwpcRanker(), DATA), "an estimator without a model: call"),
+        (
+            lambda: UNTYPED.evaluate(ltr.OwpcRanker(), DATA),
+            "an estimator without a model: call its fit",
+        ),
         (lambda: UNTYPED.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
         (lambda: UNTYPED.train(pd.DataFrame(X)), r"data= is a frame, .*owpc_ltr.from_frame"),
         (lambda: UNTYPED.train(DATA, metric=dict), "is no metric: give a name, as 'ndcg@10'"),

@@ -185,7 +185,10 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         ("q Q0 d 1 1_0 t\n", "r, line 1: the score '1_0' is no number"),
         ("q Q0 d 1 1e999 t\n", "r, line 1: the score '1e999' is too large"),
         ("q Q0 d 1 2 t\nq Q0 e 2 1 u\n", "r, line 2: the tag 'u' after 't': keep one run a file"),
-        ("p Q0 d 1 2 t\nq Q0 d 1 2 t\np Q0 d 2 1 t\n", "r, line 3: document 'd' of query 'p' is"),
+        (
+            "p Q0 d 1 2 t\nq Q0 d 1 2 t\np Q0 d 2 1 t\n",
+            "r, line 3: document 'd' of query 'p' is ranked on line 1",
+        ),
     ],
 )
 def test_a_file_that_is_no_run_is_refused_by_line_and_value(

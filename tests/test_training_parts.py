@@ -137,7 +137,10 @@ def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> N
     ("how", "message"),
     [
         ({"optimizer": "adarank"}, "optimizer 'adarank' needs its data in memory"),
-        ({"optimizer": "bundle", "piecewise_linear": True}, "a piecewise-linear model needs its"),
+        (
+            {"optimizer": "bundle", "piecewise_linear": True},
+            "a piecewise-linear model needs its data in memory",
+        ),
         ({"loss": "lambdarank", "optimizer": "gradient"}, "'gradient' with loss 'lambdarank'"),
     ],
 )

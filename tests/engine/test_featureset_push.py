@@ -77,7 +77,8 @@ def place(node_url: str) -> Iterator[Place]:
         (one({"multi_match": {"query": "x", "fields": ["tite*"]}}), "is called 'tite*'"),
         (one({"nested": {"path": "casts", "query": {"match_all": {}}}}),
          "'casts' is no nested object of '{}'; did you mean 'cast'?"),
-        (one({"match": {"cast": "x"}}), "'cast' is no field of '{}' but an object; did you mean '"),
+        (one({"match": {"cast": "x"}}),
+         "'cast' is no field of '{}' but an object; did you mean 'cast.actor'?"),
         (one({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
     ],
 )  # fmt: skip

@@ -243,7 +243,10 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
         (["compare-live", "query", *LIVE], "a comparison needs 2 rankers, and there is 1"),
         (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
         (["upload", "good.json", "--columns", "query=q"], "--columns names columns of a judgment"),
-        (["upload", "good.json", "--accept-unproven", "x"], "--accept-unproven needs"),
+        (
+            ["upload", "good.json", "--accept-unproven", "x"],
+            "--accept-unproven needs --require-gain",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

@@ -424,7 +424,10 @@ def test_a_shard_that_is_away_is_waited_for_unless_it_was_that_of_a_moment(
 FEATURES = small_featureset().features
 EDITED = (FEATURES[0], replace(FEATURES[1], template={"match": {"body": "x"}}), *FEATURES[2:])
 DRIFTS: dict[str, tuple[dict[str, Any], str]] = {
-    "index made anew": ({"uuid": "uuid-2"}, "the index 'movies': its uuid changed from uuid-1 to"),
+    "index made anew": (
+        {"uuid": "uuid-2"},
+        "the index 'movies': its uuid changed from uuid-1 to uuid-2",
+    ),
     "mapping": (
         {"mappings": {"properties": {"new": {"type": "text"}}}},
         "its mapping_hash changed",
