@@ -21,11 +21,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr_experiment.record import QUERY, Experiments
 
 from owpc_ltr.cli.generator import run_job
+from owpc_ltr.cli.process import SIGNALS
 from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.compared_pair import (
@@ -287,12 +289,21 @@ def mcp(
     """
     import anyio
 
-    try:
-        anyio.run(_serve, server_of(Session(job_tools(), Folder.at(folder), allow_changes)))
-    except Stopped as stop:
-        # A thread waits for the client's next line, and the interpreter would wait for it.
-        print("owpc-ltr: interrupted", file=sys.stderr, flush=True)
-        os._exit(128 + int(stop.args[0]))
+    server = server_of(Session(job_tools(), Folder.at(folder), allow_changes))
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    anyio.run(_serve, server)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End the process at once.
+
+    The event loop discards what a signal raises in one of its callbacks, and the interpreter would
+    wait for the thread that waits for the client's next line.
+    """
+    os.write(2, b"owpc-ltr: interrupted\n")
+    os._exit(128 + number)
 
 
 def server_of(session: Session) -> Server[Any]:

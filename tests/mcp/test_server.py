@@ -80,6 +80,35 @@ def test_it_ends_when_the_client_leaves_or_a_signal_comes(
         assert process.stdout.read() == ""
 
 
+SIGNALLED_IN_A_CALLBACK = """
+import asyncio, os, signal, sys
+from owpc_ltr_mcp import server
+from owpc_ltr.cli.program import main
+
+class Server:
+    def create_initialization_options(self):
+        return None
+
+    async def run(self, *_):
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(30)
+
+server.server_of = lambda _: Server()
+sys.argv = ["owpc-ltr", "mcp"]
+sys.exit(main())
+"""
+
+
+def test_a_signal_in_a_callback_of_the_event_loop_ends_it(tmp_path: Path) -> None:
+    """The loop discards what is raised there."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_IN_A_CALLBACK],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert ended.stderr == "owpc-ltr: interrupted\n"
+
+
 STOPPED = threading.Event()
 
 
