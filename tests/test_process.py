@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import save_model
-from owpc_ltr.cli.process import SIGNALS, Stops, finishing
+from owpc_ltr.cli.signals import SIGNALS, Stops, finishing
 from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run

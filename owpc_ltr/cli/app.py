@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
-from owpc_ltr.cli.process import Interrupted
+from owpc_ltr.cli.signals import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.version import VERSION

@@ -24,7 +24,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from owpc_ltr.cli.process import finishing, print_json, progress
+from owpc_ltr.cli.signals import finishing
+from owpc_ltr.cli.terminal import print_json, progress
 from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output

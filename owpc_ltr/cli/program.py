@@ -19,7 +19,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, NoReturn
 
-from owpc_ltr.cli.process import Interrupted, Stops, standard_streams
+from owpc_ltr.cli.signals import Interrupted, Stops
+from owpc_ltr.cli.terminal import standard_streams
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, PluginError, Refused, Stopped
 from owpc_ltr.text import message_line, printable, redacted, secrets_of
 from owpc_ltr.version import VERSION

@@ -94,7 +94,7 @@ class DemoSession:
 
     def working(self) -> AbstractContextManager[Progress]:
         """The progress of a long task on a terminal; nothing is printed meanwhile."""
-        from owpc_ltr.cli.process import progress
+        from owpc_ltr.cli.terminal import progress
 
         return progress()
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr_experiment.record import QUERY, Experiments
 
 from owpc_ltr.cli.generator import run_job
-from owpc_ltr.cli.process import SIGNALS
 from owpc_ltr.cli.program import fault_of, hidden_texts
+from owpc_ltr.cli.signals import SIGNALS
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.compared_pair import (
     comparisons_on,

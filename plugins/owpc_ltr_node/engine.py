@@ -143,7 +143,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
-    from owpc_ltr.cli.process import nobody_reads
+    from owpc_ltr.cli.terminal import nobody_reads
 
     with log_file(port).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:
