@@ -48,7 +48,7 @@ settings.register_profile(
     "repeatable",
     deadline=None,
     derandomize=True,
-    max_examples=100 if Selection.asked().thorough else 25,
+    max_examples=100 if Selection.asked().thorough else 15,
     # Files in `tmp_path` are written anew by each example.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

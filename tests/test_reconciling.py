@@ -79,6 +79,7 @@ def case(seed: int, longest: int = 60) -> Case:
 
 CASES = [case(seed) for seed in range(40)]
 """A thousand rankings."""
+SOME = CASES[:15]
 
 
 def xgboost_says(one: Case, metric: str, labels: Array) -> float:
@@ -101,7 +102,7 @@ def xgboost_says(one: Case, metric: str, labels: Array) -> float:
 
 @pytest.mark.parametrize("name", ["ndcg@5", "ndcg", "map@5", "map"])
 def test_xgboost_prints_what_is_said(name: str) -> None:
-    for one in CASES[:20]:
+    for one in SOME:
         # Its MAP is for grades of 0 and 1.
         labels = one.data.labels if "ndcg" in name else one.binary
         assert one.theirs("XGBoost", name, name) == pytest.approx(
@@ -113,7 +114,7 @@ def test_xgboost_prints_what_is_said(name: str) -> None:
 def test_lightgbm_prints_what_is_said(name: str) -> None:
     lgb = pytest.importorskip("lightgbm")
     metric, _, cutoff = name.partition("@")
-    for one in CASES[:20]:
+    for one in SOME:
         settings = {
             "objective": "lambdarank",
             "metric": metric,
@@ -152,7 +153,7 @@ def as_trec(one: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, f
 )
 def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    for one in CASES:
+    for one in SOME:
         qrels, run = as_trec(one)
         measure = theirs.replace("_cut_", "_cut.")
         found = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
@@ -162,7 +163,7 @@ def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
 
 def test_scikit_learn_prints_what_is_said() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
-    for one in CASES[:15]:
+    for one in SOME:
         lists = [(one.data.labels[rows], one.scores[rows]) for rows in one.slices]
         ndcg = [metrics.ndcg_score([a], [b], k=5) for a, b in lists if len(a) > 1]
         assert one.theirs("scikit-learn", "ndcg_score", "ndcg@5") == pytest.approx(
@@ -183,6 +184,7 @@ found = [{name: float(value) for name, value in one.items()} for one in values]
 """
 
 
+@pytest.mark.thorough
 def test_ranx_prints_what_is_said(ranx: Evaluate) -> None:
     """Tied documents are ordered as by its compiled sort."""
     import numba
@@ -254,7 +256,7 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
 ) -> None:
     """On these cases: nothing that is checked against a library is left in doubt by them."""
     metric = parse_metric(f"{name}@5")
-    given = [ranked_documents(one.scores, one.data) for one in CASES[:20]]
+    given = [ranked_documents(one.scores, one.data) for one in CASES]
 
     def figures(what: Convention) -> Iterator[float]:
         return (float(np.nanmean(values_by(what, metric, one))) for one in given)

@@ -256,20 +256,17 @@ def test_a_file_that_is_not_there_is_named() -> None:
         load([Path("nowhere.py")])
 
 
-@pytest.fixture(scope="module")
-def installed_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real installations of all of them, in a folder of their own."""
-    folder = tmp_path_factory.mktemp("installed")
+def installed(folder: Path, *examples: Path) -> dict[str, str]:
+    """The environment of a process that finds real installations of them, in this folder."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder)]
-    subprocess.run([*pip, *map(str, EXAMPLES)], check=True)
-    return folder
+    subprocess.run([*pip, *map(str, examples)], check=True)
+    return {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}
 
 
-def test_the_example_command_is_there_once_it_is_installed(
-    installed_examples: Path, tmp_path: Path
-) -> None:
+def test_the_example_command_is_there_once_it_is_installed(tmp_path: Path) -> None:
     """By a fresh interpreter, from the shell and from Python."""
+    environ = installed(tmp_path / "installed", COMMAND)
     (tmp_path / "data.txt").write_text("1 qid:1 1:1\n2 qid:1 1:2\n2 qid:1 1:3\n")
     call = (
         "import sys, owpc_ltr; from owpc_ltr.cli import main;"
@@ -286,12 +283,13 @@ def test_the_example_command_is_there_once_it_is_installed(
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env={"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"},
+            env=environ,
         ).stdout
         assert all(one in " ".join(said.split()) for one in wanted)
 
 
-def test_every_example_distribution_is_found_once_it_is_installed(installed_examples: Path) -> None:
+@pytest.mark.thorough
+def test_every_example_distribution_is_found_once_it_is_installed(tmp_path: Path) -> None:
     """By a fresh interpreter."""
     names = [one.name for one in EXAMPLES if one != COMMAND]
     code = (
@@ -301,7 +299,6 @@ def test_every_example_distribution_is_found_once_it_is_installed(installed_exam
         "    try: cli.main()\n"
         "    except SystemExit as ended: assert not ended.code"
     )
-    environ = {"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"}
-    listing = printed_by(code, environ, names)
+    listing = printed_by(code, installed(tmp_path, *EXAMPLES), names)
     for name in names:
         assert f"{name.removeprefix('owpc-ltr-')}, of {name} 0.1.0: " in listing

@@ -59,17 +59,15 @@ def test_the_risk_over_parts_is_that_in_memory(
         assert along == pytest.approx(float(slope @ step), rel=1e-7, abs=1e-7)
 
 
-@quick
-@given(
-    seed=st.integers(0, 5),
-    loss=st.sampled_from(LOSSES),
-    C=st.sampled_from([0.01, 1.0, 100.0]),
-)
+@pytest.mark.thorough(sample=4)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(2))
 def test_the_gap_over_parts_bounds_what_is_best_in_memory(
-    seed: int, loss: Loss, C: float, tmp_path_factory: pytest.TempPathFactory
+    seed: int, loss: Loss, C: float, tmp_path: Path
 ) -> None:
     data = learnable(40, seed)
-    parts = in_parts(data, tmp_path_factory.mktemp("gap") / "a")
+    parts = in_parts(data, tmp_path / "a")
     bundle = Bundle(C=C, tolerance=1e-4)
     whole, streamed = bundle.minimise(loss, data, Run()), bundle.minimise(loss, parts, Run())
     one, other = whole.certificate, streamed.certificate
