@@ -52,7 +52,7 @@ from tests.commands import Run
 from tests.datasets import train_on_all
 
 WORLD = simulate.example_world(40, 20)
-EVENTS = simulate.clicks(WORLD, sessions=8000)
+EVENTS = simulate.clicks(WORLD, sessions=2000)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_no_session_and_no_client_is_in_the_judgments() -> None:
 
 def test_weighted_judgments_are_those_of_users_who_look_at_everything() -> None:
     users = simulate.Users(steepness=0.5)
-    world, behaviour = simulated(40_000, users, (0.0,) * 4, queries=20)
+    world, behaviour = simulated(8_000, users, (0.0,) * 4, queries=20)
     counts = behaviour.counts
     fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
                    users.examination(10), (1.0, 1.0))  # fmt: skip
@@ -210,7 +210,7 @@ def test_the_command_tells_machines_the_same(run: Run) -> None:
 
 @pytest.mark.parametrize("model", ["auto", "pbm", "dctr"])
 def test_a_ranking_that_never_changes_is_warned_of_everywhere(run: Run, model: str) -> None:
-    static = simulate.clicks(WORLD, None, (0.6,), 8000)
+    static = simulate.clicks(WORLD, None, (0.6,), 2000)
     pq.write_table(static, "static.parquet")
     words = ("judge", "clicks", "static.parquet", "--out", "j.parquet", "--model", model)
     code, out, err = run(*words)
@@ -251,7 +251,7 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
 def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "my judgments.parquet", "--json")
     logging, training, pooling, uploading = json.loads(run(*words)[1])["next"]
-    found = read_judgments("my judgments.parquet").queries
+    found = read_judgments("my judgments.parquet").queries[:12]
     data = make_dataset(
         np.random.default_rng(0).normal(size=(sum(len(q.doc_ids) for q in found), 2)),
         np.concatenate([query.grades for query in found]),
@@ -325,7 +325,7 @@ def test_a_log_without_a_click_is_refused(run: Run) -> None:
     code, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", "--actions",
                        "buy=1")  # fmt: skip
     assert code == 3
-    assert "the log has 9,5" in err or "'click'" in err
+    assert f"the log has {len(EVENTS) - len(views):,} 'click'" in err
 
 
 def test_a_log_whose_every_click_is_a_bot_s_is_refused(run: Run) -> None:
@@ -417,7 +417,7 @@ def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -
     good = world.attraction + 0.3 * rng.normal(size=len(world.documents))
     old = rng.normal(size=len(good))
     rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
-    behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=30_000))
+    behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=10_000))
     model = installed().find("click-model", "pbm")()
     chosen = ChosenModel("pbm", model, model.fit(behaviour.counts), ())
     table = judge(behaviour, chosen, GradingOptions(clip=CLIP)).table

@@ -22,7 +22,7 @@ from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 from tests.serve.service import Service, service
 
-_CLIENTS = 700
+_CLIENTS = 150
 
 
 @pytest.fixture(scope="module")

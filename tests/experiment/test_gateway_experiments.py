@@ -405,8 +405,8 @@ def test_more_shadows_than_can_wait_are_left_out_and_counted(
     assert found["busy"] == 3
 
 
-def test_hundreds_of_clients_at_once_each_have_their_own_page(served: Served) -> None:
-    pages = {client: wanted(client).hits for client in (f"u{n}" for n in range(200))}
+def test_a_hundred_clients_at_once_each_have_their_own_page(served: Served) -> None:
+    pages = {client: wanted(client).hits for client in (f"u{n}" for n in range(100))}
     wrong = []
 
     def one(client: str) -> None:
@@ -417,7 +417,7 @@ def test_hundreds_of_clients_at_once_each_have_their_own_page(served: Served) ->
     with ThreadPoolExecutor(32) as threads:
         list(threads.map(one, pages))
     assert not wrong
-    assert len(served.impressions()) == 200
+    assert len(served.impressions()) == 100
     # The record is read again every few seconds, not for each search.
     assert len(served.fake.asked("GET", RECORD)) < 40
 
@@ -468,6 +468,6 @@ def test_no_thread_is_left_waiting_after_many_failures(
     slow(served.rankers, "model", 0.3, monkeypatch)
     for _ in range(5):
         served.search(seconds=0.2)
-    time.sleep(1.0)
+    time.sleep(0.4)  # longer than the model takes
     names = [thread.name for thread in threading.enumerate()]
     assert sum(name.startswith("owpc-ltr-arm") for name in names) <= 5

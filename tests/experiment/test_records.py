@@ -187,9 +187,7 @@ def empty(folder: Path) -> Path:
 
 def better(experiment: Experiment, folder: Path, seed: int = 1) -> Path:
     """A log in which B puts what users want first, and A puts it third."""
-    return log_of_users(
-        experiment, folder / f"{seed}.jsonl", np.random.default_rng(seed), clients=400
-    )
+    return log_of_users(experiment, folder / f"{seed}.jsonl", np.random.default_rng(seed))
 
 
 def test_a_better_b_that_breaks_a_guard_rail_is_not_promoted(world: World, tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ def test_there_is_no_interval_of_few_clients() -> None:
 
 def test_a_fair_coin_may_be_looked_at_after_every_fall() -> None:
     checked = functools.cache(lead_check)
-    falls = np.cumsum(np.random.default_rng(0).random((400, 1500)) < 0.5, axis=1)
+    falls = np.cumsum(np.random.default_rng(0).random((200, 1500)) < 0.5, axis=1)
     alarms = sum(
         any(checked(n - heads, heads) < 0.05 for n, heads in enumerate(row, 1))
         for row in falls.tolist()
     )
-    assert alarms <= 0.05 * 400
+    assert alarms <= 0.05 * 200
 
 
 def test_a_coin_that_is_not_fair_is_seen() -> None:

@@ -178,7 +178,7 @@ def test_the_verdict_comes_first_and_fits_the_terminal(tmp_path: Path) -> None:
     assert any("A LEADS" in line for line in lines)
     content = json.loads(json.dumps(status.as_dict()))
     assert content["result"]["verdict"]["outcome"] == "better"
-    assert content["by_leader"]["a"]["searches"] + content["by_leader"]["b"]["searches"] == 1500
+    assert content["by_leader"]["a"]["searches"] + content["by_leader"]["b"]["searches"] == 400
 
 
 def test_lists_that_users_do_not_tell_apart_have_no_better_one(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def log_of_users(
     path: Path,
     rng: np.random.Generator,
     *,
-    clients: int = 1500,
+    clients: int = 400,
     b_is_better: bool = True,
     wanted: str = "c",
 ) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Matrix
@@ -11,10 +12,13 @@ from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
+from tests.faults.selection import Selection
 from tests.models import random_forest
 
 NAMES = tuple("abcde")
 SEEDS = st.integers(0, 2**32 - 1)
+FEW = settings(max_examples=50 if Selection.asked().thorough else 5)
+"""For models that take long to explain."""
 HITS = 1000
 
 

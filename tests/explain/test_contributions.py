@@ -11,7 +11,7 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
-from hypothesis import given, settings
+from hypothesis import given
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
@@ -28,6 +28,7 @@ from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.trees import DEEPEST, LEAF, Forest, TreeModel
 from tests.explain.models import (
+    FEW,
     KINDS,
     NAMES,
     SEEDS,
@@ -44,7 +45,7 @@ from tests.models import random_forest
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=10)
+@FEW
 @given(seed=SEEDS)
 def test_contributions_add_up_to_the_score_of_a_thousand_documents(kind: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -140,7 +141,7 @@ def brute_force(forest: Forest, shares: Vector, row: Vector) -> Vector:
     return values
 
 
-@settings(max_examples=15)
+@FEW
 @given(SEEDS)
 def test_values_are_the_mean_over_all_orders_of_features(seed: int) -> None:
     """Few documents, so that they come to some splits not at all."""
@@ -169,21 +170,28 @@ def test_the_deepest_tree_that_there_is_loses_no_digits() -> None:
     shares = [Fraction(deep - k, deep - k + 1) for k in range(deep)]
     for row, away in ((0, None), (1, 7)):
         own = [int(k != away) for k in range(deep)]
-        exact = [float(in_fractions(shares, own, k)) for k in range(deep)]
+        exact = [float(each) for each in in_fractions(shares, own)]
         # Leaves of 0 add nothing: all comes from the one at the end.
         np.testing.assert_allclose(values[row], exact, rtol=1e-10)
 
 
-def in_fractions(shares: list[Fraction], own: list[int], feature: int) -> Fraction:
-    """What a leaf of 1 gives to a feature, by the sums over subsets of each size."""
+def in_fractions(shares: list[Fraction], own: list[int]) -> list[Fraction]:
+    """What a leaf of 1 gives to each feature, by the sums over subsets of each size."""
     sums = [Fraction(1)]
-    for k, (share, goes) in enumerate(zip(shares, own, strict=True)):
-        if k != feature:
-            raised = [Fraction(0), *(goes * each for each in sums)]
-            sums = [share * a + b for a, b in zip([*sums, Fraction(0)], raised, strict=True)]
+    for share, goes in zip(shares, own, strict=True):
+        raised = [Fraction(0), *(goes * each for each in sums)]
+        sums = [share * a + b for a, b in zip([*sums, Fraction(0)], raised, strict=True)]
     d = len(shares)
-    weighed = (factorial(s) * factorial(d - s - 1) * each for s, each in enumerate(sums))
-    return (own[feature] - shares[feature]) * sum(weighed, Fraction(0)) / factorial(d)
+    weights = [Fraction(factorial(s) * factorial(d - s - 1), factorial(d)) for s in range(d)]
+    found = []
+    for share, goes in zip(shares, own, strict=True):
+        # The sums over subsets without this feature: its factor is divided out.
+        without = list[Fraction]()
+        for each in sums[:-1]:
+            without.append((each - goes * (without[-1] if without else 0)) / share)
+        weighed = (w * each for w, each in zip(weights, without, strict=True))
+        found.append((goes - share) * sum(weighed, Fraction(0)))
+    return found
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6, 10])
@@ -219,7 +227,7 @@ def test_values_of_an_imported_forest_are_those_of_lightgbm(rng: np.random.Gener
     assert np.abs(found.baseline - theirs[:, -1]).max() <= 1e-6 * spread
 
 
-@settings(max_examples=10)
+@FEW
 @given(SEEDS)
 def test_trees_that_take_a_missing_value_for_zero_are_explained_alike(seed: int) -> None:
     """As RankLib's and an older engine's: a 0 in its place is explained by the same numbers."""
@@ -247,6 +255,7 @@ def test_a_feature_that_no_tree_asks_for_adds_nothing(rng: np.random.Generator) 
     assert found.amounts[:, :3].any()
 
 
+@FEW
 @given(SEEDS)
 def test_a_document_is_explained_alike_wherever_it_stands(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -256,6 +265,7 @@ def test_a_document_is_explained_alike_wherever_it_stands(seed: int) -> None:
     np.testing.assert_allclose(one.amounts[order], other.amounts, atol=1e-12)
 
 
+@FEW
 @given(SEEDS)
 def test_a_network_with_a_linear_output_gets_its_integrated_gradients(seed: int) -> None:
     """Against the integral itself, on the way from 0 to the document."""
@@ -269,6 +279,7 @@ def test_a_network_with_a_linear_output_gets_its_integrated_gradients(seed: int)
     np.testing.assert_allclose(of_network(model, rows).amounts, rows * gradients, atol=1e-8)
 
 
+@FEW
 @given(SEEDS)
 def test_the_ways_through_the_heaviest_trees_are_those_of_the_document(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,8 +38,6 @@ from owpc_ltr.models.model_file import load_scoring_model, save_model
 from tests.engine.small_cluster import FEATURESET, linear
 from tests.engine.write_world import World, cluster_of
 
-QUERIES = 200
-
 
 @dataclass(frozen=True)
 class NoiseComparison:
@@ -54,14 +53,17 @@ class NoiseComparison:
         return self.compared.verdict
 
 
-def noise(seed: int, resamples: int, gain: float, looks: int = 0) -> NoiseComparison:
+@cache
+def noise(
+    seed: int, resamples: int, gain: float, looks: int = 0, queries: int = 200
+) -> NoiseComparison:
     """The candidate of a night: as good as the champion, but for the gain.
 
     `looks` are earlier comparisons on the same queries, for which p is corrected.
     """
     rng = np.random.default_rng(seed)
-    champion = rng.uniform(0.4, 0.6, QUERIES)
-    candidate = champion + gain + rng.normal(0, 0.25, QUERIES)
+    champion = rng.uniform(0.4, 0.6, queries)
+    candidate = champion + gain + rng.normal(0, 0.25, queries)
     comparison = compare_paired(candidate, champion, seed=seed, resamples=resamples)
     p = min(1.0, comparison.p_permutation * corrected_for(looks))
     pair = ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=p)

@@ -25,7 +25,7 @@ def promoted(seed: int, ledger: Ledger | None) -> int:
         attempt = Attempt(1)
         if ledger is not None:
             attempt = ledger.attempt(STREAM, f"{seed} {night}")
-        pair = noise(NIGHTS * seed + night, attempt.resamples, gain=0.0).compared
+        pair = noise(NIGHTS * seed + night, attempt.resamples, gain=0.0, queries=40).compared
         level = LEVEL if ledger is None else attempt.level
         count += pair.verdict.outcome is Outcome.BETTER and pair.p_holm <= level
     return count

@@ -8,6 +8,7 @@ import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -251,19 +252,24 @@ def outcome(world: KeepWorld) -> Any:
     return state, ledger, world.alias, lasting, json.loads(gate, object_hook=without_times)
 
 
-@pytest.mark.thorough(sample=4)
-@pytest.mark.parametrize("how", ["promoted", "tried", "withdrawn"])
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("what", ["files", "requests"])
+QUICK = {("files", "after", "promoted"), ("requests", "before", "withdrawn")}
+KILLS = product(["files", "requests"], ["before", "after"], ["promoted", "tried", "withdrawn"])
+
+
+@pytest.mark.parametrize(
+    ("what", "when", "how"),
+    [pytest.param(*kill, marks=[] if kill in QUICK else pytest.mark.thorough) for kill in KILLS],
+)
 def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
-    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, *, how: str, after: bool, what: str
+    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, what: str, when: str, how: str
 ) -> None:
+    after = when == "after"
     folder = Path(world.plan.folder)
     world.plan = plan_in(folder, tried=how != "promoted")
     of_m = Experiment("m", "a", "b", index="small", planned=1000, started="")
     log = log_of_users(
-        of_m, folder.parent / "log.jsonl", np.random.default_rng(4), clients=120,
-        b_is_better=how != "withdrawn",
+        of_m, folder.parent / "log.jsonl", np.random.default_rng(4),
+        clients=60 if how == "withdrawn" else 120, b_is_better=how != "withdrawn",
     )  # fmt: skip
     start = copy.deepcopy(world.world.cluster.indices)
     all_runs(world, log)

@@ -176,22 +176,22 @@ def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("damage", "clients", "reason"),
     [
-        (lopsided, "where a fair coin gives as many"),
-        (broken, "too few clicks come from pages that B leads"),
-        (of_bots, "clients are bots"),
-        (lambda _lines: [], "no search of the experiment 'm' was logged"),
+        (lopsided, 300, "where a fair coin gives as many"),
+        (broken, 300, "too few clicks come from pages that B leads"),
+        (of_bots, 100, "clients are bots"),
+        (lambda _lines: [], 1, "no search of the experiment 'm' was logged"),
     ],
     ids=["lopsided", "broken logger", "bots", "no log"],
 )
 def test_an_experiment_whose_log_is_not_to_be_believed_ends_at_once(
-    world: KeepWorld, damage: Any, reason: str
+    world: KeepWorld, damage: Any, clients: int, reason: str
 ) -> None:
     before, model = world.alias.current, started(world)
     experiment = Experiments(world.engine).get("m")
     path = Path(world.plan.folder) / "log.jsonl"
-    log_of_users(experiment, path, np.random.default_rng(1), clients=800)
+    log_of_users(experiment, path, np.random.default_rng(1), clients=clients)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in damage(lines)))
     world.days = 2

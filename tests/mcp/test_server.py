@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,14 +37,20 @@ HELLO = {
 }
 
 
-def test_a_client_starts_it_and_what_jobs_print_is_not_on_the_wire(tmp_path: Path) -> None:
+def test_a_client_starts_it_and_ends_it_and_what_jobs_print_is_not_on_the_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import anyio
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     (tmp_path / "loud.py").write_text("print('from a plugin, on standard output')")
-    arguments = [*COMMAND[1:], "--folder", str(tmp_path), "--allow-changes"]
-    server = StdioServerParameters(command=sys.executable, args=arguments)
+    command = shlex.join([*COMMAND, "--folder", str(tmp_path), "--allow-changes"])
+    ended = tmp_path / "ended"
+    # The shell keeps the exit code, which the SDK does not tell. On a busy machine it ends late.
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)
+    script_of_shell = f"{command}; echo $? >{shlex.quote(str(ended))}"
+    server = StdioServerParameters(command="sh", args=["-c", script_of_shell])
 
     async def script() -> tuple[set[str], Any, Any]:
         async with Client(stdio_client(server)) as client:
@@ -56,12 +63,10 @@ def test_a_client_starts_it_and_what_jobs_print_is_not_on_the_wire(tmp_path: Pat
     assert "from a plugin" not in loud.content[0].text
     assert "MEANS" in metrics.content[0].text
     assert not metrics.is_error
+    assert ended.read_text() == "0\n"
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGTERM])
-def test_it_ends_when_the_client_leaves_or_a_signal_comes(
-    tmp_path: Path, number: signal.Signals | None
-) -> None:
+def test_it_ends_when_a_signal_comes(tmp_path: Path) -> None:
     with subprocess.Popen(
         COMMAND, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
@@ -72,11 +77,8 @@ def test_it_ends_when_the_client_leaves_or_a_signal_comes(
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
         assert "data, not instructions" in answer["result"]["instructions"]
-        if number is None:
-            process.stdin.close()
-        else:
-            process.send_signal(number)
-        assert process.wait(60) == (0 if number is None else 128 + number)
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
         assert process.stdout.read() == ""
 
 
@@ -85,15 +87,12 @@ import asyncio, os, signal, sys
 from owpc_ltr_mcp import server
 from owpc_ltr.cli.program import main
 
-class Server:
-    def create_initialization_options(self):
-        return None
+async def serve(_):
+    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(30)
 
-    async def run(self, *_):
-        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(30)
-
-server.server_of = lambda _: Server()
+# Without tools and a protocol there is nothing to import, which takes a second.
+server._serve, server.server_of, server.job_tools = serve, lambda _: None, dict
 sys.argv = ["owpc-ltr", "mcp"]
 sys.exit(main())
 """
@@ -109,12 +108,13 @@ def test_a_signal_in_a_callback_of_the_event_loop_ends_it(tmp_path: Path) -> Non
     assert ended.stderr == "owpc-ltr: interrupted\n"
 
 
-STOPPED = threading.Event()
+BEGUN, STOPPED = threading.Event(), threading.Event()
 
 
 @job
 def wait(progress: Progress = silent) -> Painted:
     """Wait until it is stopped."""
+    BEGUN.set()
     try:
         for _ in range(2000):
             progress("waiting", None)
@@ -132,6 +132,7 @@ def test_a_call_that_is_cancelled_stops_its_job_and_the_next_one_runs(
     import anyio
     from mcp.client import Client
 
+    BEGUN.clear()
     STOPPED.clear()
     tools = {
         "wait": JobTool(Command("wait", "", ""), wait, {}, frozenset()),
@@ -142,8 +143,10 @@ def test_a_call_that_is_cancelled_stops_its_job_and_the_next_one_runs(
 
     async def script() -> Any:
         async with Client(agent.server, mode=mode) as client:
-            with anyio.move_on_after(1):
-                await client.call_tool("wait", {})
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "wait", {})
+                assert await anyio.to_thread.run_sync(BEGUN.wait, 20)
+                tasks.cancel_scope.cancel()
             return await client.call_tool("wall_paint", {"wall": "wall", "colour": ["red"]})
 
     assert "n_coats=2" in anyio.run(script).content[0].text

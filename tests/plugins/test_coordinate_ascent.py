@@ -99,7 +99,7 @@ def step_by_step(data: RankingDataset, metric: str, seed: int, restarts: int) ->
     "metric", ["map", "ndcg@5", "mrr", "winner-takes-all", "pairwise-error,empty=zero"]
 )
 def test_all_steps_at_once_are_the_steps_one_by_one(metric: str, seed: int) -> None:
-    data = problem(seed + 20, queries=30)
+    data = problem(seed + 20, queries=15)
     rows, w = step_by_step(data, metric, seed, restarts=3)
     found = fit(data, Run(seed=seed, metric=metric), restarts=3)
     assert [row["metric"] for row in found.history] == rows

@@ -402,7 +402,10 @@ def test_the_scale_of_the_base_does_not_matter() -> None:
     "reranker",
     [
         Exchangeable(),
-        Exchangeable("cosine,rbf,dot:1+2", kernel_sums="raw", normalise="none"),
+        pytest.param(
+            Exchangeable("cosine,rbf,dot:1+2", kernel_sums="raw", normalise="none"),
+            marks=pytest.mark.thorough,
+        ),
         Exchangeable("rbf", positive="softplus", terms=2, penalty=0.1),
     ],
     ids=["default", "raw", "two-terms"],

@@ -65,8 +65,13 @@ def world(rng: np.random.Generator, queries: int, kind: str) -> list[tuple[int, 
     return [*zip(*(np.clip(np.rint(x), 0, 3).astype(int).tolist() for x in (a, b)), strict=True)]
 
 
-@pytest.mark.parametrize("kind", ["plain", "query", "rare"])
-@pytest.mark.parametrize("queries", [12, 40])
+ALSO = [
+    pytest.param(*one, marks=pytest.mark.thorough)
+    for one in (("plain", 12), ("rare", 12), ("plain", 40), ("query", 40))
+]
+
+
+@pytest.mark.parametrize(("kind", "queries"), [("query", 12), ("rare", 40), *ALSO])
 def test_intervals_hold_the_truth_as_often_as_they_say(kind: str, queries: int) -> None:
     rng = np.random.default_rng(3)
     truth = of(world(rng, 4_000, kind), 6)

@@ -98,7 +98,10 @@ def test_what_is_no_grade_is_a_failure_that_the_next_run_asks_again(
     assert (again.calls, again.graded, again.failures) == (6, 30, ())
 
 
-def test_calls_that_are_told_to_wait_are_repeated(sheet: Path, stub: Stub) -> None:
+def test_calls_that_are_told_to_wait_are_repeated(
+    sheet: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     stub.fault = lambda number, _document: 429 if number % 3 == 0 else None
     assert asked(sheet, stub).graded == 30
     assert len(stub.requests) > 30

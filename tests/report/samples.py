@@ -103,7 +103,7 @@ def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
 @cache
 def fused(second: float, version: str = "3.8.0") -> Fusion:
     """Two legs of which the second adds so much, on OpenSearch of a version."""
-    logged = world(150 if second else 60, second)
+    logged = world(90 if second else 60, second)
     names = logged.data.feature_names
     legs = Legs("legs", tuple(Leg(name, {}, Feature(name, (), {})) for name in names), 20)
     return _measured(

@@ -91,9 +91,9 @@ class NotedMetrics(Metrics):
 
 
 @contextmanager
-def in_a_thread(app: Any, **options: Any) -> Iterator[tuple[uvicorn.Server, int]]:
+def in_a_thread(app: Any, port: int = 0, **options: Any) -> Iterator[tuple[uvicorn.Server, int]]:
     """The application in a thread of this process: its server, and its port."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, **options))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

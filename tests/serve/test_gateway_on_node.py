@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,25 @@ class Asked:
         return answer
 
 
-@pytest.fixture(params=["linear", "trees"])
+@pytest.fixture(scope="module", params=["linear", "trees"])
 def asked(small: Small, request: pytest.FixtureRequest) -> Iterator[Asked]:
+    """A gateway of a model that stays: other tests switch another alias."""
+    own = replace(small, name=f"{small.name}-{request.param}")
     model = linear() if request.param == "linear" else trees()
-    put(small, model, client_scored=request.param == "trees")
-    rankers = Rankers(small.cluster, [small.name], refresh=0.02)
+    put(own, model, client_scored=request.param == "trees")
+    rankers = Rankers(own.cluster, [own.name], refresh=0.02)
     rankers.start()
-    yield Asked(small, rankers, small.name)
+    yield Asked(own, rankers, own.name)
     rankers.stop()
+
+
+ONE_SHARD = pytest.mark.parametrize(
+    "small",
+    [1, pytest.param(3, marks=pytest.mark.thorough)],
+    ids=["one shard", "three shards"],
+    indirect=True,
+)
+"""For what does not depend on shards."""
 
 
 def test_the_order_and_the_scores_are_those_of_a_search(asked: Asked) -> None:
@@ -159,6 +171,7 @@ def test_a_reranker_reads_fields_that_the_answer_does_not_show(
         assert all(hit.get("_source", {}).keys() == own.get("_source", {}).keys() for hit in hits)
 
 
+@ONE_SHARD
 def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
     small: Small,
 ) -> None:
@@ -197,6 +210,7 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
     assert min(seen[model] for model in models) >= 5
 
 
+@ONE_SHARD
 def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small) -> None:
     model = put(small, linear()).alias.current
     rankers = Rankers(small.cluster, [small.name], refresh=0.02)
@@ -225,6 +239,7 @@ def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small)
         rankers.stop()
 
 
+@ONE_SHARD
 def test_a_client_of_the_engine_speaks_to_the_gateway(
     small: Small, node_url: str, tmp_path: Path
 ) -> None:

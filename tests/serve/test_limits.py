@@ -410,7 +410,7 @@ def test_a_start_that_fails_is_one_line(
     message: str,
 ) -> None:
     save_model(MODEL, tmp_path / "model.json")
-    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.2")
     (line,) = run.refusal(code, "serve", *words, "--url", "http://127.0.0.1:9").splitlines()
     assert message in line
 

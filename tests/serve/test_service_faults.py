@@ -69,7 +69,7 @@ class Running(Service):
 
 @contextlib.contextmanager
 def running(
-    folder: Path, deadline: float = 20.0, impressions: ImpressionLog | None = None
+    folder: Path, deadline: float = 20.0, impressions: ImpressionLog | None = None, port: int = 0
 ) -> Iterator[Running]:
     """A service whose engine can be made to fail."""
     save_model(MODEL, folder / "model.json")
@@ -82,9 +82,9 @@ def running(
         endpoints = service_endpoints(rankers, metrics, impressions)
         settings = ServeSettings(8, deadline, receive_seconds=0.6)
         app = create_app(rankers, settings, metrics, endpoints)
-        with in_a_thread(app, http=_Quick, access_log=False) as (server, port):
+        with in_a_thread(app, port, http=_Quick, access_log=False) as (server, bound):
             yield Running(
-                None, "127.0.0.1", port, engine, fake, rankers, folder, server  # type: ignore[arg-type]
+                None, "127.0.0.1", bound, engine, fake, rankers, folder, server  # type: ignore[arg-type]
             )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def test_more_searches_than_an_engine_takes_that_hangs_end_in_time_and_it_recove
 
     found = at_once(40, timed)
     assert {word for word, _ in found} == {"503", "504"} or {word for word, _ in found} == {"503"}
-    assert max(seconds for _, seconds in found) < 2 * DEADLINE
+    assert max(seconds for _, seconds in found) < DEADLINE + 1
     turned_away = [seconds for word, seconds in found if word == "503"]
     assert len(turned_away) >= 32
     release.set()
@@ -203,9 +203,10 @@ def test_an_engine_that_fails_now_and_then_never_gives_an_order_that_is_not_said
             return "degraded"
         return said_order(answered)
 
-    words = Counter(word for _ in range(12) for word in at_once(6, search))
-    assert words["ranked"] > 20
-    assert words.total() == 72
+    with ThreadPoolExecutor(6) as pool:
+        words = Counter(pool.map(lambda _: search(), range(48)))
+    assert words["ranked"] > 13
+    assert words.total() == 48
 
 
 def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: Running) -> None:
@@ -243,10 +244,9 @@ def test_a_model_that_is_replaced_under_load_ranks_each_answer_alone(tmp_path: P
         scores = np.array(model_scores(list(range(100))))
         for sign in (1.0, -1.0):
             save_model(LinearModel(NAMES, sign * MODEL.weights, record=MODEL.record), path)
-            time.sleep(0.3)
+            assert eventually(lambda: made.search().headers[MODEL_NAME] not in signs)
             name = made.search().headers[MODEL_NAME]
             signs[name] = [f"d{n}" for n in np.argsort(-sign * scores, kind="stable")[:10]]
-        assert len(signs) == 2
         ended = threading.Event()
 
         def switch() -> None:
@@ -259,7 +259,7 @@ def test_a_model_that_is_replaced_under_load_ranks_each_answer_alone(tmp_path: P
         thread.start()
         try:
             seen: Counter[str] = Counter()
-            for _ in range(25):
+            for _ in range(12):
                 for answer in at_once(4, made.search):
                     assert ids(answer) == signs[answer.headers[MODEL_NAME]]
                     seen[answer.headers[MODEL_NAME]] += 1
@@ -491,7 +491,10 @@ def test_faults_of_a_request_are_its_own(gateway: Running) -> None:
 def test_no_error_names_the_engines_address(gateway: Running) -> None:
     gateway.fake.on("POST", f"/{INDEX}/_search", lambda _: Reply(b"<html>", 502))
     ask = {"query": "title", "documents": ["d1", "d2"]}
-    for answer in (gateway.ask("POST", "/v2/rerank", ask), gateway.search()):
+    with ThreadPoolExecutor(2) as pool:
+        reranked = pool.submit(gateway.ask, "POST", "/v2/rerank", ask)
+        answers = gateway.search(), reranked.result(20)
+    for answer in answers:
         assert answer.status >= 500
         assert urlsplit(gateway.fake.url).netloc not in f"{answer.headers} {answer.content!r}"
 
@@ -553,30 +556,34 @@ def test_sigterm_ends_the_searches_that_have_begun_and_then_the_process(tmp_path
 
 
 def test_a_killed_service_begins_again_and_its_log_has_whole_lines(tmp_path: Path) -> None:
-    words = ("model.json", "--impressions", "shown.jsonl", "--port", str(free_port()))
+    port, shown = free_port(), tmp_path / "shown.jsonl"
+    words = ("model.json", "--impressions", shown.name, "--port", str(port), "--deadline", "10")
     answered: list[int] = []
     with FakeEngine() as fake:
         engine_and_model(tmp_path, fake)
-        for turn in (1, 2):
-            with service(tmp_path, fake.url, *words, "--deadline", "10") as made:
+        with service(tmp_path, fake.url, *words) as made:
 
-                def load(made: Service = made) -> None:
-                    with contextlib.suppress(OSError, http.client.HTTPException):
-                        while True:
-                            assert said_order(search(made)) == "ranked"
-                            answered.append(1)
+            def load() -> None:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    while True:
+                        assert said_order(search(made)) == "ranked"
+                        answered.append(1)
 
-                with ThreadPoolExecutor(4) as pool:
-                    loads = [pool.submit(load) for _ in range(4)]
-                    while len(answered) < 30 * turn and not any(one.done() for one in loads):
-                        time.sleep(0.01)
-                    os.kill(made.process.pid, signal.SIGKILL)
-                    for one in loads:
-                        one.result(20)
-    lines = [line for line in (tmp_path / "shown.jsonl").read_text().splitlines() if line]
+            with ThreadPoolExecutor(4) as pool:
+                loads = [pool.submit(load) for _ in range(4)]
+                while len(answered) < 30 and not any(one.done() for one in loads):
+                    time.sleep(0.01)
+                os.kill(made.process.pid, signal.SIGKILL)
+                for one in loads:
+                    one.result(20)
+    # The next one has the port and the log of the one that was killed.
+    with running(tmp_path, impressions=ImpressionLog(shown), port=port) as again:
+        assert said_order(again.search()) == "ranked"
+        answered.append(1)
+    lines = [line for line in shown.read_text().splitlines() if line]
     assert all(json.loads(line)["query_response_hit_ids"] == BEST for line in lines)
     # What was written and not yet answered when it was killed: at most one a client.
-    assert 60 <= len(answered) <= len(lines) <= len(answered) + 8
+    assert 31 <= len(answered) <= len(lines) <= len(answered) + 4
 
 
 @pytest.mark.thorough
