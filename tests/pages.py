@@ -26,6 +26,7 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 from tests.commands import Run
+from tests.faults.selection import Selection
 from tests.page_outputs import WRITES, check_output, shown_in
 
 ROOT = Path(__file__).parents[1]
@@ -101,7 +102,9 @@ def demo_files(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if not WRITES:
             patch.setattr(corpus, "LEFT_OUT", sys.stdlib_module_names - _READ)
-        options = DemoOptions(folder=folder / "workflow", queries=500 if WRITES else 200)
+        # Of forty no kinds of models are compared, which takes most of the time.
+        fewer = 200 if Selection.asked().thorough else 40
+        options = DemoOptions(folder=folder / "workflow", queries=500 if WRITES else fewer)
         write_files(DemoSession(options), open_engine())
 
 

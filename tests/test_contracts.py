@@ -1,9 +1,14 @@
-"""Every installed plugin keeps its promises: a new one is tested here without a new line."""
+"""Every installed plugin keeps its promises: a new one is tested here without a new line.
+
+`make test` checks each one with its defaults, a quarter of the variants, and each loss with one
+optimizer; `make test-all` checks all.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -35,11 +40,28 @@ CLICK_MODELS = [plugin.cls for plugin in INSTALLED.all("click-model")]
 METRICS = [plugin.cls for plugin in INSTALLED.all("metric")]
 
 
-VARIANTS = [loss for cls in LOSSES for loss in variants(cls)]
+def cases(classes: Sequence[type[Any]]) -> list[Any]:
+    """The variants of all classes; `make test` takes the defaults, and others in turn."""
+    return [
+        pytest.param(one, id=str(one), marks=_marks(number == 0 or (number + place) % 4 == 0))
+        for place, cls in enumerate(classes)
+        for number, one in enumerate(variants(cls))
+    ]
+
+
+def _marks(quick: bool) -> tuple[pytest.MarkDecorator, ...]:
+    return () if quick else (pytest.mark.thorough,)
+
+
 PAIRS = [
-    (optimizer(), loss())
-    for optimizer in OPTIMIZERS
-    for loss in LOSSES
+    pytest.param(
+        optimizer(),
+        loss(),
+        id=f"{optimizer.name}-{loss.name}",
+        marks=_marks((number + place) % len(OPTIMIZERS) == 0),
+    )
+    for number, optimizer in enumerate(OPTIMIZERS)
+    for place, loss in enumerate(LOSSES)
     if loss().convex or not optimizer().needs_convex
 ]
 
@@ -87,16 +109,17 @@ def test_every_setting_refuses_another_type_in_one_line(cls: Any, name: str, hin
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("loss", VARIANTS, ids=str)
+@pytest.mark.parametrize("loss", cases(LOSSES))
 def test_every_loss_keeps_its_promises(loss: Loss) -> None:
     check_loss(loss)
 
 
-@pytest.mark.parametrize(("optimizer", "loss"), PAIRS, ids=lambda plugin: plugin.name)
+@pytest.mark.parametrize(("optimizer", "loss"), PAIRS)
 def test_every_pair_keeps_its_promises(optimizer: Optimizer, loss: Loss) -> None:
     check_optimizer(optimizer, loss)
 
 
+@pytest.mark.thorough(sample=4)
 @pytest.mark.parametrize("reranker", RERANKERS, ids=lambda cls: cls.name)
 @pytest.mark.parametrize("loss", [cls() for cls in LOSSES if cls().conservative], ids=str)
 def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> None:
@@ -116,11 +139,11 @@ def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
     check_judgment_reader(reader(), WRITERS[reader.name])
 
 
-@pytest.mark.parametrize("metric", [one for cls in METRICS for one in variants(cls)], ids=str)
+@pytest.mark.parametrize("metric", cases(METRICS))
 def test_every_metric_keeps_its_promises(metric: Metric) -> None:
     check_metric(metric)
 
 
-@pytest.mark.parametrize("model", [v for cls in CLICK_MODELS for v in variants(cls)], ids=str)
+@pytest.mark.parametrize("model", cases(CLICK_MODELS))
 def test_every_click_model_keeps_its_promises(model: ClickModel) -> None:
     check_click_model(model)

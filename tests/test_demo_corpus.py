@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -45,23 +46,36 @@ from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
 from tests.commands import Run
 from tests.engine.memory_engine import whole
+from tests.faults.selection import Selection
 from tests.fresh_process import printed_by
+
+THOROUGH = Selection.asked().thorough
+ASKED_FOR = 1500 if THOROUGH else 400
+# A third of the library: packages and single files, and modules that are compiled.
+SOME = {"asyncio", "builtins", "collections", "concurrent", "datetime", "email", "heapq",
+        "importlib", "json", "logging", "math", "os", "pathlib", "re", "string"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def corpus() -> tuple[Document, ...]:
-    return read_corpus()
+    """The documents of some modules; `make test-all` reads all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not THOROUGH:
+            others = sys.stdlib_module_names - SOME
+            patch.setattr(corpus_module, "LEFT_OUT", corpus_module.LEFT_OUT | others)
+        return read_corpus()
 
 
 @pytest.fixture(scope="module")
 def queries(corpus: tuple[Document, ...]) -> tuple[DemoQuery, ...]:
-    return make_queries(corpus, 1500)
+    return make_queries(corpus, ASKED_FOR)
 
 
 def normal(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
+@pytest.mark.thorough
 def test_there_are_a_few_thousand_documents_of_every_kind(corpus: tuple[Document, ...]) -> None:
     assert 3000 <= len(corpus) <= 8000
     kinds = [document.kind for document in corpus]
@@ -174,12 +188,13 @@ def test_a_module_is_asked_for_with_its_members() -> None:
 def test_queries_are_a_sample_that_a_larger_one_contains(
     corpus: tuple[Document, ...], queries: tuple[DemoQuery, ...]
 ) -> None:
-    assert len(queries) == 1500
-    assert len({query.query_id for query in queries}) == 1500
-    assert {query.query_id for query in make_queries(corpus, 300)} < {
+    assert len(queries) == ASKED_FOR
+    assert len({query.query_id for query in queries}) == ASKED_FOR
+    assert {query.query_id for query in make_queries(corpus, ASKED_FOR // 5)} < {
         query.query_id for query in queries
     }
-    assert 50 < sum(query.kind == MODULE for query in queries) < 500
+    modules = sum(query.kind == MODULE for query in queries)
+    assert ASKED_FOR / 30 < modules < ASKED_FOR / 3
 
 
 def test_relevant_documents_exist(

@@ -272,6 +272,11 @@ def models(exchanges: dict[str, Exchange]) -> list[Recorded]:
 
 
 @pytest.fixture(scope="module")
+def written(models: list[Recorded]) -> list[tuple[StoredModel, Any, str, Any]]:
+    return list(exported(models))
+
+
+@pytest.fixture(scope="module")
 def values(exchanges: dict[str, Exchange], folder: Path) -> dict[str, dict[str, float]]:
     """Every feature of every document: as the node logged it, or as its template says."""
     lines = (folder / "corpus.bulk.ndjson").read_text().splitlines()
@@ -337,10 +342,10 @@ def test_every_recorded_refusal_of_a_model_is_foreseen_and_no_other(
 
 
 def test_what_is_written_for_a_recorded_model_is_foreseen_to_be_taken_and_scores_as_it_does(
-    models: list[Recorded], values: dict[str, dict[str, float]]
+    written: list[tuple[StoredModel, Any, str, Any]], values: dict[str, dict[str, float]]
 ) -> None:
     formats = []
-    for stored, model, model_type, definition in exported(models):
+    for stored, model, model_type, definition in written:
         names = stored.featureset.feature_names
         normalisers = stored.feature_normalizers
         again = StoredModel("m", model_type, definition, stored.featureset, normalisers)
@@ -357,11 +362,11 @@ def test_what_is_written_for_a_recorded_model_is_foreseen_to_be_taken_and_scores
 
 
 def test_what_is_written_in_a_recorded_models_own_format_is_the_recorded_one_number_for_number(
-    models: list[Recorded],
+    written: list[tuple[StoredModel, Any, str, Any]],
 ) -> None:
     """But for the base score, which the plugin leaves out: it is one more tree."""
     compared = 0
-    for stored, model, model_type, definition in exported(models):
+    for stored, model, model_type, definition in written:
         names = stored.featureset.feature_names
         if model_type != stored.type:
             continue

@@ -15,31 +15,48 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.protocols import Run
 from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
+from owpc_ltr.training.first_model import Kind, KindChoice
 from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.train import ModelOptions, TrainingSummary
 
-PLACES: tuple[Literal["engine", "plugin", "client"], ...] = ("engine", "plugin", "client")
+Place = Literal["engine", "plugin", "client"]
 
 
 def world(
-    queries: int = 60, *, crossed: float = 0.0, seed: int = 1, grades: int = 4
+    queries: int = 60, *, crossed: float = 0.0, bent: float = 0.0, seed: int = 1, grades: int = 4
 ) -> ltr.RankingDataset:
-    """Labels that depend on one feature, and on the product of two."""
+    """Labels that depend on one feature, on the product of two, and on the size of another."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(queries * 12, 4)).astype(np.float32)
     wish = features[:, 0] + crossed * features[:, 1] * features[:, 2] * 2
+    wish -= bent * np.abs(features[:, 3])
     wish += rng.normal(size=len(wish)) * 0.5
     cuts = np.quantile(wish, np.linspace(0.5, 0.95, grades - 1))
     ids = np.repeat([f"q{n}" for n in range(queries)], 12)
     return ltr.make_dataset(features, np.digitize(wish, cuts), ids)
 
 
-@pytest.fixture(scope="module")
-def crossing() -> ltr.Model:
-    return ltr.train(world(crossed=1.0))
+@pytest.fixture
+def quick_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons train the same kinds with few trees and one C: they choose alike in this data."""
+    kinds = first_model.kinds
+
+    def quick(*how: Any) -> list[Kind]:
+        found = []
+        for kind in kinds(*how):
+            settings = {"optimizer.C": 1.0}
+            if "trees" in kind.name:
+                settings = {"optimizer.trees": 20, "optimizer.eta": 0.3}
+            plan = replace(kind.plan, settings={**kind.plan.settings, **settings})
+            found.append(replace(kind, plan=plan))
+        return found
+
+    monkeypatch.setattr(first_model, "kinds", quick)
 
 
-def test_where_features_interact_trees_that_any_engine_runs_are_chosen(crossing: ltr.Model) -> None:
+@pytest.mark.usefixtures("quick_kinds")
+def test_where_features_interact_trees_that_any_engine_runs_are_chosen() -> None:
+    crossing = ltr.train(world(crossed=1.0))
     choice = crossing.record["kinds"]
     assert choice["kind"] == "interaction trees"
     assert [one["kind"] for one in choice["compared"]] == [
@@ -53,29 +70,67 @@ def test_where_features_interact_trees_that_any_engine_runs_are_chosen(crossing:
     assert "kind: interaction trees: the best of those that run in every engine" in "\n".join(lines)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        pytest.param(world(), "linear", id="a line"),
+        pytest.param(world(bent=4.0), "piecewise-linear", id="a feature is bent"),
+        pytest.param(world(crossed=1.0), "interaction trees", id="two features meet"),
+    ],
+)
+def test_of_kinds_with_all_their_trees_and_any_c_the_same_are_chosen(
+    data: ltr.RankingDataset, kind: str
+) -> None:
+    """`make test` compares them whole on the page on training alone."""
+    assert ltr.train(data).record["kinds"]["kind"] == kind
+
+
+@pytest.mark.usefixtures("quick_kinds")
 def test_where_a_line_does_the_line_is_chosen_and_its_metric_is_that_of_the_labels() -> None:
     graded, binary = ltr.train(world()), ltr.train(world(grades=2))
     for model, metric in ((graded, "ndcg@10"), (binary, "map")):
         assert model.record["kinds"]["kind"] == "linear"
         assert model.record["select"] == metric
-    named = ltr.train(world(), metric="mrr").record
+    named = ltr.train(world(29), metric="mrr").record
     assert (named["select"], named["loss"]["settings"]["grades"]) == ("mrr", "binary")
 
 
-def test_what_runs_where_decides_what_may_be_chosen() -> None:
-    data = world(crossed=1.0, queries=150)
+@pytest.mark.usefixtures("quick_kinds")
+@pytest.mark.parametrize(
+    ("data", "chosen"),
+    [
+        pytest.param(
+            world(150, crossed=1.0),
+            {"engine": "interaction trees", "plugin": "boosted trees", "client": "boosted trees"},
+            id="two features meet",
+        ),
+        pytest.param(
+            world(bent=4.0),
+            {"engine": "piecewise-linear", "plugin": "interaction trees"},
+            id="a feature is bent",
+        ),
+    ],
+)
+def test_what_runs_where_decides_what_may_be_chosen(
+    data: ltr.RankingDataset, chosen: dict[Place, str]
+) -> None:
     known = {
-        one: ltr.train(data, model=ModelOptions(runs_in=one)).record["kinds"] for one in PLACES
+        place: ltr.train(data, model=ModelOptions(runs_in=place)).record["kinds"]
+        for place in chosen
     }
-    assert known["engine"]["kind"] != "boosted trees"
-    assert known["plugin"]["kind"] != "piecewise-linear"
-    assert known["engine"]["compared"][0]["mean"] == known["client"]["compared"][0]["mean"]
+    assert {place: choice["kind"] for place, choice in known.items()} == chosen
+    assert known["engine"]["compared"][0]["mean"] == known["plugin"]["compared"][0]["mean"]
+
+
+def test_a_place_where_no_model_runs_is_refused() -> None:
     with pytest.raises(UsageError, match="no model runs in 'cloud': choose among engine, plugin"):
-        ltr.train(data, model=ModelOptions(runs_in="cloud"))  # type: ignore[arg-type]
+        ltr.train(world(), model=ModelOptions(runs_in="cloud"))  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("quick_kinds")
 def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
-    data = world(crossed=1.0)
+    data = world(45, crossed=1.0)
     held_out = set(data.split().test.query_ids.to_pylist())
     out = np.repeat([query in held_out for query in data.query_ids.to_pylist()],
                     np.diff(data.offsets))  # fmt: skip
@@ -84,9 +139,11 @@ def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
     assert [row["mean"] for row in one] == [row["mean"] for row in two]
 
 
-def test_the_same_data_make_the_same_file(crossing: ltr.Model, tmp_path: Path) -> None:
-    for name, model in (("a", crossing), ("b", ltr.train(world(crossed=1.0)))):
-        ltr.save_model(model, tmp_path / name)
+@pytest.mark.usefixtures("quick_kinds")
+def test_the_same_data_make_the_same_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        model = ltr.train(world(crossed=1.0), out=tmp_path / name)
+        assert model.record["kinds"]["kind"] == "interaction trees"
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -131,17 +188,17 @@ def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Pa
 
 def test_each_fold_chooses_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    choose: Any = first_model.choose_kind
 
-    def seen(data: Any, make: Any, *rest: Any, run: Run) -> Any:
+    def choose(data: Any, make: Any, *_: Any, run: Run) -> KindChoice:
         sizes.append(data.n_queries)
-        return choose(data, make, *rest, run=run)
+        return KindChoice(first_model.kinds(make, data.n_features)[0], (), "the simplest")
 
-    monkeypatch.setattr(first_model, "choose_kind", seen)
+    monkeypatch.setattr(first_model, "choose_kind", choose)
     ltr.train(world(45), folds=3)
     assert sizes == [45, 30, 30, 30]
 
 
+@pytest.mark.usefixtures("quick_kinds")
 def test_of_data_in_parts_only_kinds_that_fit_are_compared(tmp_path: Path) -> None:
     ltr.save_dataset(world(), tmp_path / "d.parquet")
     ltr.partition(tmp_path / "d.parquet", out=tmp_path / "parts")
@@ -161,22 +218,28 @@ def test_of_data_in_parts_only_kinds_that_fit_are_compared(tmp_path: Path) -> No
 def test_grades_count_where_the_metric_has_a_use_for_them(
     metric: str, grades: str, optimizer: str
 ) -> None:
-    how = {"metric": metric, "loss": "owpc", "optimizer": optimizer}
-    model = ltr.train(world(), **how)  # type: ignore[arg-type]
+    quick: dict[str, Any] = {"C": 1.0} if optimizer == "larank" else {"trees": 5}
+
+    def trained(data: ltr.RankingDataset, **settings: str) -> ltr.Model:
+        return ltr.train(
+            data, metric=metric, loss="owpc", optimizer=optimizer, settings={**quick, **settings}
+        )
+
+    model = trained(world())
     assert model.record["loss"]["settings"]["grades"] == grades
     assert f"(loss.grades={grades})" in str(TrainingSummary(model))
-    chosen = ltr.train(world(), **how, settings={"loss.grades": "lower"})  # type: ignore[arg-type]
+    chosen = trained(world(), **{"loss.grades": "lower"})
     assert chosen.record["loss"]["settings"]["grades"] == "lower"
-    of_two = ltr.train(world(grades=2), **how)  # type: ignore[arg-type]
+    of_two = trained(world(grades=2))
     assert of_two.record["loss"]["settings"]["grades"] == "binary"
 
 
 def train(data: Any, **how: Any) -> Any:
-    return ltr.train(data, optimizer="bundle", **how)
+    return ltr.train(data, optimizer="bundle", settings={"C": 1.0}, **how)
 
 
 def select(data: Any, metric: str) -> Any:
-    return ltr.select(data, metrics=metric, folds=3)
+    return ltr.select(data, metrics=metric, folds=3, settings={"C": 1.0})
 
 
 @pytest.mark.parametrize("parts", [False, True])

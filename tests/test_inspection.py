@@ -48,6 +48,7 @@ def real(request: pytest.FixtureRequest, shared_data: Path) -> RankingDataset:
     return ltr.read_dataset(sorted((shared_data / request.param).glob("S*.txt.xz")))
 
 
+@pytest.mark.thorough(sample=4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("queries", [60, 300])
 def test_clean_data_raise_no_warning(queries: int, seed: int) -> None:
@@ -156,30 +157,31 @@ def test_a_column_in_another_unit_in_one_fold_of_queries_is_found(
     assert "in one" in found.message or "in other" in found.message
 
 
-def test_columns_of_chance_in_any_order_change_no_unit() -> None:
+@pytest.mark.thorough(sample=2)
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_of_chance_in_any_order_change_no_unit(seed: int) -> None:
     """Thirty columns of six shapes, as drawn, and sorted by one of them as prices rise."""
-    for seed in range(6):
-        data = clean(120, seed)
-        rng = np.random.default_rng(seed)
-        rows = data.n_documents
-        level = rng.normal(size=data.n_queries).repeat(np.diff(data.offsets))
-        shapes = [
-            rng.normal(size=(rows, 5)) + level[:, None],
-            rng.random((rows, 5)),
-            rng.exponential(size=(rows, 5)) * np.exp(level)[:, None],
-            rng.poisson(12, (rows, 5)),
-            np.exp(rng.normal(size=(rows, 5)) + level[:, None]),
-            rng.standard_t(3, (rows, 5)),
-        ]
-        wide = replace(
-            data,
-            features=np.column_stack(shapes).astype(np.float32),
-            feature_names=tuple(f"f{n}" for n in range(30)),
-        )
-        order = np.argsort(level[data.offsets[:-1]], kind="stable")
-        for one in (wide, wide.select(order)):
-            checks = [found.check for found in ltr.inspect(one, training=False).warnings]
-            assert "unit-change" not in checks
+    data = clean(120, seed)
+    rng = np.random.default_rng(seed)
+    rows = data.n_documents
+    level = rng.normal(size=data.n_queries).repeat(np.diff(data.offsets))
+    shapes = [
+        rng.normal(size=(rows, 5)) + level[:, None],
+        rng.random((rows, 5)),
+        rng.exponential(size=(rows, 5)) * np.exp(level)[:, None],
+        rng.poisson(12, (rows, 5)),
+        np.exp(rng.normal(size=(rows, 5)) + level[:, None]),
+        rng.standard_t(3, (rows, 5)),
+    ]
+    wide = replace(
+        data,
+        features=np.column_stack(shapes).astype(np.float32),
+        feature_names=tuple(f"f{n}" for n in range(30)),
+    )
+    order = np.argsort(level[data.offsets[:-1]], kind="stable")
+    for one in (wide, wide.select(order)):
+        checks = [found.check for found in ltr.inspect(one, training=False).warnings]
+        assert "unit-change" not in checks
 
 
 @pytest.mark.thorough
@@ -192,10 +194,10 @@ def test_real_documents_without_ids_raise_no_warning(real: RankingDataset) -> No
     assert warned(twice) == ["contradicting-grades"]
 
 
-def test_real_files_side_by_side_raise_no_warning(shared_data: Path) -> None:
-    for name in REAL:
-        files = sorted((shared_data / name).glob("S*.txt.xz"))
-        assert ltr.inspect(files, training=False).warnings == ()
+@pytest.mark.parametrize("name", [REAL[0], pytest.param(REAL[1], marks=pytest.mark.thorough)])
+def test_real_files_side_by_side_raise_no_warning(name: str, shared_data: Path) -> None:
+    files = sorted((shared_data / name).glob("S*.txt.xz"))
+    assert ltr.inspect(files, training=False).warnings == ()
 
 
 def test_two_faults_are_two_findings_the_worst_first() -> None:
@@ -238,7 +240,7 @@ def test_a_curve_that_takes_long_is_left_out_and_said_so(monkeypatch: pytest.Mon
 
 
 def test_the_same_data_are_inspected_alike() -> None:
-    data = clean(100)
+    data = clean(50)
     assert repr(ltr.inspect(data)) == repr(ltr.inspect(data))
 
 
@@ -339,6 +341,7 @@ def test_files_are_sides_and_must_not_share_a_query(run: Run) -> None:
     assert "is named twice" in run.refusal(2, "inspect", "train.parquet", "train.parquet")
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize("fault", ["constant", "duplicate", "missing spike", "grade typo", "leak"])
 def test_a_folder_of_parts_is_found_out_as_the_file_is(fault: str, tmp_path: Path) -> None:
     plant, check = FAULTS[fault]

@@ -88,6 +88,7 @@ def test_equal_in_the_sample_is_not_equal() -> None:
     assert "duplicate-column" not in [one.check for one in told]
 
 
+@pytest.mark.thorough(sample=5)
 @pytest.mark.parametrize("seed", range(20))
 def test_heavy_tails_have_no_outliers(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -364,7 +365,7 @@ def test_training_warns_of_columns_that_say_nothing() -> None:
     [
         train,
         lambda data: train(data, folds=3, loss="listnet"),
-        lambda data: select(data, losses=["owpc", "listnet"], grid={"C": [0.1, 1.0]}),
+        lambda data: select(data, losses=["owpc", "listnet"], grid={"C": [0.1, 1.0]}, folds=3),
         lambda data: train_reranker(data, base="feature:good", loss="listnet"),
     ],
 )
@@ -372,7 +373,8 @@ def test_training_warns_of_columns_that_say_nothing() -> None:
 def test_every_job_says_it_once(
     tmp_path: Path, job: Callable[[Any], object], in_parts: bool
 ) -> None:
-    data: Any = dataset(0.0, np.nan, queries=60)
+    # The fewest queries of which 30 are left to compare kinds of models.
+    data: Any = dataset(0.0, np.nan, queries=40)
     if in_parts:
         partition(data, out=tmp_path / "parts", buckets=5)
         data = open_dataset(tmp_path / "parts")
