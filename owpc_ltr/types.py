@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.legs import Legs as Legs
     from owpc_ltr.engine.live_queries import SearchOptions as SearchOptions
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
+    from owpc_ltr.engine.model_size import Capacity as Capacity
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
     from owpc_ltr.engine.search.latency import Samples as Samples
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
     from owpc_ltr.engine.search.search import Hit as Hit
     from owpc_ltr.engine.search.serving import Served as Served
-    from owpc_ltr.engine.search.size_limits import Capacity as Capacity
     from owpc_ltr.engine.stores import Store as Store
     from owpc_ltr.evaluation.active_sampling import HumanLabelSample as HumanLabelSample
     from owpc_ltr.evaluation.active_sampling import Stratum as Stratum

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data import html
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.model_size import Capacity, capacity
 from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
 from owpc_ltr.engine.search.latency import (
     FeatureCost,
@@ -22,7 +23,6 @@ from owpc_ltr.engine.search.latency import (
     feature_costs,
     timed,
 )
-from owpc_ltr.engine.search.size_limits import Capacity, capacity
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet, plain_params

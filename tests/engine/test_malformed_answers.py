@@ -24,10 +24,10 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
+from owpc_ltr.engine.model_size import capacity
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_ranked
-from owpc_ltr.engine.search.size_limits import capacity
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput
@@ -36,7 +36,8 @@ from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import whole
 from tests.engine.small_cluster import FEATURESET, STORES, linear
-from tests.engine.write_world import World, commands
+from tests.engine.write_world import World, commands, copied_world
+from tests.faults.selection import Selection
 
 WHOLE = {key: part for key, part in whole([], 0).items() if key != "hits"}
 INNER: list[Any] = [None, [], 7, "text", True, {}, {"a": None}, [None], [{}], [[]]]
@@ -124,6 +125,7 @@ def test_any_answer_is_understood_or_refused_in_one_line(act: str, kind: str) ->
 
 
 EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
+SAMPLE = 60 if Selection.asked().thorough else 25
 ABSENT = object()
 OTHERS: list[Any] = [ABSENT, None, [], {}, 7, "text", True, 10**400, 1e400, [None], {"a": 1}]
 
@@ -207,7 +209,7 @@ NAMES = (
 def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
     name: str, tmp_path: Path
 ) -> None:
-    world = World(tmp_path)
+    world = copied_world(tmp_path)
     start = copy.deepcopy(world.cluster.indices)
     answers: list[Any] = []
 
@@ -227,7 +229,7 @@ def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
         for other in range(len(OTHERS))
     ]
     # Changing the seed gives other cells; a failure names its own.
-    chosen = random.Random(name).sample(cells, min(len(cells), 3000 if EVERY else 60))  # noqa: S311
+    chosen = random.Random(name).sample(cells, min(len(cells), 3000 if EVERY else SAMPLE))  # noqa: S311
     for number, place, other in chosen:
         world.cluster.indices = copy.deepcopy(start)
         alter = partial(altered, place=place, other=OTHERS[other])

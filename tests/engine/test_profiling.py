@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.engine.client.engine import About
+from owpc_ltr.engine.model_size import capacity
 from owpc_ltr.engine.profile import _cost_lines, _cost_rows
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.latency import (
@@ -33,7 +34,6 @@ from owpc_ltr.engine.search.latency import (
     weighed,
     weighing,
 )
-from owpc_ltr.engine.search.size_limits import capacity
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -253,7 +253,7 @@ def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: in
 
 @pytest.fixture(scope="module")
 def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url, documents=400) as made:
+    with small_cluster(node_url, documents=100) as made:
         fuzzy = {"match": {"body": {"query": "{{keywords}}", "fuzziness": 2}}}
         dear = Feature("fuzzy", ("keywords",), fuzzy)
         made.store.put_featureset(FeatureSet("dear", (*FEATURESET.features, dear)))
@@ -274,7 +274,7 @@ def test_a_real_node_is_profiled_for_people_and_machines(
 ) -> None:
     judged = tmp_path / "judged.csv"
     judged.write_text("query,docid,rating\nalpha beta,d1,1\ngamma zeta,d2,0\n")
-    words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "4", "--json")
+    words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "2", "--json")
     code, out, err = profile(*words)
     assert err == f"cluster: {small.engine.settings.url}\n"
     assert code == 0
@@ -302,16 +302,16 @@ def test_a_real_node_is_profiled_for_people_and_machines(
 
 @pytest.mark.parametrize("kind", ["plugin-free", "ltr-plugin"])
 def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
-    kind: str, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+    kind: str, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path, lasting_small: Small
 ) -> None:
     url, plugin = plugin_node
-    with small_cluster(url, documents=20, kind=kind) as made:
+    with small_cluster(url, kind=kind, index=lasting_small.index) as made:
         cluster = ltr.connect(url, store=made.name.removeprefix("m-"), store_kind=kind)
         path = tmp_path / "model.json"
         ltr.save_model(linear(), path)
         for model in (path, str(path), linear()):
             found = cluster.profile(
-                keywords=["alpha beta"], model=model, index=made.index, repeat=2
+                keywords=["alpha beta"], model=model, index=made.index, repeat=1
             )
             assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
             assert f"<b>Profile of {made.index}</b><table" in found._repr_html_()

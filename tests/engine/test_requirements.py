@@ -19,8 +19,8 @@ from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.model_size import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request
-from owpc_ltr.engine.search.size_limits import CompiledTrees, compiled_trees
 from owpc_ltr.engine.stores import NoWindowScores, choose_store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore

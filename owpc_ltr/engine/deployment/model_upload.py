@@ -39,8 +39,8 @@ from owpc_ltr.engine.deployment.serving_mode import (
 )
 from owpc_ltr.engine.deployment.upload_result import GateResult, Uploaded, kilobytes
 from owpc_ltr.engine.feature_log.job import Environment, observe
+from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
-from owpc_ltr.engine.search.size_limits import check_room
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
     BadInput,

@@ -1,4 +1,4 @@
-"""Size limits: of models in the LTR plugin's cache, and of the clauses in a query.
+"""What a model takes of an engine: room in the LTR plugin's cache, and clauses in a query.
 
 A model larger than the plugin's cache of compiled models is compiled again for every search, and
 each time evicts all others. Trees are the only large models: a node of one, split or leaf, takes 32
