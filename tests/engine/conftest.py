@@ -16,7 +16,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.log_runs import digest, log
 from tests.engine.memory_engine import MemoryEngine
-from tests.engine.small_cluster import Small, small_cluster
+from tests.engine.small_cluster import Small, emptied_store, read_only, small_cluster
 
 
 @pytest.fixture
@@ -43,10 +43,25 @@ def free(engine: Engine) -> Iterator[PluginFreeStore]:
         engine.request("DELETE", f"/owpc-ltr-store-{name}")
 
 
+@pytest.fixture(scope="session")
+def lasting_small(node_url: str) -> Iterator[Small]:
+    """The small index that tests share, and the store that each of them gets empty."""
+    with small_cluster(node_url) as made, read_only(made):
+        yield made
+
+
 @pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    """A small index on the node, and a store of its own."""
-    with small_cluster(node_url) as made:
+def own_index() -> None:
+    """For tests that change the index of `small`: it is theirs alone."""
+
+
+@pytest.fixture
+def small(request: pytest.FixtureRequest, node_url: str) -> Iterator[Small]:
+    """A small index on the node, and a store in which nothing but its feature set is."""
+    own = "own_index" in request.fixturenames
+    with (
+        small_cluster(node_url) if own else emptied_store(request.getfixturevalue("lasting_small"))
+    ) as made:
         yield made
 
 

@@ -260,7 +260,19 @@ def unknowing(weights: tuple[float, ...]) -> LinearModel:
     return linear(weights, source=OTHERS)
 
 
+_LOGGED: dict[str, RankingDataset] = {}
+
+
 def logged_dataset(small: Small) -> RankingDataset:
+    """Features of every pair of words, logged once for each index, which tests do not change."""
+    if small.index not in _LOGGED:
+        _LOGGED[small.index] = _log_dataset(small)
+        for values in (_LOGGED[small.index].features, _LOGGED[small.index].labels):
+            values.setflags(write=False)
+    return _LOGGED[small.index]
+
+
+def _log_dataset(small: Small) -> RankingDataset:
     """Features logged from the node for every pair of words; labels follow the title and size."""
     # The third word is in no document: without it, two orders of words are one request.
     pairs = [f"{a} {b} {a}{b}" for a in WORDS for b in WORDS if a != b]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,14 @@ class Small:
         """The cluster, with this store."""
         return Cluster(self.engine, self.store.kind, self.store.name)
 
+    @property
+    def store_name(self) -> str:
+        """What commands are given as --store."""
+        return str(self.store.name)
+
     def store_through(self, engine: Engine) -> Store:
         """The same store, reached through another engine."""
-        return STORES[self.store.kind](engine, self.name.removeprefix("m-"))
+        return STORES[self.store.kind](engine, self.store.name)
 
 
 STORES: dict[str, type[PluginFreeStore | LtrPluginStore]] = {
@@ -65,30 +70,69 @@ STORES: dict[str, type[PluginFreeStore | LtrPluginStore]] = {
 
 @contextlib.contextmanager
 def small_cluster(
-    url: str, documents: int = 60, shards: int = 1, kind: str = "plugin-free"
+    url: str,
+    documents: int = 60,
+    shards: int = 1,
+    kind: str = "plugin-free",
+    index: str | None = None,
 ) -> Iterator[Small]:
-    """The index filled, the feature set pushed; all of it is taken away afterwards."""
+    """The index filled, the feature set pushed; all of it is taken away afterwards.
+
+    An `index` that is given is filled already, and stays.
+    """
     engine = Engine(ConnectionSettings(url))
     own = uuid.uuid4().hex[:8]
     store = STORES[kind](engine, own)
-    fill(engine, f"small-{own}", documents, shards)
+    if index is None:
+        fill(engine, f"small-{own}", documents, shards)
     store.prepare()
     store.put_featureset(FEATURESET)
     try:
-        yield Small(engine, store, f"small-{own}", f"m-{own}", documents)
+        yield Small(engine, store, index or f"small-{own}", f"m-{own}", documents)
     finally:
         kept = f"/owpc-ltr-store-{own}" if kind == "plugin-free" else f"/_ltr/{own}"
-        for path in (f"/small-{own}", kept):
+        for path in (kept, *([f"/small-{own}"] if index is None else [])):
             with contextlib.suppress(EngineRefusal):
                 engine.request("DELETE", path)
-        with contextlib.suppress(EngineRefusal):
-            engine.request(
-                "POST",
-                "/owpc-ltr-pointers/_delete_by_query",
-                params={"refresh": "true", "conflicts": "proceed"},
-                body={"query": {"prefix": {"name": f"m-{own}"}}},
-            )
+        _delete(engine, "owpc-ltr-pointers", {"prefix": {"name": f"m-{own}"}})
         engine.close()
+
+
+@contextlib.contextmanager
+def read_only(small: Small) -> Iterator[Small]:
+    """The index refuses all changes: tests share it, for making one takes half a second."""
+    path, block = f"/{small.index}/_settings", "index.blocks.read_only"
+    small.engine.request("PUT", path, body={block: True})
+    try:
+        yield small
+    finally:
+        small.engine.request("PUT", path, body={block: None})
+
+
+@contextlib.contextmanager
+def emptied_store(shared: Small) -> Iterator[Small]:
+    """The store of a shared cluster with the feature set alone, and a name nobody has used."""
+    engine = Engine(shared.engine.settings)
+    name = f"m-{uuid.uuid4().hex[:8]}"
+    small = replace(shared, engine=engine, store=shared.store_through(engine), name=name)
+    small.store.put_featureset(FEATURESET)
+    try:
+        yield small
+    finally:
+        _delete(engine, f"owpc-ltr-store-{shared.store.name}", {"match_all": {}})
+        _delete(engine, "owpc-ltr-pointers", {"prefix": {"name": name}})
+        engine.close()
+
+
+def _delete(engine: Engine, index: str, query: dict[str, Any]) -> None:
+    """Delete the documents that a query finds."""
+    with contextlib.suppress(EngineRefusal):
+        engine.request(
+            "POST",
+            f"/{index}/_delete_by_query",
+            params={"refresh": "true", "conflicts": "proceed"},
+            body={"query": query},
+        )
 
 
 def shared_cluster(**how: Any) -> Any:

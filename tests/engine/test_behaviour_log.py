@@ -22,7 +22,7 @@ from tests.clicks.counts import cells_of, counted
 from tests.commands import Run
 from tests.engine.ubi_indices import filled, ubi_documents
 
-EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=700)
+EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=250)
 QUERIES, ACTS = map(list, ubi_documents(EVENTS))
 TEXT = {"type": "keyword"}
 MAPPINGS: dict[str, dict[str, Any]] = {
@@ -54,7 +54,7 @@ def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PAGE", 100)
+    monkeypatch.setattr(snapshot, "PAGE", 40)
 
 
 def read(cluster: Cluster, **how: Any) -> Behaviour:
@@ -85,7 +85,7 @@ def test_a_run_that_was_stopped_leaves_nothing_behind(
     add = PartFiles.add
 
     def stops(parts: PartFiles, number: int, *what: Any) -> int:
-        if add(parts, number, *what) > 300:
+        if add(parts, number, *what) > 100:
             raise EngineUnavailable("gone")
         return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,19 +11,38 @@ import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
-from owpc_ltr_clicks.ubi import snapshot
+from owpc_ltr_clicks.ubi import UbiOptions, snapshot
 
 from owpc_ltr import Cluster, connect
 from tests.clicks.counts import act, cells_of, query
-from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
+from tests.engine.ubi_indices import (
+    DYNAMIC,
+    PLUGIN,
+    check_mappable,
+    drop,
+    filled,
+    refilled,
+    ubi_indices,
+)
 
 BOTH = pytest.mark.parametrize("mappings", [PLUGIN, DYNAMIC], ids=["plugin", "dynamic"])
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
+MAPPED = UbiOptions(ubi_queries="ubi-mapped-queries", ubi_events="ubi-mapped-events")
+"""Indices as the plugin maps them, which are made once and filled anew by each reading."""
+
+
 @pytest.fixture(scope="module")
-def cluster(node_url: str) -> Cluster:
-    return connect(node_url)
+def cluster(node_url: str) -> Iterator[Cluster]:
+    found = connect(node_url)
+    names = MAPPED.ubi_queries, MAPPED.ubi_events
+    if found.engine.about().distribution == "opensearch":
+        for index, mapping in zip(names, PLUGIN, strict=True):
+            filled(found.engine, index, [], mapping)
+    yield found
+    for index in names:
+        drop(found.engine, index)
 
 
 def at(second: float, form: str = "iso") -> dict[str, Any]:
@@ -31,15 +51,28 @@ def at(second: float, form: str = "iso") -> dict[str, Any]:
     return {"timestamp": round(1000 * time.timestamp()) if form == "millis" else time.isoformat()}
 
 
-def read(
-    cluster: Cluster,
-    queries: list[Any],
-    acts: list[Any],
-    mappings: Any = PLUGIN,
-    **how: Any,
-) -> Behaviour:
+def readings(
+    cluster: Cluster, queries: list[Any], acts: list[Any], mappings: Any, *options: dict[str, Any]
+) -> list[Behaviour]:
+    """What is counted of these documents, with each of the options."""
+
+    def counted(ubi: UbiOptions) -> list[Behaviour]:
+        return [count_ubi(cluster, ubi, **{"min_people": 1, **each}) for each in options]
+
+    if mappings is PLUGIN:
+        check_mappable(cluster.engine)
+        refilled(cluster.engine, MAPPED.ubi_queries, queries)
+        refilled(cluster.engine, MAPPED.ubi_events, acts)
+        return counted(MAPPED)
+    # The engine maps fields by the first documents that have them.
     with ubi_indices(cluster.engine, queries, acts, mappings) as ubi:
-        return count_ubi(cluster, ubi, **{"min_people": 1, **how})
+        return counted(ubi)
+
+
+def read(
+    cluster: Cluster, queries: list[Any], acts: list[Any], mappings: Any = PLUGIN, **how: Any
+) -> Behaviour:
+    return readings(cluster, queries, acts, mappings, how)[0]
 
 
 def accounted(found: Behaviour) -> dict[str, int]:
@@ -60,10 +93,9 @@ def test_times_of_any_form_are_read_and_a_window_is_that_of_the_events(
         pytest.skip("without a mapping, numbers are no dates")
     queries = [query(n, ["a", "b"], **at(100 * n, form)) for n in range(6)]
     acts = [act(n, "b", 2, **at(100 * n + 5, form)) for n in range(6)]
-    whole = read(cluster, queries, acts, mappings)
-    assert cells_of(whole)["rambo", "b", 2] == (6, 6, 6, 6)
     until = (START + timedelta(seconds=300)).isoformat()
-    some = read(cluster, queries, acts, mappings, until=until)
+    whole, some = readings(cluster, queries, acts, mappings, {}, {"until": until})
+    assert cells_of(whole)["rambo", "b", 2] == (6, 6, 6, 6)
     assert cells_of(some)["rambo", "b", 2] == (3, 3, 3, 3)
     assert accounted(some) == {}
 
@@ -114,10 +146,10 @@ def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
 
 
 def test_clocks_that_differ_are_told_and_change_nothing(cluster: Cluster) -> None:
-    queries = [query(n, ["a", "b"], **at(1000)) for n in range(4)]
-    right = [act(n, "b", 2, **at(1001)) for n in range(4)]
-    early = [act(n, "b", 2, **at(1001 if n else 400)) for n in range(4)]
-    one, other = (read(cluster, queries, acts, DYNAMIC) for acts in (right, early))
+    queries = [query(n, ["a", "b"], **at(1000, "millis")) for n in range(4)]
+    right = [act(n, "b", 2, **at(1001, "millis")) for n in range(4)]
+    early = [act(n, "b", 2, **at(1001 if n else 400, "millis")) for n in range(4)]
+    one, other = (read(cluster, queries, acts) for acts in (right, early))
     assert cells_of(one) == cells_of(other)
     assert (one.event_counts.early, other.event_counts.early) == (0, 1)
 
@@ -147,8 +179,8 @@ def test_events_of_the_second_in_which_the_reading_begins_are_read(
 
     monkeypatch.setattr(snapshot, "datetime", Clock)
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
-    acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n])) for n in range(4)]
-    found = read(cluster, queries, acts, DYNAMIC)
+    acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n], "millis")) for n in range(4)]
+    found = read(cluster, queries, acts)
     assert cells_of(found)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
@@ -157,9 +189,8 @@ def test_what_has_no_time_counts_unless_a_time_is_asked_for(
 ) -> None:
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **({"timestamp": "soon"} if n == 3 else at(1))) for n in range(4)]
-    whole = read(cluster, queries, acts)
+    whole, some = readings(cluster, queries, acts, PLUGIN, {}, {"since": "2026-01-01"})
     assert (accounted(whole), whole.event_counts.read) == ({}, 12)
-    some = read(cluster, queries, acts, since="2026-01-01")
     assert accounted(some) == {"no time that can be read": 1}
     assert cells_of(some)["rambo", "b", 2] == (4, 3, 4, 3)
 

@@ -72,7 +72,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_slices(
              INDICES[1], "--url", cluster.engine.settings.url, "--out", "j.parquet",
              "--json")  # fmt: skip
     outcomes = set()
-    for slices in [(), *(("--slices", str(number)) for number in SLICES)]:
+    for slices in ((), ("--slices", "1"), ("--slices", "8")):
         out = run.output(*words, *slices)
         outcomes.add((out, (tmp_path / "j.parquet").read_bytes()))
     assert len(outcomes) == 1

@@ -33,18 +33,24 @@ from tests.engine.small_cluster import (
     FEATURESET,
     Small,
     Unreliable,
+    emptied_store,
     fill,
     linear,
     probes,
     small_cluster,
 )
+from tests.faults.selection import Selection
 
 
 @pytest.fixture(params=KINDS)
 def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Small]:
-    kind = request.param
-    with small_cluster(node_for(kind), kind=kind) as made:
-        yield made
+    kind, own = request.param, "own_index" in request.fixturenames
+    if kind == "plugin-free" and not own:
+        made = emptied_store(request.getfixturevalue("lasting_small"))
+    else:
+        made = small_cluster(node_for(kind), kind=kind)
+    with made as found:
+        yield found
 
 
 def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
@@ -71,6 +77,7 @@ def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
     assert Aliases(small.engine, small.store).roll_back(small.name).current == first.model
 
 
+@pytest.mark.usefixtures("own_index")
 def test_the_request_that_is_tried_has_the_window_of_the_application(small: Small) -> None:
     """An index may allow smaller windows only."""
     small.engine.request(
@@ -81,6 +88,7 @@ def test_the_request_that_is_tried_has_the_window_of_the_application(small: Smal
     assert put(small, linear((1.0, 0.0, 0.0)), budget=Budget(window=40)).alias.current is not None
 
 
+@pytest.mark.usefixtures("own_index")
 def test_an_index_that_is_switched_after_the_proof_is_refused(small: Small) -> None:
     """The alias of the index means another one by now, on which nothing was compared."""
     other, alias = f"{small.index}-other", f"{small.index}-alias"
@@ -194,6 +202,8 @@ class Fault:
     again: bool
 
 
+EVERY = 1 if Selection.asked().thorough else 3
+"""Of the requests of an upload, each third one is disturbed, and each one in thorough tests."""
 FAULTS = [
     Fault(EngineUnavailable, lost_answer=False, again=False),
     Fault(EngineUnavailable, lost_answer=True, again=False),
@@ -215,9 +225,9 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
     """
     first = put(small, linear(), history=1000)
     old = first.alias
-    fail_at, clean = 0, False
+    fail_at, clean = 1 - EVERY, False
     while not clean:
-        fail_at += 1
+        fail_at += EVERY
         model = linear((1.0, 0.25, fail_at / 64))
         unreliable = Unreliable(
             small.engine,
@@ -271,7 +281,7 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
         except Refused as refusal:
             refused.append(str(refusal))
 
-    for _ in range(4):
+    for _ in range(2):
         before = Aliases(small.engine, small.store).find(small.name)
         assert before is not None
         begun = len(done) + len(refused) + 1.0
@@ -279,7 +289,7 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
     alias, models, certified = state(small)
     assert alias is not None
     assert all("another process changed alias" in words for words in refused)
-    assert len(done) + len(refused) == 8
+    assert len(done) + len(refused) == 4
     assert sorted([*alias.previous, alias.current]) == sorted([base.model, *done])
     assert set(models) == alias.models
     assert all(certified)
@@ -288,7 +298,7 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
 def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: Small) -> None:
     """The failing one clears up while the other's name comes to mean the model."""
     lying = liar(small)
-    for step in range(6):
+    for step in range(3):
         model = linear((1.0, 2.0, step / 8))
         results: list[Any] = []
 
@@ -342,9 +352,9 @@ def as_stored(small: Small, model: LinearModel) -> StoredModel:
 
 def test_a_model_that_a_failing_upload_of_the_same_takes_out_is_stored_again(small: Small) -> None:
     """Whenever it is taken out, the good upload succeeds all the same."""
-    at, calls, previous = 0, 1, None
-    while at < calls:
-        at += 1
+    at, calls, previous = 1 - EVERY, 1, None
+    while at + EVERY <= calls:
+        at += EVERY
         model = linear((1.0, 2.0, at / 64))
         rival = Rival(small, as_stored(small, model), at)
         done = put_beside(small, model, rival, history=1000)

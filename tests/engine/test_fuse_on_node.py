@@ -51,7 +51,7 @@ VECTOR = {
 }
 
 
-def documents(n: int = 240) -> list[dict[str, Any]]:
+def documents(n: int = 120) -> list[dict[str, Any]]:
     """A topic each, of which title and body have some words, and a noisy vector; 5 have none."""
     rng = np.random.default_rng(3)
     made = []

@@ -25,9 +25,9 @@ from tests.engine.small_cluster import (
     FEATURESET,
     WORDS,
     Small,
+    emptied_store,
     linear,
     shared_cluster,
-    small_cluster,
 )
 
 pytest.importorskip("owpc_ltr.host.judgment_lists")
@@ -261,15 +261,15 @@ METRIC = EXAMPLES / "owpc-ltr-success" / "success.py"
 
 
 @pytest.fixture
-def small_plugins(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
+def small_plugins(lasting_small: Small) -> Iterator[Small]:
+    with emptied_store(lasting_small) as made:
         yield made
 
 
 @pytest.fixture
 def run_plugins(small_plugins: Small, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", small_plugins.engine.settings.url)
-    return Run(lambda *words: run(*words, "--store", small_plugins.name.removeprefix("m-")))
+    return Run(lambda *words: run(*words, "--store", small_plugins.store_name))
 
 
 def test_a_search_is_reordered_by_a_reranker_that_is_a_file(

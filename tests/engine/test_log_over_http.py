@@ -80,12 +80,6 @@ def here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def run_in_process(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        line, capture_output=True, text=True, check=False, timeout=300, env=environment(folder)
-    )
-
-
 def environment(folder: Path) -> dict[str, str]:
     """No configuration file or credentials of the person who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if "OWPC_LTR" not in name}
@@ -93,13 +87,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def test_the_command_tells_in_words_what_became_of_every_judgment(
-    cluster: Cluster, judgments: Path, out: Path
+    cluster: Cluster, judgments: Path, out: Path, here: Run
 ) -> None:
-    done = run_in_process(command(cluster, judgments, out), out.parent)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert f"{out}: 30 documents of 6 queries, 4 features" in done.stdout
-    assert "30 judged = 30 logged + 0 absent + 0 rejected" in done.stdout
+    code, printed, told = here(*command(cluster, judgments, out)[3:])
+    assert (code, told) == (0, "")
+    assert f"{out}: 30 documents of 6 queries, 4 features" in printed
+    assert "30 judged = 30 logged + 0 absent + 0 rejected" in printed
 
 
 def test_the_command_prints_one_json_object(
@@ -146,10 +139,17 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
-    cluster: Cluster, judgments: Path, out: Path, tmp_path: Path, sent: signal.Signals, code: int
+    *,
+    cluster: Cluster,
+    judgments: Path,
+    out: Path,
+    here: Run,
+    tmp_path: Path,
+    sent: signal.Signals,
+    code: int,
 ) -> None:
     undisturbed = tmp_path / "undisturbed.parquet"
-    run_in_process(command(cluster, judgments, undisturbed), tmp_path)
+    here.output(*command(cluster, judgments, undisturbed)[3:])
     released = threading.Event()
 
     def hang(reply: Reply) -> Reply:
@@ -176,5 +176,5 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     assert not out.exists()
     released.set()
     cluster.fault = None
-    assert run_in_process(command(cluster, judgments, out), tmp_path).returncode == 0
+    here.output(*command(cluster, judgments, out)[3:])
     assert digest(out) == digest(undisturbed)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrWarning
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
@@ -58,14 +59,20 @@ class Narrow:
         return Reply(answer)
 
 
-def log_over_http(fake: FakeEngine, narrow: Narrow, out: Path, options: LogOptions) -> LogReport:
+def log_over_http(
+    fake: FakeEngine,
+    narrow: Narrow,
+    out: Path,
+    options: LogOptions,
+    judgments: Judgments = MANY,
+) -> LogReport:
     for method in ("GET", "POST", "DELETE"):
         fake.on(method, "*", narrow)
     engine = Engine(ConnectionSettings(fake.url, deadline=60, timeout=10))
     try:
         store = PluginFreeStore(engine)
         featureset = store.get_featureset("movies")
-        return run_log(engine, store, featureset, MANY, "movies", out, options=options)
+        return run_log(engine, store, featureset, judgments, "movies", out, options=options)
     finally:
         engine.close()
 
@@ -85,7 +92,8 @@ def test_no_more_searches_are_under_way_than_in_flight_says(
     fake: FakeEngine, tmp_path: Path
 ) -> None:
     narrow = Narrow(room=64)
-    log_over_http(fake, narrow, tmp_path / "out.parquet", replace(NO_PAUSE, in_flight=3))
+    options, few = replace(NO_PAUSE, in_flight=3), small_judgments(queries=80)
+    log_over_http(fake, narrow, tmp_path / "out.parquet", options, few)
     assert narrow.highest == 3
     assert narrow.rejections == 0
 

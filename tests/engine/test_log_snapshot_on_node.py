@@ -33,13 +33,14 @@ from owpc_ltr.engine.feature_log.snapshot import (
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from tests.faults.selection import Selection
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* of another snapshot")
 
 INDEX = "one-moment-test"
 DOCUMENTS = 30
 ALL = os.environ.get("OWPC_LTR_FAULTS") == "all"
-STATES = 101 if ALL else 31
+STATES, MOST_STATES = 101 if ALL else 15, 101
 OPTIONS = LogOptions(pause=0, chunk=12, in_flight=2, max_absent=1.0)
 STATE = {"function_score": {"field_value_factor": {"field": "state"}, "boost_mode": "replace"}}
 FEATURESET = FeatureSet(
@@ -116,7 +117,13 @@ def shop(node_url: str) -> Iterator[Shop]:
         "PUT",
         f"/{INDEX}",
         body={
-            "settings": {"number_of_shards": 2, "number_of_replicas": 0, "refresh_interval": "-1"},
+            "settings": {
+                "number_of_shards": 2,
+                "number_of_replicas": 0,
+                "refresh_interval": "-1",
+                # No test here is of an engine that crashes: no write waits for the disk.
+                "translog": {"durability": "async"},
+            },
             "mappings": {"properties": {"state": {"type": "integer"}, "text": {"type": "text"}}},
         },
     )
@@ -311,7 +318,7 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
     rng = np.random.default_rng(seed)
     shop.fill(range(8))
     seen: list[tuple[Contents, Contents, dict[str, int]]] = []
-    for step in range(25):
+    for step in range(25 if Selection.asked().thorough else 15):
         state = step + 2
         document = str(rng.integers(12))
         refresh = {"refresh": "true" if rng.random() < 0.5 else "false"}
@@ -327,13 +334,13 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
         seen.append(
             (contents(shop, PointInTime), contents(shop, ChangeDetection), searchable(shop))
         )
-    equal = 0
-    for one, other in itertools.combinations(seen, 2):
+    equal, pairs = 0, list(itertools.combinations(seen, 2))
+    for one, other in pairs:
         same = one[2] == other[2]
         equal += same
         assert (one[0] == other[0]) is same
     assert all(pinned == watched for pinned, watched, _ in seen)
-    assert 0 < equal < 200
+    assert 0 < equal < 2 / 3 * len(pairs)
 
 
 def searchable(shop: Shop) -> dict[str, int]:
@@ -399,7 +406,11 @@ def log_while_written_to(shop: Shop, tmp_path: Path, seed: int, *, pins: bool) -
     # No other refusal has a place here, and none at all where the index is pinned.
     ends_of_watched = {(False, f"'{INDEX}' was written to while"[:30]): "refused"}
     number = 0
-    while len(shop.states) < STATES or not seen["published"]:
+
+    def all_seen() -> bool:
+        return seen["cut"] > 2 and seen["resumed"] > 0 and (seen["refused"] > 0 or pins)
+
+    while len(shop.states) < STATES or not (all_seen() or len(shop.states) > MOST_STATES):
         number += 1
         # Now and then nothing is written, so that a log is also gone on with.
         quiet = rng.random() < 0.4
@@ -426,6 +437,4 @@ def log_while_written_to(shop: Shop, tmp_path: Path, seed: int, *, pins: bool) -
         assert one_of(shop.states, out), (seed, number)
         assert len(text_scores(out)) <= 2, (seed, number)
         out.unlink()
-    assert seen["cut"] > 2, seen
-    assert seen["refused"] > 0 or pins, seen
-    assert seen["resumed"] > 0, seen
+    assert all_seen(), seen

@@ -38,8 +38,8 @@ from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_
 
 
 @pytest.fixture
-def small(plugin_node: tuple[str, ScriptedPlugin]) -> Iterator[Small]:
-    with small_cluster(plugin_node[0], kind="ltr-plugin") as made:
+def small(plugin_node: tuple[str, ScriptedPlugin], lasting_small: Small) -> Iterator[Small]:
+    with small_cluster(plugin_node[0], kind="ltr-plugin", index=lasting_small.index) as made:
         yield made
 
 
@@ -91,9 +91,9 @@ def other_set() -> FeatureSet:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
-    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+    kind: str, plugin_node: tuple[str, ScriptedPlugin], lasting_small: Small
 ) -> None:
-    with small_cluster(plugin_node[0], kind=kind) as small:
+    with small_cluster(plugin_node[0], kind=kind, index=lasting_small.index) as small:
         sets = small.cluster.featuresets
         asked: Any = {"index": small.index, "params": {"keywords": "alpha"}, "replace": True}
         model = put(small, linear()).model
@@ -115,10 +115,10 @@ def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_is_never_explained_by_another_set_than_it_scores_by(
-    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+    kind: str, plugin_node: tuple[str, ScriptedPlugin], lasting_small: Small
 ) -> None:
     """The plugin logs by the set's name; without it the model's own copy is asked."""
-    with small_cluster(plugin_node[0], kind=kind) as small:
+    with small_cluster(plugin_node[0], kind=kind, index=lasting_small.index) as small:
         cluster = small.cluster
         put(small, linear())
         before = cluster.explain("alpha beta", model=small.name, index=small.index)
@@ -152,10 +152,10 @@ def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
-    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+    kind: str, plugin_node: tuple[str, ScriptedPlugin], lasting_small: Small
 ) -> None:
     wanted = {"plugin-free": "'twice'.*--client-scored", "ltr-plugin": "'twice'.*--missing zero"}
-    with small_cluster(plugin_node[0], kind=kind) as small:
+    with small_cluster(plugin_node[0], kind=kind, index=lasting_small.index) as small:
         sets = small.cluster.featuresets
         with pytest.warns(OwpcLtrWarning, match=wanted[kind]):
             sets.push(derived_set("title * 2"), index=small.index, params={"keywords": "alpha"})
@@ -194,13 +194,13 @@ def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_w
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("named", [True, False])
 def test_a_cluster_that_gains_the_plugin_keeps_its_models(
-    named: bool, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+    named: bool, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path, lasting_small: Small
 ) -> None:
     """Nothing says which store is meant: what was there before is used where it is."""
     url, plugin = plugin_node
-    with small_cluster(url) as small:
+    with small_cluster(url, index=lasting_small.index) as small:
         plugin.runs = False
-        own = small.name.removeprefix("m-") if named else None
+        own = small.store_name if named else None
         before = ltr.connect(url, store=own)
         before.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
         for weights in ((1.0, 1.0, 1.0), (1.0, 0.5, -0.2)):
@@ -256,46 +256,44 @@ def sparse_trees() -> TreeModel:
     ids=["linear", "trees"],
 )
 def test_a_model_of_fewer_features_computes_no_others(
-    model: Model, used: tuple[str, ...], plugin_node: tuple[str, ScriptedPlugin]
+    model: Model, used: tuple[str, ...], plugin_node: tuple[str, ScriptedPlugin], small: Small
 ) -> None:
     """The plugin computes the whole set of a model: it is stored with a set of its own."""
-    url, plugin = plugin_node
-    with small_cluster(url, kind="ltr-plugin") as small:
-        cluster = small.cluster
-        done = put(small, model)
-        assert done.parity.largest_difference <= 1e-5
-        assert done.serving_mode is not None
-        assert f"{len(used)} of 3 features" in done.serving_mode.words
-        plugin.computed.clear()
-        found = cluster.search("alpha beta", model=small.name)
-        assert plugin.computed == [len(used)]
-        stored = small.store.get_model(done.model)
-        assert stored.featureset.feature_names == used
-        # What people push and log by is what it was.
-        assert cluster.featuresets.names() == ["small"]
-        assert small.store.get_featureset(done.model).hash == stored.featureset.hash
-        assert cluster.verify(small.name).drift == ()
-        explained = cluster.explain("alpha beta", model=small.name)
-        assert [one.score for one in explained.hits] == pytest.approx(
-            [hit.score for hit in found.after], abs=1e-5
-        )
-        put(small, linear())
-        cluster.models.rollback(small.name)
-        cluster.models.delete(small.name, yes=True)
-        assert small.store.list_models() == []
-        with pytest.raises(BadInput):
-            small.store.get_featureset(done.model)
-        assert cluster.featuresets.get("small").hash == FEATURESET.hash
+    plugin = plugin_node[1]
+    cluster = small.cluster
+    done = put(small, model)
+    assert done.parity.largest_difference <= 1e-5
+    assert done.serving_mode is not None
+    assert f"{len(used)} of 3 features" in done.serving_mode.words
+    plugin.computed.clear()
+    found = cluster.search("alpha beta", model=small.name)
+    assert plugin.computed == [len(used)]
+    stored = small.store.get_model(done.model)
+    assert stored.featureset.feature_names == used
+    # What people push and log by is what it was.
+    assert cluster.featuresets.names() == ["small"]
+    assert small.store.get_featureset(done.model).hash == stored.featureset.hash
+    assert cluster.verify(small.name).drift == ()
+    explained = cluster.explain("alpha beta", model=small.name)
+    assert [one.score for one in explained.hits] == pytest.approx(
+        [hit.score for hit in found.after], abs=1e-5
+    )
+    put(small, linear())
+    cluster.models.rollback(small.name)
+    cluster.models.delete(small.name, yes=True)
+    assert small.store.list_models() == []
+    with pytest.raises(BadInput):
+        small.store.get_featureset(done.model)
+    assert cluster.featuresets.get("small").hash == FEATURESET.hash
 
 
 def test_an_upload_that_fails_leaves_no_set_behind(
-    plugin_node: tuple[str, ScriptedPlugin],
+    plugin_node: tuple[str, ScriptedPlugin], small: Small
 ) -> None:
-    with small_cluster(plugin_node[0], kind="ltr-plugin") as small:
-        before = sorted(plugin_node[1].stores[small.name.removeprefix("m-")])
-        with pytest.raises(Refused, match="scores differently"):
-            put(liar(small), linear((1.0, 0.0, -0.2)))
-        assert sorted(plugin_node[1].stores[small.name.removeprefix("m-")]) == before
+    before = sorted(plugin_node[1].stores[small.store_name])
+    with pytest.raises(Refused, match="scores differently"):
+        put(liar(small), linear((1.0, 0.0, -0.2)))
+    assert sorted(plugin_node[1].stores[small.store_name]) == before
 
 
 def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Small) -> None:
@@ -315,7 +313,7 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
         known = replace(model, record=linear().record)
         with pytest.raises(Refused, match=way):
             put(small, known, **options)
-    own = small.name.removeprefix("m-")
+    own = small.store_name
     free = ltr.connect(small.engine.settings.url, store=own, store_kind="plugin-free")
     free.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
     with pytest.warns(OwpcLtrWarning, match="applications must search with owpc-ltr serve"):
@@ -325,7 +323,7 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
 
 
 def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None:
-    own, name = small.name.removeprefix("m-"), f"{small.name}-here"
+    own, name = small.store_name, f"{small.name}-here"
     put(replace(small, name=name), linear())
     elsewhere = ltr.connect(small.engine.settings.url)
     with pytest.raises(BadInput, match=f"--store-kind ltr-plugin --store {own}"):

@@ -43,7 +43,7 @@ from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear
 @pytest.fixture
 def other(small: Small) -> Iterator[Small]:
     """Another store of the same cluster, in which the same name is something else."""
-    name = f"{small.name.removeprefix('m-')}b"
+    name = f"{small.store_name}b"
     store = PluginFreeStore(small.engine, name)
     store.put_featureset(FEATURESET)
     yield replace(small, store=store)

@@ -30,7 +30,7 @@ from tests.engine.small_cluster import Small, linear
 def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
     """Runs commands against the node's own store."""
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
-    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    place = ("--store", small.store_name, "--store-kind", "plugin-free")
 
     def command(*words: str) -> tuple[int, str, str]:
         local = words[0] in {"train", "evaluate", "compare"} or "--query-id" in words
@@ -67,7 +67,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"'{alias['challenger']}' has not changed since it was uploaded" in out
 
     _, out, _ = run("models", "promote", small.name)
-    own = small.name.removeprefix("m-")
+    own = small.store_name
     fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
     held = "requests that hold a model still use"
     assert out == (
@@ -123,6 +123,7 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     run.refusal(3, "verify", small.name, "--index", "no-such-index")
 
 
+@pytest.mark.usefixtures("own_index")
 def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
     save_model(linear(), Path("one.json"))
     run("upload", "one.json", "--index", small.index, "--featureset", "small", "--name", small.name)

@@ -233,7 +233,7 @@ def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
 
 def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path, run: Run) -> None:
     trees(small).save(tmp_path / "trees.json")
-    place = ("--url", small.engine.settings.url, "--store", small.name.removeprefix("m-"))
+    place = ("--url", small.engine.settings.url, "--store", small.store_name)
     asked = ("--index", small.index, *place)
     put_it = ("upload", "trees.json", "--name", small.name)
     assert "it runs inside the engine" in run.output(*put_it, "--budget", "60s", *asked)
@@ -327,6 +327,7 @@ def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> Non
         request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
 
 
+@pytest.mark.usefixtures("own_index")
 def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
     small: Small,
 ) -> None:
@@ -378,6 +379,7 @@ def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known
     assert (done.features, done.rankings) == ((), None)
 
 
+@pytest.mark.usefixtures("own_index")
 def test_verify_says_the_same_two_figures(small: Small) -> None:
     done = put(small, trees_client(small), budget=CLIENT)
     found = verify_model(small.engine, small.store, done.model, small.index)
@@ -565,7 +567,7 @@ def test_an_upload_says_what_each_search_request_takes(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = put(small, trees(small))
-    own = small.name.removeprefix("m-")
+    own = small.store_name
     cluster = connect(small.engine.settings.url, store=own, store_kind="plugin-free")
     with pytest.warns(OwpcLtrWarning, match="so that none is negative"):
         body = cluster.request("alpha gamma", model=small.name, index=small.index)

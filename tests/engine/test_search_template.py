@@ -26,7 +26,7 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.engine.deployed import liar, put, put_beside, state
-from tests.engine.small_cluster import Small, linear, probes, small_cluster
+from tests.engine.small_cluster import Small, linear, probes
 
 QUERY = {
     "bool": {
@@ -38,11 +38,10 @@ AWKWARD = 'say "hi" \\ {{x}}\nalpha'
 
 
 @pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
-        for name in scripts(made):
-            made.engine.request("DELETE", f"/_scripts/{name}")
+def small(small: Small) -> Iterator[Small]:
+    yield small
+    for name in scripts(small):
+        small.engine.request("DELETE", f"/_scripts/{name}")
 
 
 def scripts(small: Small) -> list[str]:
@@ -123,22 +122,17 @@ def answers(small: Small, model: str, params: dict[str, Any]) -> list[list[tuple
     return lists
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_a_template_gives_the_results_of_the_whole_request(small: Small) -> None:
+    done = upload(small)
+    assert done.search_template == small.name
+    for params in (
         {"keywords": "alpha gamma", "filters": []},
         {"keywords": AWKWARD, "filters": [], "size": 60},
         {"keywords": "beta", "filters": [{"range": {"size": {"gte": 4}}}], "size": 5, "from": 5},
-    ],
-)
-def test_a_template_gives_the_results_of_the_whole_request(
-    small: Small, params: dict[str, Any]
-) -> None:
-    done = upload(small)
-    assert done.search_template == small.name
-    whole, by_template = answers(small, done.model, params)
-    assert len(whole) >= 5
-    assert by_template == whole
+    ):
+        whole, by_template = answers(small, done.model, params)
+        assert len(whole) >= 5, params
+        assert by_template == whole, params
 
 
 def test_parameters_of_features_and_of_the_application_have_their_own_kinds(small: Small) -> None:
@@ -446,7 +440,7 @@ def test_the_commands_show_the_template_first(
     small: Small, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
-    at = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    at = ("--store", small.store_name, "--store-kind", "plugin-free")
     Path("query.json").write_text(json.dumps({"query": QUERY, "size": 5, "_source": ["title"]}))
     models = []
     for number in (1.0, 2.0):

@@ -83,6 +83,7 @@ def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
     assert look(replace(small, engine=engine), bounded.model).drift == ()
 
 
+@pytest.mark.usefixtures("own_index")
 def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
     done = put(small)
     small.engine.request(
@@ -101,6 +102,7 @@ def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
     assert look(small, done.model, max_drift=1e3).drift == ()
 
 
+@pytest.mark.usefixtures("own_index")
 def test_an_index_made_again_is_no_drift_and_another_mapping_is(small: Small) -> None:
     done = put(small)
     small.engine.request("DELETE", f"/{small.index}")
@@ -133,6 +135,7 @@ def alias(small: Small) -> Iterator[str]:
     small.engine.request("DELETE", f"/{small.index}-v2")
 
 
+@pytest.mark.usefixtures("own_index")
 def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     small: Small, alias: str
 ) -> None:
@@ -146,6 +149,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     assert "the same mapping" in note
 
 
+@pytest.mark.usefixtures("own_index")
 def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     small: Small, alias: str
 ) -> None:

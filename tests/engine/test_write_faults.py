@@ -26,7 +26,7 @@ from owpc_ltr.engine.deployment.alias import Unsettled
 from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.memory_cluster import MemoryCluster
-from tests.engine.write_world import MODELS, SEARCH, World, commands
+from tests.engine.write_world import MODELS, SEARCH, World, commands, copied_world
 
 EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
 KINDS = ("lost", "not sent", "sent twice", "late by 1", "late by 4", "late by a run", "last of all")
@@ -91,7 +91,7 @@ WITH_TEMPLATES = tuple(f"{name}{TEMPLATES}" for name in NAMES[:7])
 
 
 def world_before(name: str, folder: Path) -> World:
-    world = World(folder, search=SEARCH if name.endswith(TEMPLATES) else None)
+    world = copied_world(folder, search=SEARCH if name.endswith(TEMPLATES) else None)
     name = name.removesuffix(TEMPLATES)
     if name == "prune":
         # A model that nothing points to: uploaded, and its name gone.

@@ -77,10 +77,23 @@ def filled(
     mapping: dict[str, Any],
     shards: int = 2,
 ) -> None:
-    """Make an index anew; the ids are in another order than the documents."""
+    """Make an index anew."""
     drop(engine, index)
     settings = {"number_of_shards": shards, "number_of_replicas": 0}
     engine.request("PUT", f"/{index}", body={"settings": settings, "mappings": mapping})
+    write(engine, index, documents)
+
+
+def refilled(engine: Engine, index: str, documents: Sequence[dict[str, Any]]) -> None:
+    """Give an index other documents, which takes a tenth of the time that making one does."""
+    path = f"/{index}/_delete_by_query"
+    body: dict[str, Any] = {"query": {"match_all": {}}}
+    engine.request("POST", path, params={"refresh": "true"}, body=body)
+    write(engine, index, documents)
+
+
+def write(engine: Engine, index: str, documents: Sequence[dict[str, Any]]) -> None:
+    """Put documents into an index; their ids are in another order."""
     lines: list[Any] = []
     for number, document in enumerate(documents):
         lines += [{"index": {"_id": f"{number * 7919 % 100_003}"}}, document]
@@ -95,6 +108,12 @@ def drop(engine: Engine, index: str) -> None:
     engine.request("DELETE", f"/{index}", params={"ignore_unavailable": "true"})
 
 
+def check_mappable(engine: Engine) -> None:
+    """Skip the test where the plugin's mappings are not to be had."""
+    if engine.about().distribution != "opensearch":
+        pytest.skip("the plugin is OpenSearch's, and so are the types of its mappings")
+
+
 @contextmanager
 def ubi_indices(
     engine: Engine,
@@ -104,8 +123,8 @@ def ubi_indices(
     shards: int = 2,
 ) -> Iterator[UbiOptions]:
     """The two indices, as reading takes them; gone at the end."""
-    if mappings is PLUGIN and engine.about().distribution != "opensearch":
-        pytest.skip("the plugin is OpenSearch's, and so are the types of its mappings")
+    if mappings is PLUGIN:
+        check_mappable(engine)
     names = {"queries": "ubi-tested-queries", "events": "ubi-tested-events"}
     contents = {"queries": queries, "events": events}
     for (kind, index), mapping in zip(names.items(), mappings, strict=True):

@@ -99,17 +99,22 @@ class World:
         assert len(behind[0].documents) >= 3
 
 
-def copied_world(folder: Path, kind: Callable[[], MemoryCluster] = MemoryCluster) -> World:
+def copied_world(
+    folder: Path,
+    kind: Callable[[], MemoryCluster] = MemoryCluster,
+    search: SearchRequest | None = None,
+) -> World:
     """A world that a test may change: a copy of one that is made once."""
-    world = copy.copy(_made_world(kind))
+    world = copy.copy(_made_world(kind, templates=search is not None))
+    world.search = search
     world.folder, world.cluster = folder, copy.deepcopy(world.cluster)
     return world
 
 
 @functools.cache
-def _made_world(kind: Callable[[], MemoryCluster]) -> World:
+def _made_world(kind: Callable[[], MemoryCluster], *, templates: bool) -> World:
     with tempfile.TemporaryDirectory() as folder:
-        return World(Path(folder), kind())
+        return World(Path(folder), kind(), SEARCH if templates else None)
 
 
 def _silent(_message: str, _done: float | None = None) -> None:

@@ -63,9 +63,6 @@ def test_the_road_writes_in_its_folder_and_speaks_to_the_cluster_alone(
     killer: Killer, laboratory: Laboratory
 ) -> None:
     world = laboratory.world
-    for stage in STAGES:
-        if stage.name in ROAD:
-            laboratory.clean(stage)
     world.restore(laboratory.first)
     world.tidy()
     commands = [stage.command(world) for stage in STAGES if stage.name in ROAD]

@@ -33,9 +33,9 @@ def test_a_cut_answer_is_never_a_result(
 @pytest.mark.parametrize("slow", [{"drip": 0.05}, {"drip_headers": 0.05}], ids=["body", "headers"])
 def test_a_dripping_answer_ends_at_the_deadline(slow: dict[str, float], fake: FakeEngine) -> None:
     fake.on("GET", "/docs", Reply(WHOLE, **slow))  # type: ignore[arg-type]
-    engine = Engine(ConnectionSettings(fake.url, timeout=0.4))
+    engine = Engine(ConnectionSettings(fake.url, timeout=0.2))
     with pytest.raises(EngineUnavailable) as error:
-        engine.request("GET", "/docs", deadline=0.8)
+        engine.request("GET", "/docs", deadline=0.3)
     one_line(error)
     engine.close()
 

@@ -156,7 +156,7 @@ def test_an_engine_that_is_not_there_is_told(kind: str) -> None:
     with FakeEngine() as fake:
         client = KINDS[kind](fake.url)
     with pytest.raises(EngineUnavailable) as error:
-        open_engine(client).request("GET", "/docs", deadline=0.5)
+        open_engine(client).request("GET", "/docs", deadline=0.2)
     assert fake.url in one_line(error)
 
 
