@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr.data.duplicate_queries import clusters_of, linked_queries
 from owpc_ltr.data.judgments.grouping import machines_among
-from owpc_ltr.data.query_clusters import clusters_of, linked_queries
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.evaluation.compared_pair import comparisons_file, earlier_comparisons

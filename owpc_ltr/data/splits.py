@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Digests
+from owpc_ltr.data.duplicate_queries import clusters_of, spelling
 from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
-from owpc_ltr.data.query_clusters import clusters_of, spelling
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.text import normalised_text
 

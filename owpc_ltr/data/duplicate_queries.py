@@ -1,4 +1,4 @@
-"""Clusters of queries: spellings of one request, and queries with mostly the same judged documents.
+"""Duplicate queries: spellings of one request, and queries with mostly the same judged documents.
 
 Results of such queries are correlated. A test that treats them as independent finds differences
 that do not exist, and a split that separates them measures memorized queries. Every query
