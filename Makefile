@@ -16,7 +16,8 @@ demo: $(VENV)/.node
 test: $(VENV)/.dev
 	$(PYTEST) --numprocesses 2 --dist loadgroup
 
-# The thorough tests too: the demo, reproduction, wheels, Dask, the browser, more faults and examples.
+# The thorough tests too: the demo, reproduction, wheels, Dask, the browser, an Elasticsearch node, more
+# faults and examples.
 test-all: $(VENV)/.dev
 	OWPC_LTR_TESTS=all $(PYTEST) --numprocesses 2 --dist loadgroup
 

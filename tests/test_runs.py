@@ -263,6 +263,7 @@ def ranx_figures(ranx: Evaluate, pairs: list[tuple[Path, Path]]) -> list[dict[st
     return [{name: one[measure] for name, measure in theirs.items()} for one in found]
 
 
+@pytest.mark.thorough
 def test_ranx_finds_our_figures_in_the_written_files(ranx: Evaluate, tmp_path: Path) -> None:
     pairs, wanted = [], []
     for seed in range(3):
@@ -436,6 +437,7 @@ found = {name: float(value) for name, value in values.items()}
 """
 
 
+@pytest.mark.thorough
 def test_ranx_prints_of_a_short_run_what_is_explained(ranx: Evaluate) -> None:
     data = judged_queries()
     rng = np.random.default_rng(7)

@@ -460,6 +460,7 @@ found = {
 """
 
 
+@pytest.mark.thorough
 def test_significance_agrees_with_ranx(ranx: Evaluate, rng: np.random.Generator) -> None:
     theirs = ranx(RANX, _judged(rng))
     ranked = {name: measured(np.array(row)) for name, row in theirs["values"].items()}

@@ -57,6 +57,7 @@ def run(engine: str, files: list[str], folder: Path, report: Path | None = None)
     """Pytest on one engine, whose node ends with it."""
     told = {"OWPC_LTR_TEST_ENGINE": engine, "OWPC_LTR_TEST_ENGINES": "1", "OMP_NUM_THREADS": "1"}
     environ = {"OWPC_LTR_ENGINE_VALUES": str(folder / "values"), **os.environ, **told}
+    environ["OWPC_LTR_TESTS"] = "all"
     # Other families of JUnit's form have no place for what a test records.
     written = [f"--junitxml={report}", "-o", "junit_family=legacy"] if report else []
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, *written]

@@ -30,7 +30,8 @@ from tests.engine.deployed import put
 from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 from tests.engine.small_cluster import Small, linear, small_cluster
 
-pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore:the client scores")]
+"""They start a node of their own."""
 
 Record = Callable[[str, object], None]
 PLAIN = {name: query for name, query in QUERIES.items() if name != "script"}

@@ -30,6 +30,8 @@ from tests.engine.vector_workflow import (
     vector_workflow,
 )
 
+pytestmark = pytest.mark.thorough
+"""They start a node of their own."""
 KNN = (
     '{"knn": {"field": "v", "query_vector": {{#toJson}}vector{{/toJson}}, '
     '"k": 5, "num_candidates": 50}}'
@@ -68,7 +70,7 @@ def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the client scores")
-@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.thorough), 3])
+@pytest.mark.parametrize("shards", [1, 3])
 def test_legs_are_fused_without_scripts(
     workflow: Workflow, other_engine: Engine, tmp_path: Path, shards: int
 ) -> None:
