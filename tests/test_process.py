@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import save_model
-from owpc_ltr.cli.signals import SIGNALS, Stops, finishing
+from owpc_ltr.cli.signals import SIGNALS, Stops, finishing, handling
 from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
@@ -357,6 +358,28 @@ def test_a_step_that_must_not_be_repeated_is_finished_in_spite_of_a_first_signal
     assert stops.exit_code == 143
     with pytest.raises(Stopped):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_server_takes_the_signals_that_are_not_ignored_and_gives_them_back(stops: Stops) -> None:
+    came: list[int] = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    with handling(lambda number, _frame: came.append(number)):
+        for number in SIGNALS:
+            os.kill(os.getpid(), number)
+    assert came == [signal.SIGINT, signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number in SIGNALS} == before
+    assert stops.number is None
+
+
+def test_a_server_in_another_thread_takes_no_signal() -> None:
+    def handlers() -> list[Any]:
+        with handling(lambda _number, _frame: None):
+            return [signal.getsignal(number) for number in SIGNALS]
+
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(handlers).result(20)
+    assert found == [signal.getsignal(number) for number in SIGNALS]
 
 
 KILL = "os.kill(os.getpid(), signal.SIGTERM)"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import ClassVar
@@ -95,3 +96,21 @@ def finishing() -> Iterator[None]:
         yield
     finally:
         Stops.finishing = False
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let a server take the signals in this block, where it runs in the main thread.
+
+    An event loop discards what a signal raises in one of its callbacks.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    found = {number: signal.getsignal(number) for number in SIGNALS if in_main}
+    taken = {number: before for number, before in found.items() if before is not signal.SIG_IGN}
+    for number in taken:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, before in taken.items():
+            signal.signal(number, before)

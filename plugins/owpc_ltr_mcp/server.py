@@ -28,7 +28,7 @@ from owpc_ltr_experiment.record import QUERY, Experiments
 
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.cli.program import fault_of, hidden_texts
-from owpc_ltr.cli.signals import SIGNALS
+from owpc_ltr.cli.signals import handling
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.compared_pair import (
     comparisons_on,
@@ -290,18 +290,12 @@ def mcp(
     import anyio
 
     server = server_of(Session(job_tools(), Folder.at(folder), allow_changes))
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    anyio.run(_serve, server)
+    with handling(_end):
+        anyio.run(_serve, server)
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """End the process at once.
-
-    The event loop discards what a signal raises in one of its callbacks, and the interpreter would
-    wait for the thread that waits for the client's next line.
-    """
+    """End the process at once: a thread waits for the client's next line, and would hold it."""
     os.write(2, b"owpc-ltr: interrupted\n")
     os._exit(128 + number)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import signal
 import socket
 import ssl
 import stat
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import uvicorn
 
+from owpc_ltr.cli.signals import handling
 from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.settings import Secret, is_loopback
@@ -258,14 +257,6 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM stop the service, where it runs in the main thread."""
-        if threading.current_thread() is not threading.main_thread():
+        """Let Ctrl-C, SIGTERM and SIGHUP stop the service, where it runs in the main thread."""
+        with handling(self.handle_exit):
             yield
-            return
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = [signal.signal(number, self.handle_exit) for number in numbers]
-        try:
-            yield
-        finally:
-            for number, handler in zip(numbers, before, strict=True):
-                signal.signal(number, handler)
