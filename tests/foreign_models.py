@@ -1,4 +1,4 @@
-"""XGBoost models of small random data, and scores as Solr and Elasticsearch define them."""
+"""XGBoost models of small random data, and scores as Elasticsearch defines them."""
 
 from __future__ import annotations
 
@@ -64,19 +64,6 @@ def stored(model_type: str, definition: Any, names: tuple[str, ...] = NAMES) -> 
 def zero_model(rng: np.random.Generator, **settings: Any) -> TreeModel:
     """A model of data without missing values, for engines that know only zeros."""
     return from_raw(raw(trained(rng, missing=0.0, **settings))).with_missing_as_zero()
-
-
-def solr_score(definition: dict[str, Any], row: dict[str, float]) -> float:
-    """Solr's rule: missing is 0, left up to and including the threshold plus its slack."""
-
-    def walk(node: dict[str, Any]) -> np.float32:
-        if "value" in node:
-            return np.float32(node["value"])
-        bound = np.float32(node["threshold"]) + np.float32(1e-6)
-        x = np.float32(np.nan_to_num(row[node["feature"]]))
-        return walk(node["left"] if x <= bound else node["right"])
-
-    return float(sum(float(t["weight"]) * walk(t["root"]) for t in definition["params"]["trees"]))
 
 
 def elastic_score(definition: dict[str, Any], row: Any) -> float:

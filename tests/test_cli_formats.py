@@ -241,6 +241,9 @@ LINEAR_EXPORT = LinearModel(
 )
 
 
+PLUGIN = ("--for", "opensearch", "--version", "3.8")
+
+
 @pytest.fixture
 def run_export(run: Run, tmp_path: Path) -> Run:
     Path(tmp_path / "set.json").write_text(json.dumps(FEATURES.to_body()))
@@ -311,22 +314,21 @@ def test_what_an_engine_cannot_score_so_is_refused_and_nothing_is_written(
     native = from_raw(raw(trained(rng)))
     save_model(native, Path("m.json"))
     for words, code, fragment in (
-        (("--for", "solr", "--version", "9.8"), 5, "send a missing feature elsewhere than solr"),
         (("--for", "opensearch", "--version", "3.5"), 5, "elsewhere than opensearch 3.5 does"),
         (("--for", "opensearch", "--version", "new"), 2, "'new' is not a version"),
         (("--for", "lucene", "--version", "8"), 2, "installed: elastic, elasticsearch, opensearch"),
-        (("--for", "vespa", "--version", "7"), 2, "vespa 7 is not known here"),
-        (("--for", "solr", "--version", "9.8", "--set", "loss.p=1"), 2, "has no 'loss' to set"),
-        (("--for", "solr", "--version", "9.8", "--set", "target.shop=x"), 2, "no setting 'shop'"),
-        (("--for", "solr", "--version", "9.8", "--name", "a/b"), 2, "cannot name a model"),
-        (("--for", "opensearch", "--version", "3.8", "--featureset", "no.json"), 3, "no.json"),
+        (("--for", "elastic", "--version", "8.12"), 2, "no learning to rank of its own"),
+        ((*PLUGIN, "--set", "loss.p=1"), 2, "has no 'loss' to set"),
+        ((*PLUGIN, "--set", "target.shop=x"), 2, "no setting 'shop'"),
+        ((*PLUGIN, "--name", "a/b"), 2, "cannot name a model"),
+        ((*PLUGIN, "--featureset", "no.json"), 3, "no.json"),
     ):
         ended, out, err = run_export("export", "m.json", "--out", "out.json", *words)
         assert (ended, out, err.count("\n")) == (code, "", 1), err
         assert fragment in err
     changed = with_record(native, {"featureset_hash": "f" * 64})
     save_model(changed, Path("m.json"))
-    known = ("--for", "opensearch", "--version", "3.8", "--featureset", "set.json", "--json")
+    known = (*PLUGIN, "--featureset", "set.json", "--json")
     err = run_export.refusal(5, "export", "m.json", "--out", "out.json", *known)
     assert "has changed since" in err
     assert not Path("out.json").exists()

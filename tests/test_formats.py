@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import xgboost
 from owpc_ltr_exports.elastic import to_elastic, to_elastic_body
-from owpc_ltr_exports.solr import solr_profile, to_solr
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput, Refused
@@ -462,13 +461,6 @@ def test_linear_models_and_networks_go_through_ranklib(rng: np.random.Generator)
     assert again.as_dict() == network.as_dict()
     content = json.loads(json.dumps(network.as_dict()))
     assert LogisticNetwork.from_dict(content, NAMES, {}).as_dict() == network.as_dict()
-
-
-def test_solrs_linear_file_names_weights_and_normalisers() -> None:
-    model = LinearModel(("a", "b"), np.array([0.1, 2.0]), {"b": Normaliser("min_max", 1.0, 3.0)})
-    definition = to_solr(model, solr_profile((9, 8, 1)))
-    assert definition["params"] == {"weights": {"a": 0.1, "b": 2.0}}
-    assert definition["features"][1]["norm"]["params"] == {"min": "1.0", "max": "4.0"}
 
 
 def test_elasticsearchs_file_scores_as_the_model_by_its_rule(rng: np.random.Generator) -> None:

@@ -160,8 +160,8 @@ def export_model(
         str,
         Help(
             "opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
-            "learning to rank; plugin-free-trees: either without a plugin; solr; vespa; or another "
-            "export target: owpc-ltr plugins.",
+            "learning to rank; plugin-free-trees: either without a plugin; or another export "
+            "target: owpc-ltr plugins.",
             flag="--for",
             metavar="TARGET",
         ),
@@ -169,14 +169,14 @@ def export_model(
     version: Annotated[str, Help("The engine's version, as 3.8.", metavar="VERSION")],
     out: Annotated[
         Path | str | None,
-        Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
+        Writes("The file: the body of the request (JSON).", required=True),
     ] = None,
     name: Annotated[str, Help("The model's name in the engine."), Argument.NAME] = "owpc-ltr",
     featureset: _FeatureSetFile = None,
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(
-            "A setting of the target, as target.phase=second-phase.",
+            "A setting of the target, as target.window=200.",
             flag="--set",
             cli=list[str],
             parse=named_settings,

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from owpc_ltr_exports.elastic import Elastic
 from owpc_ltr_exports.opensearch import OpenSearch
 from owpc_ltr_exports.plugin_free_trees import PluginFreeTreesTarget
-from owpc_ltr_exports.solr import Solr
 
 from owpc_ltr import OwpcLtrError, export_model, save_model
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
@@ -24,7 +23,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel
 from tests.commands import Run
-from tests.foreign_models import NAMES, data, elastic_score, solr_score, zero_model
+from tests.foreign_models import NAMES, data, elastic_score, zero_model
 from tests.models import random_forest
 
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
@@ -68,13 +67,6 @@ class Lines:
 def ltr_export_targets():
     return [Lines]
 '''
-
-
-def test_solrs_file_is_read_as_another_reader_reads_it(rng: np.random.Generator) -> None:
-    rows, _ = data(rng)
-    made = Solr().export(zero_model(rng, base_score=0.3), "m", "9.8")
-    other = [solr_score(json.loads(made.text), dict(zip(NAMES, r, strict=True))) for r in rows]
-    assert Solr().scores(made, NAMES, rows) == pytest.approx(other, abs=1e-6)
 
 
 def test_elastics_file_is_read_as_another_reader_reads_it(rng: np.random.Generator) -> None:
@@ -133,27 +125,6 @@ def test_what_elastic_would_not_take_is_not_read(
         Elastic().scores(broken, NAMES, rows)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("class", "org.apache.solr.ltr.model.NeuralNetworkModel"),
-        ("params", {"weights": {}}),
-        ("params/trees", {}),
-        ("params/trees/0/root/feature", "elsewhere"),
-        ("params/trees/0/root/threshold", "much"),
-        ("params/trees/0/weight", None),
-        ("features/0/norm", {"class": "org.apache.solr.ltr.norm.None", "params": {}}),
-    ],
-)
-def test_what_solr_would_not_take_is_not_read(
-    rng: np.random.Generator, path: str, value: Any
-) -> None:
-    rows, _ = data(rng)
-    made = Solr().export(zero_model(rng), "m", "9.8")
-    with pytest.raises(BadInput):
-        Solr().scores(replace(made, text=changed(made.text, path, value)), NAMES, rows)
-
-
 def test_the_plugins_file_is_read_as_the_type_that_it_is_said_to_be() -> None:
     made = OpenSearch().export(LINEAR, "m", "3.8")
     with pytest.raises(BadInput, match="said to make a model/ranklib"):
@@ -163,13 +134,16 @@ def test_the_plugins_file_is_read_as_the_type_that_it_is_said_to_be() -> None:
 
 
 def test_a_target_is_found_by_its_name() -> None:
-    made = export_model(LINEAR, target="solr", name="m", version="9.8", settings={"store": "books"})
-    assert json.loads(made.text)["store"] == "books"
-    assert (made.type, made.version) == ("org.apache.solr.ltr.model.LinearModel", "9.8")
-    with pytest.raises(PluginError, match=r"'solar': did you mean 'solr'[?]; installed: elastic"):
-        export_model(LINEAR, target="solar", version="9.8")
+    made = export_model(
+        model(), target="plugin-free-trees", version="3.8", featureset=FEATURES_SEARCH,
+        settings={"window": 37},
+    )  # fmt: skip
+    assert json.loads(made.text)["rescore"][0]["window_size"] == 37
+    assert (made.target, made.version) == ("plugin-free-trees", "3.8")
+    with pytest.raises(PluginError, match=r"'elastik': did you mean 'elastic'[?]; installed: e"):
+        export_model(LINEAR, target="elastik", version="9.8")
     with pytest.raises(UsageError, match="no setting 'shop'"):
-        export_model(LINEAR, target="solr", version="9.8", settings={"shop": "x"})
+        export_model(LINEAR, target="opensearch", version="3.8", settings={"shop": "x"})
 
 
 def test_another_feature_set_than_the_models_is_refused_for_every_target() -> None:
