@@ -52,8 +52,8 @@ TOPICS = {
         ("owpc_ltr.engine.cluster", "owpc_ltr.engine.connect"),
     ),
     "Other tools": (
-        "Convert models of other libraries, and check an upgrade of the engine.",
-        ("owpc_ltr.formats", "owpc_ltr.engine.upgrade_check"),
+        "Convert models of other libraries.",
+        ("owpc_ltr.formats",),
     ),
     "scikit-learn": (
         "The same training as estimators.",

@@ -18,7 +18,7 @@ Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgment
 Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
 Cluster      connect, Cluster; its models and featuresets; fuse, lint
-Other tools  import_model, export_model, from_sklearn, upgrade_check
+Other tools  import_model, export_model, from_sklearn
 Plugins      plugins, hookimpl
 Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.runs import read_run as read_run
     from owpc_ltr.engine.cluster import Cluster as Cluster
     from owpc_ltr.engine.connect import connect as connect
-    from owpc_ltr.engine.upgrade_check import upgrade_check as upgrade_check
     from owpc_ltr.errors import BadInput as BadInput
     from owpc_ltr.errors import DiskFault as DiskFault
     from owpc_ltr.errors import EngineUnavailable as EngineUnavailable

@@ -114,8 +114,6 @@ if TYPE_CHECKING:
     from owpc_ltr.files.input import shown as shown
     from owpc_ltr.formats.engine_versions import ServingProfile as ServingProfile
     from owpc_ltr.formats.stored_model import StoredModel as StoredModel
-    from owpc_ltr.formats.upgrade_report import UpgradeEffect as UpgradeEffect
-    from owpc_ltr.formats.upgrade_report import UpgradeReport as UpgradeReport
     from owpc_ltr.fusion.engine_fusions import EngineFusion as EngineFusion
     from owpc_ltr.fusion.evaluation import CandidateRecall as CandidateRecall
     from owpc_ltr.fusion.evaluation import Fusion as Fusion

@@ -127,7 +127,6 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     yield "large Parquet files", _read_large
     yield "large rankings", _rank_large
     yield "external features", partial(hashed, [pa.array(["a query"])], 0)
-    yield "engines' arithmetic", _emulate
     yield "explained trees", _explain
     yield "losses in NumPy", _price_in_numpy
     for loss in registry.all("loss"):
@@ -206,21 +205,6 @@ def _rank_large() -> None:
 
     ordered_down(np.arange(2.0), np.array([0, 2]))
     sort_as_numba_does(np.arange(2.0), np.array([0]), np.array([2]), np.zeros(2, np.int64))
-
-
-def _emulate() -> None:
-    """A linear model as two versions of an engine score it."""
-    import numpy as np
-
-    from owpc_ltr.features.feature_set import Feature, FeatureSet
-    from owpc_ltr.formats.engine_versions import serving_profile
-    from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.formats.upgrade_report import upgrade_effect
-
-    features = FeatureSet("f", (Feature("a", (), {"match_all": {}}),))
-    stored = StoredModel("m", "model/linear", {"a": 1.0}, features)
-    before, after = (serving_profile("opensearch", version) for version in ("3.2.0", "3.8.0"))
-    upgrade_effect(stored, np.ones((2, 1), np.float32), before, after)
 
 
 def _explain() -> None:

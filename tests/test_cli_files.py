@@ -45,9 +45,7 @@ from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import open_output, output_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_reader import Columns, import_with
-from owpc_ltr.formats.upgrade_report import read_deployed
 from owpc_ltr.host import registry
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
@@ -374,9 +372,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "pipeline": read_json_object,
     "push file": load_featureset,
     "import path": lambda path: import_with(path, Columns()),
-    "upgrade-check model": lambda path: read_deployed(
-        path, serving_profile("opensearch", "3.0"), None
-    ),
 }
 """What reads the file of a parameter, by its name, or by its command and its name."""
 

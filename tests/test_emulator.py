@@ -221,8 +221,6 @@ def test_profiles_follow_the_versions() -> None:
     assert rules("elasticsearch", "8.9.2") == ("zero", "zero", None)
     assert rules("elasticsearch", "8.17.3") == ("zero", "default", "right")
     assert rules("elasticsearch", "9.0.8") == ("zero", "default", "default")
-    assert serving_profile("opensearch", "2.19.6").bm25_factor == 2.2
-    assert serving_profile("opensearch", "3.0.0").bm25_factor == 1.0
     assert str(serving_profile("opensearch", "3.8.0")) == "opensearch 3.8.0"
 
 

@@ -1,10 +1,9 @@
-"""Importing models by what their files hold; upgrades and what they would do."""
+"""Importing models by what their files hold."""
 
 from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,11 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
-from scipy.stats import kendalltau
 
 from owpc_ltr import import_model, save_model
 from owpc_ltr.errors import BadInput
-from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
 from owpc_ltr.formats.xgboost_json import from_raw, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import TreeModel
@@ -175,77 +170,3 @@ def test_an_xgboost_file_in_ubjson_is_told_from_json(
         import_model(tmp_path / "m.ubj")
     with pytest.raises(BadInput, match="No such file"):
         import_model(tmp_path / "absent")
-
-
-def stored_trees(rng: np.random.Generator) -> StoredModel:
-    model = from_raw(json.loads(boosted(rng, list(NAMES))[0].save_raw("json")))
-    definition = to_dump(model, NAMES, NEW)
-    templates = (
-        {"match": {"title": "{{q}}"}},
-        {"function_score": {"field_value_factor": {"field": "pop"}, "boost_mode": "replace"}},
-        {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}},
-    )
-    features = tuple(Feature(n, (), t) for n, t in zip(NAMES, templates, strict=True))
-    return StoredModel("m", XGBOOST, definition, FeatureSet("f", features))
-
-
-def test_an_upgrade_that_changes_where_missing_values_go_is_seen(rng: np.random.Generator) -> None:
-    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
-    offsets = np.arange(0, 301, 20)
-    old, middle = serving_profile("opensearch", "3.0.0"), serving_profile("opensearch", "3.5.0")
-    same = upgrade_effect(stored, rows, NEW, serving_profile("opensearch", "3.9.0"), offsets)
-    assert (same.rescored, same.reordered, same.mean_tau) == (0, 0, 1.0)
-    moved = upgrade_effect(stored, rows, old, middle, offsets)
-    assert moved.queries == 15
-    assert moved.rescored > 100
-    assert moved.reordered > 10
-    assert 0 < moved.mean_tau < 0.95
-    assert moved.missing_values == int(np.isnan(rows).sum())
-    assert json.loads(json.dumps(moved.as_dict()))["refused"] is None
-    full = upgrade_effect(stored, np.nan_to_num(rows), old, middle, offsets)
-    assert full.rescored == 0
-
-
-def test_tau_is_scipys(rng: np.random.Generator) -> None:
-    from owpc_ltr.formats.ltr_plugin import emulate
-
-    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
-    middle = serving_profile("opensearch", "3.5.0")
-    effect = upgrade_effect(stored, rows, middle, NEW)
-    wanted = kendalltau(emulate(stored, rows, middle), emulate(stored, rows, NEW)).statistic
-    assert effect.mean_tau == pytest.approx(wanted, abs=1e-12)
-
-
-def test_an_upgrade_across_bm25s_change_rescales_text_scores(rng: np.random.Generator) -> None:
-    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
-    linear = replace(stored, type=LINEAR, definition={"title": 1.0, "pop": 1.0})
-    old = serving_profile("opensearch", "2.19.6")
-    effect = upgrade_effect(linear, np.abs(np.nan_to_num(rows)), old, NEW)
-    assert effect.bm25_features == ("title",)
-    assert effect.bm25_factor == pytest.approx(1 / 2.2)
-    assert effect.rescored > 100
-    plain = replace(linear, definition={"pop": 1.0})
-    assert upgrade_effect(plain, rows, old, NEW).rescored == 0
-
-
-def test_a_model_that_the_new_version_refuses_is_reported(rng: np.random.Generator) -> None:
-    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
-    flagged = replace(stored, definition={**stored.definition, "missing_as_zero": True})
-    newest = serving_profile("opensearch", "3.9.0")
-    effect = upgrade_effect(flagged, rows, newest, NEW)
-    assert "does not know 'missing_as_zero'" in str(effect.refused)
-
-
-@pytest.mark.parametrize(
-    ("template", "factor"),
-    [({"match": {"t": "x"}}, 1 / 2.2), ({"match_bool_prefix": {"t": "a b"}}, 1), ("{{#a}}", 1)],
-)
-def test_only_what_is_text_alone_is_rescaled(
-    template: Any, factor: float, rng: np.random.Generator
-) -> None:
-    sets = FeatureSet("f", (Feature("title", (), template),))
-    stored = StoredModel("m", LINEAR, {"title": 1.0}, sets)
-    rows = np.abs(rng.normal(size=(20, 1))).astype(np.float32)
-    old = serving_profile("opensearch", "2.19.6")
-    before, after = scores_around(stored, rows, old, NEW)
-    assert after == pytest.approx(before * factor, rel=1e-6)

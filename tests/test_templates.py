@@ -21,11 +21,9 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import compiled, json_escape, query_of
 from owpc_ltr.features.query_analysis import (
-    ScoreKind,
     always_matches,
     highest_value,
     never_negative,
-    score_kind,
     text_scores,
 )
 from tests.engine.log_runs import judged
@@ -54,8 +52,7 @@ def as_text(featureset: FeatureSet) -> str:
 
 
 @pytest.mark.parametrize("template", OF_VECTORS.values(), ids=OF_VECTORS)
-def test_similarities_of_vectors_stay_in_an_upgrade_and_are_no_text_scores(template: Any) -> None:
-    assert score_kind(feature(template)) is ScoreKind.constant
+def test_similarities_of_vectors_are_no_text_scores(template: Any) -> None:
     assert text_scores(FeatureSet("set", (feature(template),))) == ()
 
 
@@ -64,25 +61,6 @@ def test_nothing_is_claimed_of_vectors_but_that_they_are_never_negative(template
     assert never_negative(feature(template))
     assert not always_matches(feature(template))
     assert highest_value(feature(template)) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("template", "kind"),
-    [
-        (TEXT, ScoreKind.text),
-        ({"bool": {"should": [TEXT, {"knn": {"v": {"vector": [1], "k": 2}}}]}}, ScoreKind.mixed),
-        ({"term": {"tag": "{{keywords}}"}}, ScoreKind.unknown),
-    ],
-)
-def test_a_template_in_text_is_of_the_kind_of_its_object(template: Any, kind: ScoreKind) -> None:
-    assert score_kind(feature(template)) is kind
-    assert score_kind(feature(json.dumps(template))) is kind
-
-
-def test_what_a_parameter_puts_in_the_place_of_a_query_is_not_known() -> None:
-    whole = '{"bool": {"should": [{{#toJson}}q{{/toJson}}]}}'
-    assert score_kind(feature(whole)) is ScoreKind.unknown
-    assert score_kind(feature('{"match": {"t": "{{#a}}x{{/a}}"}}')) is ScoreKind.unknown
 
 
 TREES = st.recursive(
@@ -255,127 +233,3 @@ def test_an_applications_own_query_may_have_the_vector_in_a_string_of_its_own() 
     body = as_text(FeatureSet("s", (feature(query, "vector", "k"),)))
     with pytest.raises(BadInput, match="toJson inside a string gives no JSON"):
         load_featureset(body)
-
-
-TEXT_SCORES = {"match": {"title": "{{q}}"}}
-CONSTANT = {"constant_score": {"filter": TEXT_SCORES}}
-MIXED = {"match_bool_prefix": {"title": "{{q}}"}}
-UNKNOWN = {"term": {"tag": "x"}}
-LEAVES = st.sampled_from([TEXT_SCORES, CONSTANT, MIXED, UNKNOWN])
-
-
-def kind(template: Any) -> ScoreKind:
-    return score_kind(Feature("f", (), template))
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        TEXT_SCORES,
-        {"match": {"title": {"query": "{{q}}", "fuzziness": "AUTO"}}},
-        {"match_phrase_prefix": {"title": "{{q}}"}},
-        {"multi_match": {"query": "{{q}}", "fields": ["a", "b"], "type": "cross_fields"}},
-        {
-            "dis_max": {
-                "queries": [TEXT_SCORES, {"multi_match": {"query": "x"}}],
-                "tie_breaker": 0.3,
-            }
-        },
-        {"bool": {"must": TEXT_SCORES, "filter": CONSTANT, "must_not": CONSTANT}},
-        {"boosting": {"positive": TEXT_SCORES, "negative": CONSTANT, "negative_boost": 0.5}},
-        {"nested": {"path": "p", "query": TEXT_SCORES}},
-        {"function_score": {"query": TEXT_SCORES}},
-        {"function_score": {"query": TEXT_SCORES, "field_value_factor": {"field": "n"}}},
-    ],
-    ids=str,
-)
-def test_text_alone_moves_by_the_factor(template: Any) -> None:
-    assert kind(template) is ScoreKind.text
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        CONSTANT,
-        {"match_all": {}},
-        {"range": {"n": {"gte": 1}}},
-        {"terms": {"tag": ["x"]}},
-        {"prefix": {"title": "a"}},
-        {"bool": {"filter": [TEXT_SCORES]}},
-        {"bool": {"should": [CONSTANT, {"exists": {"field": "n"}}]}},
-        {"nested": {"path": "p", "query": TEXT_SCORES, "score_mode": "none"}},
-        {"has_child": {"type": "c", "query": TEXT_SCORES}},
-        {"has_parent": {"parent_type": "c", "query": TEXT_SCORES}},
-        {"function_score": {"field_value_factor": {"field": "n"}}},
-        {"function_score": {"query": TEXT_SCORES, "gauss": {"n": {}}, "boost_mode": "replace"}},
-        {"script_score": {"query": TEXT_SCORES, "script": {"source": "doc['n'].value"}}},
-    ],
-    ids=str,
-)
-def test_what_has_nothing_of_text_stays(template: Any) -> None:
-    assert kind(template) is ScoreKind.constant
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        MIXED,
-        {"multi_match": {"query": "{{q}}", "fields": ["a"], "type": "bool_prefix"}},
-        {"bool": {"should": [TEXT_SCORES, CONSTANT]}},
-        {"dis_max": {"queries": [TEXT_SCORES, CONSTANT]}},
-        {"function_score": {"query": TEXT_SCORES, "gauss": {"n": {}}, "boost_mode": "sum"}},
-        {
-            "function_score": {
-                "query": TEXT_SCORES,
-                "functions": [{"weight": 3}],
-                "boost_mode": "max",
-            }
-        },
-    ],
-    ids=str,
-)
-def test_a_sum_of_text_and_constants_moves_by_no_factor(template: Any) -> None:
-    assert kind(template) is ScoreKind.mixed
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{#a}}{}{{/a}}",
-        {},
-        UNKNOWN,
-        {"query_string": {"query": "{{q}}"}},
-        {"simple_query_string": {"query": "70 {{q}}", "fields": ["year"]}},
-        {"prefix": {"title": {"value": "a", "rewrite": "scoring_boolean"}}},
-        {"match": {"title": {"query": "{{q}}", "zero_terms_query": "all"}}},
-        {"script_score": {"query": TEXT_SCORES, "script": {"source": "_score * 3"}}},
-        {"script_score": {"query": TEXT_SCORES, "script": {"id": "stored"}}},
-        {"function_score": {"query": TEXT_SCORES, "min_score": 2}},
-        {"function_score": {"query": TEXT_SCORES, "script_score": {"script": "_score + 1"}}},
-        {"function_score": {"query": UNKNOWN, "boost_mode": "sum"}},
-        {"brand_new_query": {}},
-    ],
-    ids=str,
-)
-def test_what_the_query_alone_does_not_say_is_not_known(template: Any) -> None:
-    assert kind(template) is ScoreKind.unknown
-
-
-@given(st.lists(LEAVES, min_size=1, max_size=4), st.booleans())
-def test_one_clause_around_queries_has_the_kind_of_their_sum(
-    queries: list[dict[str, Any]], most: bool
-) -> None:
-    kinds = {kind(query) for query in queries}
-    whole = {"dis_max": {"queries": queries}} if most else {"bool": {"should": queries}}
-    found = kind(whole)
-    assert kind({"bool": {"must": [whole]}}) is found
-    assert kind({"bool": {"must": queries[::-1]}}) is found
-    if len(kinds) == 1:
-        assert found in kinds
-    assert (found is ScoreKind.text) == (kinds == {ScoreKind.text})
-    assert (found is ScoreKind.constant) == (kinds == {ScoreKind.constant})
-
-
-def test_a_script_or_a_derived_feature_is_not_known() -> None:
-    for language in ("derived_expression", "script_feature"):
-        assert score_kind(Feature("f", (), "a + b", language)) is ScoreKind.unknown

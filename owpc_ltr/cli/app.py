@@ -72,10 +72,6 @@ _CORE = {
         "formats.import_export:export_model",
         "Write a model as a file that an engine takes.",
     ),
-    "upgrade-check": (
-        "engine.upgrade_check:upgrade_check",
-        "Predict how an upgrade of the engine changes rankings.",
-    ),
     "partition": ("data.datasets:partition", "Write datasets as one folder of Parquet files."),
     "upload": (
         "engine.deployment.upload:upload",
@@ -270,7 +266,7 @@ _PANELS = {
         "Data": "index featureset judge log-features partition inspect",
         "Rankers": (
             "train train-reranker select fuse evaluate compare compare-live report "
-            "average import export upgrade-check"
+            "average import export"
         ),
         "Cluster": "upload verify search explain request lint profile models",
         "Plugins": "plugins",

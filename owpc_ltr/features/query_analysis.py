@@ -1,8 +1,6 @@
-"""What a feature's query names and how it scores: its fields, the kind and bounds of its scores.
+"""What a feature's query names and how it scores: its fields, the bounds of its scores.
 
-Text scores are BM25's, which engines have changed by a factor; constants, fields' values and
-distances, of vectors too, stay. A sum of both changes too, but by no factor. Bounds are stated only
-if they hold on any index; else they are unknown.
+Bounds are stated only if they hold on any index; else they are unknown.
 """
 
 from __future__ import annotations
@@ -10,9 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Literal
 
 from owpc_ltr.errors import BadInput
@@ -243,145 +240,6 @@ def fields_of_query_text(text: str) -> Iterator[str]:
             yield match[1].replace("\\", "")
     for match in _ASKED_FOR.finditer(text):
         yield match[1]
-
-
-class ScoreKind(StrEnum):
-    """What a score is made of."""
-
-    text = "text"
-    """BM25 alone, at most times or among itself: it moves by BM25's factor."""
-    constant = "constant"
-    """Nothing of BM25: it stays."""
-    mixed = "mixed"
-    """Both: it moves, and not by a factor."""
-    unknown = "unknown"
-    """The query alone does not say: it depends on the mapping, the text or a script."""
-
-
-def score_kind(feature: Feature) -> ScoreKind:
-    """The kind of a feature's score; what is derived, scripted or has sections is not known."""
-    if feature.template_language != MUSTACHE:
-        return ScoreKind.unknown
-    return _kind(query_of(feature.template))
-
-
-# A term of a keyword is scored by BM25, one of a number is not; query strings parse to anything.
-_TEXT = frozenset(
-    (
-        *("match", "match_phrase", "match_phrase_prefix", "multi_match", "combined_fields"),
-        *("more_like_this", "fuzzy"),
-    )
-)
-_CONSTANT = frozenset(
-    (
-        *("match_all", "match_none", "constant_score", "exists", "ids", "terms", "terms_set"),
-        *("range", "distance_feature", "rank_feature", "knn", "intervals", "geo_distance"),
-        *("geo_bounding_box", "geo_polygon", "geo_shape", "type"),
-        # Similarities of vectors, dense or of weighted tokens, whatever filters them.
-        *("neural", "neural_sparse", "semantic", "sparse_vector", "text_expansion"),
-        "weighted_tokens",
-    )
-)
-_OF_TERMS = frozenset(("prefix", "wildcard", "regexp"))
-
-
-def _kind(query: Any) -> ScoreKind:
-    if not isinstance(query, dict) or len(query) != 1:
-        return ScoreKind.unknown
-    ((name, content),) = query.items()
-    if not isinstance(content, dict):
-        return ScoreKind.unknown
-    if name in _STRUCTURES:
-        return _STRUCTURES[name](content)
-    if name in _TEXT:
-        return _text(name, content)
-    if name in _OF_TERMS:
-        return ScoreKind.unknown if "rewrite" in _options(content) else ScoreKind.constant
-    return ScoreKind.constant if name in _CONSTANT else ScoreKind.unknown
-
-
-def _together(kinds: Iterable[ScoreKind]) -> ScoreKind:
-    """The kind of a sum, or of the best, of scores; of no score, a constant."""
-    distinct = set(kinds)
-    for kind in (ScoreKind.mixed, ScoreKind.unknown):
-        if kind in distinct:
-            return kind
-    if len(distinct) == 2:
-        return ScoreKind.mixed
-    return distinct.pop() if distinct else ScoreKind.constant
-
-
-def _text(name: str, content: dict[str, Any]) -> ScoreKind:
-    if content.get("type") == "bool_prefix":
-        return ScoreKind.mixed
-    options = content if name in {"multi_match", "combined_fields"} else _options(content)
-    if "fuzzy_rewrite" in options or "rewrite" in options or "zero_terms_query" in options:
-        return ScoreKind.unknown
-    return ScoreKind.text
-
-
-def _bool(content: dict[str, Any]) -> ScoreKind:
-    clauses = [*_listed(content.get("must", [])), *_listed(content.get("should", []))]
-    return _together(map(_kind, clauses))
-
-
-def _if_scored(content: dict[str, Any], scored: bool) -> ScoreKind:
-    return _kind(content.get("query")) if scored else ScoreKind.constant
-
-
-def _function_score(content: dict[str, Any]) -> ScoreKind:
-    """A product with functions of the document alone moves as its query does, a sum does not."""
-    inner = _kind(content["query"]) if "query" in content else ScoreKind.constant
-    if inner is ScoreKind.constant:
-        return inner
-    if "min_score" in content or _uses_score(content):
-        return ScoreKind.unknown
-    mode = content.get("boost_mode", "multiply")
-    if mode == "replace":
-        return ScoreKind.constant
-    if mode == "multiply":
-        return inner
-    return ScoreKind.mixed if inner is ScoreKind.text else inner
-
-
-def _script_score(content: dict[str, Any]) -> ScoreKind:
-    if "min_score" in content or _uses_score(content):
-        inner = _kind(content.get("query"))
-        return inner if inner is ScoreKind.constant else ScoreKind.unknown
-    return ScoreKind.constant
-
-
-_STRUCTURES: dict[str, Callable[[dict[str, Any]], ScoreKind]] = {
-    "bool": _bool,
-    "dis_max": lambda content: _together(map(_kind, _listed(content.get("queries", [])))),
-    "boosting": lambda content: _kind(content.get("positive")),
-    "nested": lambda content: _if_scored(content, content.get("score_mode") != "none"),
-    "has_child": lambda content: _if_scored(content, content.get("score_mode", "none") != "none"),
-    "has_parent": lambda content: _if_scored(content, content.get("score") is True),
-    "function_score": _function_score,
-    "script_score": _script_score,
-    # The last word of its text is a prefix, whose score is its boost.
-    "match_bool_prefix": lambda _: ScoreKind.mixed,
-}
-
-
-def _uses_score(content: dict[str, Any]) -> bool:
-    """Whether a script reads the score, or is stored where it cannot be read."""
-    functions = [f for f in _listed(content.get("functions", [content])) if isinstance(f, dict)]
-    holders = [content, *(function.get("script_score", {}) for function in functions)]
-    scripts = [holder["script"] for holder in holders if "script" in holder]
-    texts = (script.get("source") if isinstance(script, dict) else script for script in scripts)
-    return any(not isinstance(text, str) or "_score" in text for text in texts)
-
-
-def _options(content: dict[str, Any]) -> dict[str, Any]:
-    """What stands beside the text, in the object of the field."""
-    inner = next(iter(content.values()), None)
-    return inner if isinstance(inner, dict) else {}
-
-
-def _listed(clauses: Any) -> list[Any]:
-    return clauses if isinstance(clauses, list) else [clauses]
 
 
 _MATCHING = frozenset(

@@ -1,4 +1,4 @@
-"""What each version of each engine takes: model formats, objectives, missing values, BM25."""
+"""What each version of each engine takes: model formats, objectives, missing values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ _OLD_OBJECTIVES = frozenset(
     {"binary:logitraw", "rank:pairwise", "reg:linear", "binary:logistic", "reg:logistic"}
 )
 _OBJECTIVES = _OLD_OBJECTIVES | {"rank:ndcg", "rank:map"}
-LEGACY_BM25 = 2.2
-"""By how much the text scores of older Lucenes exceed those of today: k1 + 1 at k1 = 1.2."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,8 +34,7 @@ class ServingProfile(ShortRepr):
 
     `missing` has each model format that the engine takes, and where its trees (or sum) send a
     missing feature. `objectives` are the XGBoost objectives that a format may name.
-    `missing_as_zero`: whether XGBoost formats know the key of that name. `bm25_factor`: by how much
-    text scores exceed those of today's Lucene.
+    `missing_as_zero`: whether XGBoost formats know the key of that name.
     """
 
     engine: str
@@ -45,7 +42,6 @@ class ServingProfile(ShortRepr):
     missing: Mapping[str, MissingRule]
     objectives: Mapping[str, frozenset[str]]
     missing_as_zero: bool
-    bm25_factor: float
     raw_by_number: bool = False
 
     @property
@@ -79,7 +75,6 @@ def _opensearch(version: Version) -> ServingProfile:
         missing,
         {XGBOOST: dump, XGBOOST_RAW: _OBJECTIVES},
         missing_as_zero=version >= (3, 8, 1) or (3, 6, 1) <= version < (3, 7),
-        bm25_factor=1.0 if version >= (3,) else LEGACY_BM25,
     )
 
 
@@ -99,7 +94,6 @@ def _elasticsearch(version: Version) -> ServingProfile:
         missing,
         {XGBOOST: dump, XGBOOST_RAW: _OBJECTIVES},
         missing_as_zero=False,
-        bm25_factor=LEGACY_BM25,
         raw_by_number=version < (8, 17, 2),
     )
 

@@ -20,6 +20,7 @@ from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
+from owpc_ltr.models.model_file import packed, unpacked
 from tests.engine.deployed import Scriptless
 from tests.engine.deployed import put as upload
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear
@@ -190,6 +191,36 @@ def test_another_engine_version_is_drift(small: Small) -> None:
     deployments.put(replace(old, engine={**old.engine, "version": "2.19.0"}))
     (words,) = look(small, done.model).drift
     assert words.startswith("the engine's version changed from 2.19.0 to ")
+    assert put(small).model == done.model
+    assert look(small, done.model).drift == ()
+
+
+def test_an_upgrade_that_divides_text_scores_is_told_with_what_it_does_to_rankings(
+    small: Small,
+) -> None:
+    """As OpenSearch 3 does with BM25: 2.2 times as high in the record of an upload before it."""
+    done = put(small)
+    deployments = DeploymentRecords(small.engine, small.store)
+    old = deployments.get(done.model)
+    samples = []
+    for sample in old.samples:
+        features = unpacked(sample["features"], len(sample["document_ids"]), 3)
+        scaled = features * np.array([2.2, 2.2, 1.0], np.float32)
+        samples.append({**sample, "features": packed(scaled)})
+    engine = {**old.engine, "version": "2.19.0"}
+    deployments.put(replace(old, engine=engine, samples=tuple(samples)))
+    found = look(small, done.model)
+    version, *others = found.drift
+    assert version.startswith("the engine's version changed from 2.19.0 to ")
+    assert sorted(words.partition(" by ")[0] for words in others) == [
+        "feature 'body' drifted",
+        "feature 'title' drifted",
+    ]
+    assert found.rankings is not None
+    assert found.rankings.swapped > 0
+    assert f"{found.rankings.swapped} pairs swapped" in str(found)
+    assert found.parity is not None
+    assert found.parity.largest_difference <= PARITY_TOLERANCE
 
 
 def test_scores_that_no_longer_agree_are_drift(
