@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from owpc_ltr import connect, lint
-from owpc_ltr.engine.client.engine import Engine, Identity
-from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr import lint
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.fusion.request_checks import CHECKS, SearchBody, request_findings
-from owpc_ltr.fusion.request_trials import IndexFacts, index_findings, with_examples
-from owpc_ltr.types import RequestFinding
+from owpc_ltr.fusion.request_checks import CHECKS, SearchBody
 from tests.commands import Run
-from tests.engine.memory_engine import whole
 
 Body = dict[str, Any]
 NORMALIZED = {"normalization": {"technique": "min_max"}, "combination": {
@@ -92,6 +84,9 @@ TRAPS: dict[str, tuple[Body, Callable[[Body], Any], str]] = {
         HYBRID, lambda body: body.update(size=101), "$.query.hybrid.pagination_depth",
     ),
     "no-pipeline": (HYBRID, lambda body: body.pop("search_pipeline"), "$.query.hybrid"),
+    "stored-pipeline": (
+        HYBRID, lambda body: body.update(search_pipeline="fused"), "$.search_pipeline",
+    ),
     "too-many-queries": (
         HYBRID,
         lambda body: (
@@ -178,8 +173,6 @@ def test_what_is_near_a_trap_is_none() -> None:
         # Places to fill in are no numbers.
         changed(HYBRID, lambda body: hybrid(body).update(pagination_depth="{{depth}}")),
         changed(HYBRID, lambda body: combination(body)["parameters"].update(weights=["{{w}}", 1])),
-        # A stored pipeline that nobody has looked at.
-        changed(HYBRID, lambda body: body.update(search_pipeline="fused")),
         # Vectors within a distance have no k.
         changed(HYBRID, lambda body: hybrid(body)["queries"].__setitem__(
             1, {"knn": {"vector": {"vector": [1.0], "min_score": 0.7}}})),
@@ -205,6 +198,22 @@ def test_a_pipeline_is_checked_by_itself_and_with_its_request(tmp_path: Path, ru
     assert (code, out.split(":")[0]) == (0, "warning")
 
 
+def test_a_stored_pipeline_is_checked_as_the_cluster_answers_it(tmp_path: Path, run: Run) -> None:
+    request = changed(HYBRID, lambda body: body.update(search_pipeline="fused"))
+    pipeline = {"fused": changed(HYBRID, TRAPS["skipping-mean"][1])["search_pipeline"]}
+    for name, content in (("request", request), ("fused", pipeline)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    out = run.output("lint", "request.json", "--strict")
+    assert "note: the search pipeline 'fused' is stored in the cluster and was not checked" in out
+    assert "GET /_search/pipeline/fused" in out
+    assert "with --pipeline" in " ".join(out.split())
+    for words in (("request.json", "--pipeline", "fused.json"), ("fused.json",)):
+        (found,) = json.loads(run.output("lint", *words, "--json"))["findings"]
+        assert (found["check"], found["place"].split(".")[0]) == ("skipping-mean", "pipeline $")
+    unfused = lint(request, pipeline={"fused": {"request_processors": []}})
+    assert [each.check for each in unfused.findings] == ["no-pipeline"]
+
+
 def test_strict_is_refused_with_what_was_found_and_a_note_is_no_warning() -> None:
     with pytest.raises(Refused, match="pagination_depth") as caught:
         lint(changed(HYBRID, TRAPS["no-pagination-depth"][1]), strict=True)
@@ -218,116 +227,8 @@ def test_a_file_that_is_no_object_is_bad_input(tmp_path: Path) -> None:
         lint(tmp_path / "request.json")
 
 
-VECTOR = {"type": "knn_vector", "dimension": 2}
-
-
-class Licensed:
-    """A cluster that tells its licence, and knows one pipeline."""
-
-    def request(self, method: str, path: str, **_: Any) -> Any:
-        if path == "/_search/pipeline/absent":
-            raise EngineRefusal(f"{method} {path}", 404, "", "")
-        assert path in {"/_license", "/_search/pipeline/fused"}
-        return {"license": {"type": "basic"}, "fused": {}}
-
-
-def looked_at(
-    distribution: str = "opensearch", version: str = "2.19.1", **given: Any
-) -> IndexFacts:
-    plugins = ("opensearch-knn", "opensearch-neural-search")
-    known: dict[str, Any] = {"shards": 1, "fields": {"vector": VECTOR}, "default_pipeline": None}
-    identity = Identity(distribution, version, "c", "u", given.pop("plugins", plugins))
-    return IndexFacts(Licensed(), "shop", identity, **{**known, **given})  # type: ignore[arg-type]
-
-
-def checks(found: list[RequestFinding]) -> list[str]:
-    return [each.check for each in found]
-
-
-RANKED = changed(HYBRID, lambda body: body.update(search_pipeline={"phase_results_processors": [
-    {"score-ranker-processor": {"combination": {"technique": "rrf", "rank_constant": 20}}}]
-}))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("looked", "body", "expected"),
-    [
-        (looked_at(), HYBRID, []),
-        (looked_at(plugins=()), HYBRID, ["missing-plugin"]),
-        (looked_at("elasticsearch", "9.2.0"), HYBRID, ["missing-plugin"]),
-        (looked_at(), RERANKED, ["missing-retriever"]),
-        (looked_at(), {**HYBRID, "search_pipeline": "fused"}, []),
-        (looked_at(), {**HYBRID, "search_pipeline": "absent"}, ["missing-pipeline"]),
-        (looked_at(fields={"vector": {"type": "text"}}), HYBRID, ["no-vector-field"]),
-        (looked_at(fields={"vector": {**VECTOR, "dimension": 3}}), HYBRID, ["vector-length"]),
-        (looked_at(shards=3), HYBRID, ["windows-by-shard"]),
-        (looked_at(shards=3), ONE_REQUEST, []),
-        (looked_at(shards=3), RANKED, ["ranks-by-shard", "needs-later-version"]),
-        (looked_at(version="3.1.0", shards=3), RANKED, ["ranks-by-shard"]),
-        (looked_at(version="3.5.0", shards=3), RANKED, ["windows-by-shard"]),
-        (looked_at(), changed(HYBRID, TRAPS["z-score-raw"][1]), ["needs-later-version"]),
-        (looked_at(version="3.0.0"), changed(HYBRID, TRAPS["z-score-raw"][1]), []),
-        (
-            looked_at("elasticsearch", "9.2.0"),
-            changed({}, lambda body: fuse_by_rank(body, rank_window_size=100)),
-            ["licence-refused"],
-        ),
-    ],
-)
-def test_an_index_tells_what_the_request_alone_does_not(
-    looked: IndexFacts, body: Body, expected: list[str]
-) -> None:
-    assert checks(index_findings(looked, SearchBody(body))) == expected
-
-
-class Silent:
-    """An engine that finds nothing, whatever is asked."""
-
-    def request(self, *_: Any, **__: Any) -> Any:
-        return whole([], 0)
-
-
-def test_examples_need_no_hits_and_no_known_form() -> None:
-    far = changed(RERANKED, lambda body: body["retriever"]["text_similarity_reranker"][
-        "retriever"]["knn"].update(k=99))  # fmt: skip
-    scripted = changed(HYBRID, lambda body: body.update(rescore={"script": {}}))
-    bodies = [far, scripted, *(changed(body, change) for body, change, _ in TRAPS.values())]
-    looked = replace(looked_at(), engine=Silent())  # type: ignore[arg-type]
-    for body in bodies:
-        search = SearchBody(body)
-        found = request_findings(search)
-        assert checks(with_examples(looked, search, found)) == checks(found) != []
-
-
-def test_a_request_with_places_to_fill_in_is_not_run() -> None:
-    body = changed(HYBRID, TRAPS["no-pagination-depth"][1])
-    body["query"]["hybrid"]["queries"][0] = {"match": {"title": "{{keywords}}"}}
-    search = SearchBody(body)
-    found = request_findings(search)
-    assert with_examples(looked_at(), search, found) == found
-
-
 def test_a_feature_set_is_no_request_and_its_refused_templates_are_named() -> None:
     for words, told in (("{{q}}", "'s' is a feature set"), ("{{>q}}", "feature 'a': {{>…}} could")):
         feature = {"name": "a", "params": ["q"], "template": {"match": {"title": words}}}
         with pytest.raises(BadInput, match=told):
             lint({"featureset": {"name": "s", "features": [feature]}})
-
-
-@pytest.fixture
-def plain(node_url: str) -> Iterator[tuple[str, str]]:
-    """The address of a node without plugins, and an index on two shards."""
-    engine, index = Engine(ConnectionSettings(node_url)), f"lint-{uuid.uuid4().hex[:8]}"
-    engine.request("PUT", f"/{index}", body={"settings": {"number_of_shards": 2}})
-    yield node_url, index
-    engine.request("DELETE", f"/{index}")
-    engine.close()
-
-
-def test_a_node_without_the_plugin_says_so_in_its_own_words(plain: tuple[str, str]) -> None:
-    url, index = plain
-    found = lint(HYBRID, index=index, cluster=connect(url))
-    assert "(2 shards, opensearch" in found.index
-    told = {each.check: each.example for each in found.findings}
-    assert told["missing-plugin"].startswith("the engine refuses it: unknown query [hybrid]")
-    assert {"no-vector-field", "windows-by-shard"} <= told.keys()

@@ -12,11 +12,14 @@ from typing import Any
 
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
+from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr
 
 DEFAULT_SIZE = 10
 """How many hits an engine returns where the request does not say."""
 
+PIPELINE_KEY = "phase_results_processors"
+"""What a search pipeline that fuses has, and no request."""
 PROCESSORS = ("normalization-processor", "score-ranker-processor")
 FUSING_RETRIEVERS = ("rrf", "linear")
 RERANKING_RETRIEVERS = ("text_similarity_reranker", "rescorer", "rule", "diversify", "pinned")
@@ -105,20 +108,15 @@ class VectorQuery:
 class SearchBody:
     """A search request (the body of `_search`), and the search pipeline that it runs with.
 
-    `pipeline` is that of a file, or the one that an index has by default; without it, that of the
-    request's `search_pipeline` where it stands there whole.
+    `pipeline` is that of a file; without it, that of the request's `search_pipeline` where it
+    stands there whole.
     """
 
     def __init__(self, body: Mapping[str, Any], pipeline: Mapping[str, Any] | None = None) -> None:
-        if pipeline is None and "phase_results_processors" in body:
+        if pipeline is None and PIPELINE_KEY in body:
             body, pipeline = {}, body
         self.root = Located("$", body)
         self._pipeline = pipeline
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The request."""
-        return dict(self.root.value)
 
     @cached_property
     def pipeline(self) -> Located | None:
@@ -137,7 +135,7 @@ class SearchBody:
     @cached_property
     def processors(self) -> list[Located]:
         """The processors of the pipeline that fuse."""
-        phase = self.pipeline and self.pipeline.get("phase_results_processors")
+        phase = self.pipeline and self.pipeline.get(PIPELINE_KEY)
         parts = [part.get(kind) for part in (phase.items if phase else []) for kind in PROCESSORS]
         return [processor for processor in parts if processor]
 
@@ -211,7 +209,7 @@ class RequestFinding(ShortRepr):
     """One trap in a search request.
 
     `place` is the JSON path, `message` what happens there, `advice` what to do, `source` where it
-    can be read, `example` what it does to this request on the index that was looked at.
+    can be read.
     """
 
     check: str
@@ -220,11 +218,10 @@ class RequestFinding(ShortRepr):
     message: str
     advice: str
     source: str
-    example: str = ""
 
     @property
     def line(self) -> str:
-        """All of it but the example, as one line."""
+        """All of it, as one line."""
         return f"{self.message} ({self.place}): {self.advice} [{self.source}]"
 
     def as_dict(self) -> dict[str, Any]:
@@ -283,17 +280,29 @@ def _pagination_depth(search: SearchBody) -> Findings:
 
 
 def _pipeline(search: SearchBody) -> Findings:
-    """No processor that fuses, in a pipeline that is known or not named at all."""
+    """No processor that fuses, or a pipeline that only the cluster knows."""
+    name = search.pipeline_name
     if not search.hybrids or search.processors:
         return
-    if search.pipeline_name not in {None, "_none"}:
+    if name not in {None, "_none"}:
+        yield RequestFinding(
+            "stored-pipeline", NOTE, "$.search_pipeline",
+            f"the search pipeline '{name}' is stored in the cluster and was not checked",
+            advice=f"save the answer of GET /_search/pipeline/{name} as a file, and give it with "
+            f"{option_name('pipeline')}",
+            source="OpenSearch, search pipelines",
+        )  # fmt: skip
         return
-    where = search.pipeline.place if search.pipeline else search.hybrids[0].place
+    where, advice = search.hybrids[0].place, "name a search pipeline that has one"
+    if search.pipeline:
+        where = search.pipeline.place
+    elif name is None:
+        advice += f", or give the default one of the index with {option_name('pipeline')}"
     yield RequestFinding(
         "no-pipeline", WARNING, where,
         "without a normalization or score-ranker processor the hits of 'hybrid' are scores of "
         "single queries between markers such as -9549511700, with documents twice",
-        advice="name a search pipeline that has one",
+        advice=advice,
         source="neural-search, HybridQueryPhaseSearcher; OpenSearch 2.19.1",
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ def learn_to_fuse(session: DemoSession, url: str) -> list[str]:
     corpus = make_vectors(session)
     index_vectors(session, cluster, corpus)
     judged = judge(session, corpus)
-    lint_usual_request(session, cluster, corpus)
+    lint_usual_request(session, corpus)
     better = fuse_legs(session, cluster, judged)
     if better:
         upload_fusion(session, cluster, judged)
@@ -117,7 +117,7 @@ def judge(session: DemoSession, corpus: Corpus) -> Judgments:
     return judged
 
 
-def lint_usual_request(session: DemoSession, cluster: Cluster, corpus: Corpus) -> None:
+def lint_usual_request(session: DemoSession, corpus: Corpus) -> None:
     """A request as tutorials have it, and what spoils it."""
     from owpc_ltr import lint
 
@@ -125,9 +125,9 @@ def lint_usual_request(session: DemoSession, cluster: Cluster, corpus: Corpus) -
         query, vector = corpus.queries[0], corpus.of_queries[0]
         request = usual_request(query.text, _rounded(vector))
         session.write("-request.json", _json(request))
-        result = lint(request, index=HYBRID_INDEX, cluster=cluster)
+        result = lint(request)
         for finding in result.findings:
-            session.line(f"{finding.check}: {finding.example}")
+            session.line(f"{finding.check}: {finding.message}")
         session.figures["lint"] = result.as_dict()
 
 
@@ -218,7 +218,7 @@ def _next_commands(session: DemoSession, url: str, *, better: bool) -> list[str]
     verify = [f"{command} verify {HYBRID_MODEL} {target}"] if better else []
     return [
         fused,
-        f"{command} lint {session.file('-request.json')} {target}",
+        f"{command} lint {session.file('-request.json')}",
         *verify,
         f"{command} engine stop --port {session.options.port}",
     ]

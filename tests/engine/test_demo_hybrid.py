@@ -75,7 +75,6 @@ def test_the_demo_fuses_uploads_and_serves_what_it_learned(
         "skipping-mean",
         "k-below-window",
     }
-    assert all(each["example"] for each in figures["lint"]["findings"])
     assert figures["fuse"]["verdict"]["outcome"] == "better"
     means = {
         ranker["name"]: ranker["metrics"][0]["mean"]
