@@ -38,7 +38,7 @@ MOST_DOCUMENTS = 50_000
 """Of more, a sample of the queries is compared."""
 _PAIRS = 20
 _MOST_TABLES = 64
-"""As many features and pairs of them run inside an engine without asking what they cost."""
+"""As many features and pairs of them run inside an engine."""
 _MOST_CURVES = 200
 """Of more features no curves are tried: each has several columns, all of them in memory."""
 RUNS_IN = ("engine", "plugin", "client")

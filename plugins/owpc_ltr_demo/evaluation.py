@@ -45,8 +45,6 @@ OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "pairwise-interact
 TUNED, UNTUNED, LAMBDAMART = "BM25, tuned", "BM25, untuned", "LambdaMART"
 ENGINE, CLIENT = "engine", "client"
 _SHOWN = 5
-_BUDGET = 1000.0
-"""Milliseconds that no machine needs: on a busy machine, too, the model is uploaded."""
 
 
 def runs_in(store_kind: str) -> dict[str, str]:
@@ -240,12 +238,10 @@ def uploaded_name(
 ) -> str:
     """The immutable name of one model, after the parity proof; figures go to `key`."""
     from owpc_ltr.engine.deployment.model_upload import upload_model
-    from owpc_ltr.engine.deployment.serving_mode import Budget
 
     uploaded = upload_model(
-        logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=name,
-        budget=Budget(_BUDGET),
-    )  # fmt: skip
+        logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=name
+    )
     parity, mode = uploaded.parity, uploaded.serving_mode
     session.line(
         f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "

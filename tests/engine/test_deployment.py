@@ -20,7 +20,6 @@ from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove
-from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.model_conversion import export_linear
@@ -85,7 +84,7 @@ def test_the_request_that_is_tried_has_the_window_of_the_application(small: Smal
     )
     with pytest.raises(Refused, match=r"smaller window.*removed again"):
         put(small, linear((1.0, 0.0, 0.0)))
-    assert put(small, linear((1.0, 0.0, 0.0)), budget=Budget(window=40)).alias.current is not None
+    assert put(small, linear((1.0, 0.0, 0.0)), window=40).alias.current is not None
 
 
 @pytest.mark.usefixtures("own_index")

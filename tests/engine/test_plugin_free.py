@@ -379,7 +379,7 @@ def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     told = json.loads(run.output(
         "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
-        "--budget", "10s", "--json", *place,
+        "--json", *place,
     ))  # fmt: skip
     assert told["parity"]["largest_difference"] <= 1e-5
     model: dict[str, object] = served(run, small, name, "--model", f"{small.name}-{name}")

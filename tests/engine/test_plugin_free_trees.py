@@ -13,17 +13,16 @@ import pytest
 
 from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.deployment import model_upload
-from owpc_ltr.engine.deployment import serving_mode as store_form
+from owpc_ltr.engine.deployment import model_upload, serving_mode
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT
 from owpc_ltr.engine.deployment.proof import logged
-from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
+from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import measure_profile
-from owpc_ltr.engine.search.latency import Samples, Subject
+from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
@@ -43,8 +42,7 @@ from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run
-from tests.engine.deployed import Scriptless, put_beside
-from tests.engine.deployed import put as upload
+from tests.engine.deployed import Scriptless, put, put_beside
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.models import random_forest
@@ -54,8 +52,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}
-PATIENT = Budget(10_000.0, repeat=2)
-CLIENT = Budget(0)
 
 
 def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> TreeModel:
@@ -70,10 +66,6 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
     return TreeModel(FEATURESET.feature_names, grown, base, record=record)
 
 
-def put(small: Small, model: Model, **options: Any) -> Uploaded:
-    return upload(small, model, **{"budget": PATIENT, **options})
-
-
 def told(done: Uploaded) -> str:
     assert done.serving_mode is not None
     return done.serving_mode.words
@@ -86,59 +78,37 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert done.parity.largest_difference < 1e-6
     assert done.parity.swapped == 0
     assert "it runs inside the engine" in told(done)
-    assert "the budget is 10000 ms" in told(done)
-    assert done.serving_mode is not None
-    assert done.serving_mode.added_ms is not None
     found = verify_model(small.engine, small.store, done.model)
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.scored_by == "engine"
 
 
-def test_without_a_budget_the_client_scores_them(small: Small) -> None:
-    done = put(small, trees(small), budget=CLIENT)
+def test_the_client_scores_a_model_on_request(small: Small) -> None:
+    done = put(small, trees(small), client_scored=True)
     assert is_client_scored(small.store.get_model(done.model))
     assert done.parity.scored_by == "client"
-    assert told(done) == "the client scores it: the budget for scripts is 0"
+    assert told(done) == "the client scores it: as requested"
 
 
-def test_beyond_the_budget_the_client_scores_them(
+def test_the_size_of_a_model_decides_where_it_runs_and_is_said(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    none = Samples(np.zeros(3), np.zeros(3))
-    for added, scored_by in ((14.2, "client"), (9.9, "engine")):
-        samples = {"with": Samples(np.full(3, added), np.full(3, 1.0)), "none": none}
-        monkeypatch.setattr(store_form, "model_latencies", lambda *_, _of=samples, **__: _of)
-        done = put(small, trees(small, base=added), budget=Budget(10.0))
-        assert done.parity.scored_by == scored_by
-        assert f"{added:+.1f} ms" in told(done)
-        assert done.serving_mode is not None
-        assert done.serving_mode.as_dict() == {
-            "runs_in": scored_by,
-            "why": told(done),
-            "added_ms": added,
-            "budget_ms": 10.0,
-        }
-
-
-def test_without_a_measurement_the_same_model_is_always_served_alike(
-    small: Small, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the node is busy with: the size of the model decides, and is said."""
-    monkeypatch.setattr(store_form, "model_latencies", lambda *_, **__: pytest.fail("timed"))
     model = trees(small)
-    first = put(small, model, budget=Budget())
-    assert first.parity.scored_by == "engine"
-    assert "at most 64 feature queries and 64 tables" in told(first)
-    monkeypatch.setattr(store_form, "MOST_TABLES", 0)
-    second = put(small, model, budget=Budget())
-    assert second.parity.scored_by == "client"
-    assert "--budget 10ms measures it" in told(second)
+    assert put(small, model).parity.scored_by == "engine"
+    monkeypatch.setattr(serving_mode, "MOST_TABLES", 0)
+    done = put(small, model)
+    assert done.parity.scored_by == "client"
+    assert done.serving_mode is not None
+    assert done.serving_mode.as_dict() == {"runs_in": "client", "why": told(done)}
+    limit = (
+        "at most 64 feature queries and 0 tables run there: train with optimizer.interactions=20"
+    )
+    assert f"tables of up to three features, 3 feature queries, and {limit}" in told(done)
 
 
-@pytest.mark.parametrize("budget", [Budget(), PATIENT])
-def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
-    done = put_beside(small, trees(small), Scriptless(small.engine), budget=budget)
+def test_where_no_scripts_are_allowed_the_client_scores(small: Small) -> None:
+    done = put_beside(small, trees(small), Scriptless(small.engine))
     assert done.parity.scored_by == "client"
     assert "cannot execute [inline] scripts" in told(done)
 
@@ -155,15 +125,6 @@ def test_a_linear_model_runs_where_its_request_does(
     assert done.parity.scored_by == scored_by
     assert ("cannot execute [inline] scripts" in told(done)) == (scored_by == "client")
     assert put(small, model).parity.scored_by == "engine"
-
-
-def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small: Small) -> None:
-    model = trees(small)
-    first = put(small, model)
-    again = put(small, model, budget=Budget(1e-9))
-    assert again.model == first.model
-    assert again.serving_mode is not None
-    assert again.serving_mode.added_ms is None
 
 
 def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
@@ -236,7 +197,7 @@ def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path,
     place = ("--url", small.engine.settings.url, "--store", small.store_name)
     asked = ("--index", small.index, *place)
     put_it = ("upload", "trees.json", "--name", small.name)
-    assert "it runs inside the engine" in run.output(*put_it, "--budget", "60s", *asked)
+    assert "it runs inside the engine" in run.output(*put_it, *asked)
     out = run.output("models", "show", small.name, *place)
     assert "serving_mode.why" in out
     assert "serving_mode.runs_in" in out
@@ -245,7 +206,6 @@ def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path,
     _, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
     assert json.loads(out)["rescore"][0]["query"]["query_weight"] == 2.0**-100
     assert "are the model's plus" in err
-    assert "--budget is a time" in run.refusal(2, *put_it, "--budget", "soon", *asked)
 
 
 def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) -> None:
@@ -295,7 +255,7 @@ class Rounding:
 
 def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     model = trees_client(small)
-    done = put(small, model, budget=CLIENT)
+    done = put(small, model, client_scored=True)
     assert done.parity.scored_by == "client"
     assert done.parity.largest_difference == 0.0
     assert [one.by for one in done.features] == [0.0] * 3
@@ -310,7 +270,7 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
 
 def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
     model = trees_client(small)
-    stored = small.store.get_model(put(small, model, budget=CLIENT).model)
+    stored = small.store.get_model(put(small, model, client_scored=True).model)
     both = search_ranked(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
@@ -333,7 +293,7 @@ def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
 ) -> None:
     model = trees_client(small)
     index_again(small, 3)
-    done = put(small, model, budget=CLIENT)
+    done = put(small, model, client_scored=True)
     assert done.parity.largest_difference == 0.0
     # Far more than the tolerance of scores, and yet nothing is wrong.
     assert 1e-4 < done.features[0].by < MAX_DRIFT
@@ -346,7 +306,7 @@ def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
 def test_a_wrong_stored_tree_is_refused_and_taken_out(small: Small) -> None:
     lying = replace(small, store=cast("Store", Rounding(small.store)))
     with pytest.raises(Refused, match=r"read back from the store scores differently: by 0\.01 on"):
-        put(lying, trees_client(small), budget=CLIENT)
+        put(lying, trees_client(small), client_scored=True)
     assert small.store.list_models() == []
 
 
@@ -361,11 +321,11 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
     with pytest.raises(
         Refused, match=r"feature 'body' has drifted since training.*deviations"
     ) as caught:
-        put(small, model, budget=CLIENT)
+        put(small, model, client_scored=True)
     for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "max_drift="):
         assert words in str(caught.value)
     assert small.store.list_models() == []
-    allowed = put(small, model, limits=ProofLimits(max_drift=1e6), budget=CLIENT)
+    allowed = put(small, model, limits=ProofLimits(max_drift=1e6), client_scored=True)
     assert allowed.features[0].by > MAX_DRIFT
     assert allowed.rankings is not None
     assert allowed.rankings.tau < 0.95
@@ -374,14 +334,14 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
 def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known(
     small: Small,
 ) -> None:
-    done = put(small, trees_client(small, probes=probes()), budget=CLIENT)
+    done = put(small, trees_client(small, probes=probes()), client_scored=True)
     assert done.parity.largest_difference == 0.0
     assert (done.features, done.rankings) == ((), None)
 
 
 @pytest.mark.usefixtures("own_index")
 def test_verify_says_the_same_two_figures(small: Small) -> None:
-    done = put(small, trees_client(small), budget=CLIENT)
+    done = put(small, trees_client(small), client_scored=True)
     found = verify_model(small.engine, small.store, done.model, small.index)
     assert found.drift == ()
     assert found.parity is not None

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
 from owpc_ltr.errors import BadInput, UsageError
@@ -57,12 +56,12 @@ def curves(_small: Small) -> AdditiveModel:
 
 
 @pytest.mark.thorough(sample=3)
-@pytest.mark.parametrize("budget", [0.0, 1e6], ids=["the client scores", "the engine scores"])
+@pytest.mark.parametrize("client_scored", [True, False])
 @pytest.mark.parametrize("kind", [normalised, curves, trees], ids=lambda kind: kind.__name__)
 def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(
-    small: Small, kind: Any, budget: float
+    small: Small, kind: Any, client_scored: bool
 ) -> None:
-    check_a_thousand_hits(small, put(small, kind(small), budget=Budget(budget)).model)
+    check_a_thousand_hits(small, put(small, kind(small), client_scored=client_scored).model)
 
 
 @pytest.mark.parametrize("kind", [normalised, trees], ids=lambda kind: kind.__name__)
@@ -95,7 +94,7 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
 
 
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
-    uploaded = put(small, curves(small), budget=Budget(1e6))
+    uploaded = put(small, curves(small))
     asked: dict[str, Any] = {"index": small.index, "query_template": QUERY, "size": 100}
     found = small.cluster.explain(WORDS, model=uploaded.model, **asked)
     untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
@@ -148,7 +147,7 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     small: Small,
 ) -> None:
     linear_one = put(small, with_record(linear((0.5, 0.25, 1.0)), linear().record)).model
-    scripted = put(small, trees(small), budget=Budget(1e6)).model
+    scripted = put(small, trees(small)).model
     for name in (linear_one, scripted):
         DeploymentRecords(small.engine, small.store).delete(name)
     asked: dict[str, Any] = {"index": small.index, "query_template": QUERY}

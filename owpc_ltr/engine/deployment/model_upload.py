@@ -29,7 +29,6 @@ from owpc_ltr.engine.deployment.search_template import (
     queries_of_proof,
 )
 from owpc_ltr.engine.deployment.serving_mode import (
-    Budget,
     ServingCase,
     ServingMode,
     choose_serving_mode,
@@ -40,6 +39,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
 from owpc_ltr.engine.deployment.upload_result import GateResult, Uploaded, kilobytes
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
@@ -86,7 +86,7 @@ def upload_model(
     samples: list[dict[str, Any]] | None = None,
     history: int | None = None,
     allow_slow: bool = False,
-    budget: Budget = Budget(),  # noqa: B008 - it is frozen
+    window: int = DEFAULT_WINDOW,
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
     search: SearchRequest | None = None,
@@ -96,9 +96,9 @@ def upload_model(
     `role` is which model of the alias it becomes: champion or challenger. `samples` are used where
     the model remembers none. `history` is how many earlier models are kept for rollback.
 
-    Without the plugin, trees run inside the engine where they fit and cost no more than the
-    `budget`; else the client scores them, and with `client_scored` any model. Features from outside
-    the index are looked up in the `tables`, as searches do, or are what the samples remember.
+    Without the plugin, trees run inside the engine where they fit; else the client scores them, and
+    with `client_scored` any model. Features from outside the index are looked up in the `tables`,
+    as searches do, or are what the samples remember. Requests of the `window` are tried.
 
     `search` is the application's, of which a search template is made (see `search_template`).
 
@@ -120,7 +120,7 @@ def upload_model(
     case = ServingCase(engine, store, model, featureset, name=name, index=index, samples=samples)
     case = with_external_features(case, tables, client_scored=client_scored)
     case = with_fewer_features(case)
-    mode = choose_serving_mode(case, budget, limits.tolerance, client_scored=client_scored)
+    mode = choose_serving_mode(case, window, limits.tolerance, client_scored=client_scored)
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
     if case.featureset is not featureset:
         # The set has the model's name, and is stored and pruned with it.
@@ -150,7 +150,7 @@ def upload_model(
         better_than=gated.over if gate and gated and gate.over == CHAMPION else None,
         role=role,
         history=history,
-        window=budget.window,
+        window=window,
         serving_mode=mode,
         queries=queries,
     )

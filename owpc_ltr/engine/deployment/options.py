@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,6 @@ from owpc_ltr.engine.options import (
     Tolerance,
     Window,
 )
-from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import SmallestGain, Strata
 from owpc_ltr.signatures import Help, Reads
 from owpc_ltr.text import ShortRepr
@@ -102,18 +100,6 @@ class Evidence(ShortRepr):
     in_flight: InFlight = IN_FLIGHT
 
 
-def milliseconds_from(text: str) -> float:
-    """The milliseconds that a time is. Raises UsageError for a text that is not a time.
-
-    >>> milliseconds_from("10ms"), milliseconds_from("0.5s")
-    (10.0, 500.0)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", text.strip())
-    if match is None:
-        raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{text[:40]}'")
-    return float(match[1]) * (1000 if match[2] == "s" else 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ServingOptions:
     """The search that applications send, and where the model may run in it."""
@@ -127,21 +113,6 @@ class ServingOptions:
             panel="Model",
         ),
     ] = False
-    budget: Annotated[
-        float | None,
-        Help(
-            "Without the LTR plugin: run trees inside the engine if they add no more than "
-            "this to a search, as 10ms (measured now); 0 = always score on the client; "
-            "default: if they need at most 64 tables and 64 feature queries.",
-            cli=str,
-            parse=milliseconds_from,
-            metavar="TIME",
-            panel="Model",
-            python="Without the LTR plugin: run trees inside the engine if they add no more "
-            "milliseconds than this to a search (measured now); 0 = always score on the client; "
-            "default: if they need at most 64 tables and 64 feature queries.",
-        ),
-    ] = None
     client_scored: Annotated[
         bool,
         Help(

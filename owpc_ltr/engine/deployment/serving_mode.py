@@ -2,9 +2,8 @@
 
 Without the plugin an engine runs linear models, and others by scripts where they fit. A linear
 model takes a script where its scores have no known lower end. For others the number of feature
-queries and tables decides by default, so that the same model is served alike whenever it is
-uploaded; with a budget the time decides that it adds to searches of the user's index. The client
-scores all other models.
+queries and tables decides, so that the same model is served alike whenever it is uploaded. The
+client scores all other models.
 
 Models on trial, for gates and live evaluation, are in the cluster only while they are tried.
 """
@@ -25,13 +24,10 @@ from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.proof import request_refusal
-from owpc_ltr.engine.deployment.search_template import with_keywords
-from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.latency import Subject, ask_with, model_latencies
-from owpc_ltr.engine.search.request import SearchRequest, default_query
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
@@ -54,31 +50,17 @@ from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
+from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
-_QUERIES = 20
 MOST_QUERIES, MOST_TABLES = 64, 64
-"""What an engine runs unmeasured: some 10 ms at a window of 100, 30 on a busy node."""
+"""What an engine runs: some 10 ms at a window of 100, 30 on a busy node."""
 PREFIX = "owpc-ltr-trial-"
 """How the names of models on trial begin, also of those that killed processes left."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How many milliseconds scripts may add to a search of the window; 0 for no scripts.
-
-    None for no measurement: a limit on feature queries and tables decides. `query` is the
-    application's, with {{keywords}}; left out, all text fields are searched.
-    """
-
-    milliseconds: float | None = None
-    query: Mapping[str, Any] | None = None
-    window: int = DEFAULT_WINDOW
-    repeat: int = 20
 
 
 @dataclass(frozen=True)
@@ -87,16 +69,13 @@ class ServingMode:
 
     stored: StoredModel
     words: str = ""
-    added_ms: float | None = None
-    budget_ms: float | None = None
 
     def as_dict(self) -> dict[str, Any] | None:
         """The choice as JSON; None where there was none."""
         if not self.words:
             return None
         runs_in = "client" if is_client_scored(self.stored) else "engine"
-        measured = {"added_ms": self.added_ms, "budget_ms": self.budget_ms}
-        return {"runs_in": runs_in, "why": self.words, **measured}
+        return {"runs_in": runs_in, "why": self.words}
 
 
 @dataclass(frozen=True)
@@ -148,9 +127,9 @@ def export_for(
 
 
 def choose_serving_mode(
-    case: ServingCase, budget: Budget, tolerance: float, *, client_scored: bool = False
+    case: ServingCase, window: int, tolerance: float, *, client_scored: bool = False
 ) -> ServingMode:
-    """The model for the engine; for the client where scripts do not fit or cost too much.
+    """The model for the engine; for the client where scripts do not fit, or are not allowed.
 
     With `client_scored` always for the client. Raises Refused where neither can score the model.
     """
@@ -160,35 +139,42 @@ def choose_serving_mode(
     if needs_client:
         return _by_client(case, needs_client)
     if isinstance(case.model, LinearModel):
-        return _linear(case, budget.window)
-    if budget.milliseconds is not None and budget.milliseconds <= 0:
-        return _by_client(case, "the budget for scripts is 0")
+        interval = _known_interval(case)
+        # Without a script nothing can be refused.
+        mode = ServingMode(case.exported())
+        return mode if interval.proven else _tried(case, mode, interval, window)
     try:
         stored = store_plugin_free(case.model, case.featureset, case.name)
         form = plugin_free_model(stored)
         assert form is not None  # noqa: S101 - told to the type checker
         _check_precision(case, form, tolerance)
-        decide = _small if budget.milliseconds is None else _measured
-        return decide(case, stored, form, budget)
+        _check_size(case, form)
     except Refused as refusal:
         return _by_client(case, str(refusal))
+    words = (
+        f"it runs inside the engine: {form.in_words()}; scores there are the model's plus "
+        f"{form.shift:.6g}"
+    )
+    return _tried(case, ServingMode(stored, words), _known_interval(case), window)
 
 
-def _linear(case: ServingCase, window: int) -> ServingMode:
-    """In the engine, unless the request for it takes scripts, and the engine allows none."""
-    mode = ServingMode(case.exported())
-    seen = np.zeros((2, len(case.model.feature_names)), np.float32)
-    interval = known_interval(case.model, case.featureset, seen)
-    if interval.proven:
-        return mode
-    params = case.samples[0]["params"]
+def _tried(
+    case: ServingCase, mode: ServingMode, interval: ScoreInterval, window: int
+) -> ServingMode:
+    """In the engine, unless it refuses the request for the model: it may allow no scripts."""
     refusal = request_refusal(
-        case.engine, case.store, mode.stored, index=case.index, params=params,
+        case.engine, case.store, mode.stored, index=case.index, params=case.samples[0]["params"],
         interval=interval, window=window,
     )  # fmt: skip
     if refusal is None:
         return mode
     return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")
+
+
+def _known_interval(case: ServingCase) -> ScoreInterval:
+    """The interval of the model's scores, as far as the queries of its features bound them."""
+    seen = np.zeros((2, len(case.model.feature_names)), np.float32)
+    return known_interval(case.model, case.featureset, seen)
 
 
 def known_interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreInterval:
@@ -203,51 +189,18 @@ def _by_client(case: ServingCase, why: str) -> ServingMode:
     return ServingMode(stored, f"the client scores it: {why}")
 
 
-def _small(
-    case: ServingCase, stored: StoredModel, form: PluginFreeModel, budget: Budget
-) -> ServingMode:
-    """In the engine, unless the model is larger than what runs there unmeasured.
-
-    One search tries it: an engine that allows no scripts refuses it.
-    """
+def _check_size(case: ServingCase, form: PluginFreeModel) -> None:
+    """Refuse a model that would slow every search down."""
     queries, tables = form.size
-    most = f"at most {MOST_QUERIES} feature queries and {MOST_TABLES} tables run there unmeasured"
-    if queries > MOST_QUERIES or tables > MOST_TABLES:
-        why = f"inside the engine it is {form.in_words()}, and {most}; --budget 10ms measures it"
-        return _by_client(case, why)
-    subject = Subject(case.index, _query(case, budget), case.featureset, stored)
-    search = ask_with(case.store, subject, budget.window)(with_keywords(case.samples[0]["params"]))
-    path = f"/{case.index}/_search"
-    case.engine.request("POST", path, params=search.params, body=search.body)
-    return _in_engine(stored, form, f" ({most})")
-
-
-def _measured(
-    case: ServingCase, stored: StoredModel, form: PluginFreeModel, budget: Budget
-) -> ServingMode:
-    """In the engine, unless the model costs more than the budget; a stored model is not timed."""
-    if immutable_name(case.name, stored) in case.store.list_models():
-        return _in_engine(stored, form)
-    typed = [with_keywords(sample["params"]) for sample in case.samples[:_QUERIES]]
-    subject = Subject(case.index, _query(case, budget), case.featureset, stored)
-    samples = model_latencies(
-        case.engine, case.store, {"with": subject}, typed,
-        window=budget.window, repeat=budget.repeat,
-    )  # fmt: skip
-    added = float(np.median(samples["with"].wall - samples["none"].wall))
-    allowed = budget.milliseconds or 0.0
-    most = f"the budget is {allowed:g} ms"
-    cost = f"{added:+.1f} ms (median of {budget.repeat} searches of '{case.index}', {most})"
-    if added > allowed:
-        why = f"inside the engine it costs {cost}: raise --budget, or train a smaller one"
-        return replace(_by_client(case, why), added_ms=added, budget_ms=budget.milliseconds)
-    mode = _in_engine(stored, form, f", {cost}")
-    return replace(mode, added_ms=added, budget_ms=budget.milliseconds)
-
-
-def _in_engine(stored: StoredModel, form: PluginFreeModel, why: str = "") -> ServingMode:
-    shifted = f"scores there are the model's plus {form.shift:.6g}"
-    return ServingMode(stored, f"it runs inside the engine: {form.in_words()}{why}; {shifted}")
+    if queries <= MOST_QUERIES and tables <= MOST_TABLES:
+        return
+    fewer = "fewer features"
+    if isinstance(case.model, TreeModel):
+        fewer = "optimizer.interactions=20, or fewer features"
+    raise Refused(
+        f"inside the engine it is {form.in_words()}, and at most {MOST_QUERIES} feature queries "
+        f"and {MOST_TABLES} tables run there: train with {fewer}"
+    )
 
 
 def _check_precision(case: ServingCase, form: PluginFreeModel, tolerance: float) -> None:
@@ -264,16 +217,6 @@ def _check_precision(case: ServingCase, form: PluginFreeModel, tolerance: float)
                 f"its scores in float32, as an engine sums them, are off by {lost.max():.1g}, and "
                 f"{tolerance:g} is allowed"
             )
-
-
-def _query(case: ServingCase, budget: Budget) -> dict[str, Any]:
-    if budget.query is not None:
-        return dict(budget.query)
-    try:
-        return default_query(case.engine, case.index)
-    except UsageError:
-        # Without a text field there are no keywords to search for.
-        return {"match_all": {}}
 
 
 def with_external_features(

@@ -121,9 +121,7 @@ def upload(
     """
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
-    from owpc_ltr.engine.deployment.gate import LiveGate
     from owpc_ltr.engine.deployment.model_upload import upload_model
-    from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.deployment.upload_result import NotBetter, RefusedUpload
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
@@ -159,14 +157,13 @@ def upload(
 
     gate = _gate(judged, evidence, template, window, searches, progress=progress, tables=tables)
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
-    query = gate.question.query if isinstance(gate, LiveGate) else None
     try:
         return upload_model(
             cluster.engine, holding.store, ranker, trained_on,
             index=where, name=called, role=role, gate=gate,
             samples=None if judged.data is None else parity_samples_of(judged.data),
             history=history, allow_slow=serving.allow_slow,
-            budget=Budget(serving.budget, query, window), client_scored=serving.client_scored,
+            window=window, client_scored=serving.client_scored,
             tables=tables, limits=limits or ProofLimits(), search=search,
         )  # fmt: skip
     except NotBetter as refusal:
