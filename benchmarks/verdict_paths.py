@@ -294,7 +294,7 @@ def _deployed(team: Team) -> DeploymentRecord:
     old = team.model(OLD)
     interval = ScoreInterval(-np.inf, np.inf, proven=False)
     return DeploymentRecord(
-        OLD, content_of(old), _FEATURE_SET, "model/linear", "index", {}, {}, {}, interval,
+        OLD, "name", content_of(old), _FEATURE_SET, "model/linear", "index", {}, {}, {}, interval,
         record=old.record,
     )  # fmt: skip
 

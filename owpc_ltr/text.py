@@ -250,7 +250,7 @@ _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,118}")
 
 _INDEX = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.@-]{0,254}")
 
-_IMMUTABLE = re.compile(r"(.+)[-@]([0-9a-f]{8})")
+_IMMUTABLE = re.compile(r"(.+)-([0-9a-f]{8})")
 
 _BESIDE = re.compile(r"(.+?)(-owpc-ltr-[0-9a-f]{8})+")
 
@@ -306,14 +306,14 @@ def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
 
 
 def check_alias(name: str) -> str:
-    """A name that an upload may give: an '@' is kept for models' own names, NAME@HASH.
+    """A name that an upload may give: without '@', which comes before an index (live:NAME@INDEX).
 
     It leaves room for the hash, so that what it is stored under is a name too. Raises UsageError.
     """
     if "@" in name:
         raise UsageError(
-            f"{name!r} cannot be given to a model: NAME@HASH means one model for ever, so that no "
-            "name has an '@'; leave it out"
+            f"{name!r} cannot be given to a model: an '@' comes before an index, as in "
+            "live:NAME@INDEX; leave it out"
         )
     if check_name("model", name) and not _ALIAS.fullmatch(name):
         raise UsageError(
@@ -333,10 +333,10 @@ def immutable(name: str, digest: str) -> str:
 
 
 def split_immutable(model: str) -> tuple[str, str] | None:
-    """The two parts of what looks like a model's own name, NAME-HASH, or NAME@HASH as it once was.
+    """The two parts of what looks like a model's own name, NAME-HASH.
 
-    >>> split_immutable("movies-3d3573b3"), split_immutable("movies@3d3573b3")
-    (('movies', '3d3573b3'), ('movies', '3d3573b3'))
+    >>> split_immutable("movies-3d3573b3"), split_immutable("movies-v2")
+    (('movies', '3d3573b3'), None)
     """
     parts = _IMMUTABLE.fullmatch(model)
     return (parts[1], parts[2]) if parts else None

@@ -99,8 +99,8 @@ def _common_index(
 
 def _alias(cluster: Cluster, model: str, record: DeploymentRecord | None) -> str | None:
     """The alias that is set to A, if one is: what `stop` may switch to B."""
-    if record is None or record.alias_name is None:
+    if record is None:
         return None
     aliases = Aliases(cluster.engine, cluster.holding(model).store)
-    alias = aliases.find(record.alias_name)
+    alias = aliases.find(record.name)
     return alias.name if alias is not None and alias.model_of(CHAMPION) == model else None

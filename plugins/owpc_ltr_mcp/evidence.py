@@ -40,14 +40,14 @@ def promotable(cluster: Cluster, name: str, attempts_on: AttemptsOn) -> str:
     store = cluster.holding(name).store
     aliases, records = Aliases(cluster.engine, store), DeploymentRecords(cluster.engine, store)
     alias = aliases.find(name)
-    model = records.model_called(name) if alias is None else alias.challenger
+    model = name if alias is None else alias.challenger
     if model is None:
         # Not left to the job: a challenger may come before it looks.
         raise Refused(f"'{name}' has no challenger to promote: {_UPLOAD}")
     record = records.find(model)
-    if record is None or record.alias_name is None:
+    if record is None:
         raise Refused(f"'{model}' has no deployment record, and is not promoted: {_UPLOAD}")
-    alias = aliases.find(record.alias_name)
+    alias = aliases.find(record.name)
     champion = None if alias is None else alias.current
     check_digests(cluster, model)
     gate = record.gate or {}
@@ -118,7 +118,7 @@ def _gate_faults(
                 f"and must be below {LEVEL:g}: judge new queries"
             )
     except (KeyError, TypeError, ValueError) as error:
-        yield f"the gate's record is damaged, or of an older version ({type(error).__name__})"
+        yield f"the gate's record is damaged ({type(error).__name__})"
 
 
 def _is_of_experiment(cluster: Cluster, evidence: Any, model: str, champion: str | None) -> bool:

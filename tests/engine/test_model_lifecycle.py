@@ -21,7 +21,6 @@ from owpc_ltr.engine.deployment.deployment_record import (
     documents_with,
     immutable_name,
     is_named_by_content,
-    prepare,
 )
 from owpc_ltr.engine.deployment.model_lifecycle import (
     delete,
@@ -72,24 +71,16 @@ def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small
     assert state(small) == (one.alias, [one.model], [True])
 
 
-def test_a_name_of_before_stores_had_names_of_their_own_is_still_read(small: Small) -> None:
-    """Its document tells no store: it is the default one's, and its models have an '@'."""
-    store = PluginFreeStore(small.engine)
-    name = f"old-{small.name}"
-    aliases = Aliases(small.engine, store)
-    prepare(small.engine)
-    many = [f"{name}@0000000{number}" for number in range(9)]
-    content = {"name": name, "current": many[8], "previous": many[:8]}
+def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> None:
+    """In the default stores the id of an alias's document is its name alone."""
+    name = f"default-{small.name}"
+    aliases = Aliases(small.engine, PluginFreeStore(small.engine))
     path = f"/{INDEX}/_doc/{name}"
-    small.engine.request("PUT", path, params={"refresh": "true"}, body=content)
     try:
-        assert aliases.resolve(name) == many[8]
-        assert Aliases(small.engine, small.store).find(name) is None
-        assert aliases.roll_back(name).current == many[7]
-        assert aliases.switch(name, f"{name}-00000009").previous == tuple(many[3:8])
+        aliases.switch(name, f"{name}-00000001")
         written = small.engine.request("GET", path)["_source"]
         assert (written["store"], written["store_kind"]) == (None, "plugin-free")
-        # A document of the plugin's default store must not be written over by the plugin-free one.
+        assert Aliases(small.engine, small.store).find(name) is None
         body = {**written, "store_kind": "ltr-plugin"}
         small.engine.request("PUT", path, params={"refresh": "true"}, body=body)
         assert aliases.find(name) is None
@@ -123,8 +114,7 @@ def test_after_a_step_back_any_model_that_is_still_there_is_promoted_by_its_own_
     assert aliases.roll_back(small.name).current == second
     forward = promote(small.engine, small.store, third)
     assert forward == Alias(small.name, third, (first, second))
-    # As it was written once, too.
-    assert promote(small.engine, small.store, f"{small.name}@{first[-8:]}").current == first
+    assert promote(small.engine, small.store, first).current == first
     with pytest.raises(BadInput, match="no proven model"):
         promote(small.engine, small.store, f"{small.name}-00000000")
     aliases.roll_back(small.name)
@@ -174,11 +164,9 @@ def test_what_owpc_ltr_did_not_make_is_neither_listed_nor_taken_out(small: Small
                 act(name)
     # What a killed upload leaves: no deployment record, a name that is the hash of the content.
     left = immutable_name(small.name, stored)
-    old = f"{small.name}@{left[-8:]}"
-    for name in (left, old):
-        small.store.put_model(replace(stored, name=name))
-        assert is_named_by_content(small.store.get_model(name))
-    assert prunable(small.engine, small.store) == sorted([left, old])
+    small.store.put_model(replace(stored, name=left))
+    assert is_named_by_content(small.store.get_model(left))
+    assert prunable(small.engine, small.store) == [left]
     delete(small.engine, small.store, small.name)
     assert small.store.list_models() == sorted(foreign)
 
@@ -191,9 +179,9 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
     dotted = replace(small, name=f"{small.name}.v1")
     done = put(dotted, linear())
     assert re.fullmatch(r"[A-Za-z0-9_-]+", done.model)
-    assert DeploymentRecords(small.engine, small.store).get(done.model).alias_name == dotted.name
+    assert DeploymentRecords(small.engine, small.store).get(done.model).name == dotted.name
     for name, words in (
-        (f"{small.name}@363e5ec3", "no name has an '@'"),
+        (f"{small.name}@363e5ec3", "an '@' comes before an index"),
         (f"m{'x' * 125}", "too long"),
     ):
         with pytest.raises(UsageError, match=words):
@@ -355,7 +343,8 @@ def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> N
 
 
 def pointer_document(**content: Any) -> dict[str, Any]:
-    return {"_seq_no": 3, "_primary_term": 1, "found": True, "_source": content}
+    source = {"store": None, "store_kind": "plugin-free", "history": 5, **content}
+    return {"_seq_no": 3, "_primary_term": 1, "found": True, "_source": source}
 
 
 def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success() -> None:

@@ -271,7 +271,8 @@ def deployment(**changes: Any) -> DeploymentRecord:
         "table": [{"optimizer.C": 1.0}],
     }
     made = DeploymentRecord(
-        model="m@12345678",
+        model="m-12345678",
+        name="m",
         content={"feature_names": ["a", "b"], "weights": [1.0, 2.0]},
         featureset=FEATURESET,
         type="model/linear",
@@ -299,7 +300,7 @@ def test_the_fit_is_told_with_why_it_stopped() -> None:
 
 def test_facts_are_those_of_the_record_and_of_the_proof() -> None:
     facts = provenance(deployment())
-    assert facts["model"] == "m@12345678"
+    assert facts["model"] == "m-12345678"
     assert (facts["loss.name"], facts["loss.settings.generator"]) == ("owpc", "top")
     assert (facts["queries"], facts["engine.version"]) == (12, "3.8.0")
     assert facts["indices.movies.uuid"] == "u"
@@ -332,12 +333,12 @@ def test_a_model_differs_from_itself_in_nothing() -> None:
 
 def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models() -> None:
     other = deployment(
-        model="m@87654321",
+        model="m-87654321",
         content={"feature_names": ["a", "c"], "weights": [1.0, 3.0]},
         gate={"metric": "map"},
     )
     assert differences(deployment(), other) == [
-        ("model", "m@12345678", "m@87654321"),
+        ("model", "m-12345678", "m-87654321"),
         ("weight.b", 2.0, None),
         ("gate.metric", None, "map"),
         ("gate.cautions", None, ""),

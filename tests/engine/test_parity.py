@@ -410,7 +410,7 @@ def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path)
     held = Held(ASKED)
     held.upload()
     before = held.store.list_models()
-    with pytest.raises(OwpcLtrError, match=r"reads as a model of 'm'|no name has an '@'"):
+    with pytest.raises(OwpcLtrError, match=r"reads as a model of 'm'|an '@' comes before an index"):
         held.upload(name=name)
     assert held.store.list_models() == before
     assert [alias.name for alias in all_aliases(held.engine)] == ["m"]

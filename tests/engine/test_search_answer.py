@@ -44,6 +44,9 @@ QUERY: dict[str, Any] = {"match": {"body": "{{keywords}}"}}
 REQUEST = SearchRequest("small", QUERY, {"keywords": "alpha"})
 RANKER = ReorderingModel(linear(), "", None)
 SOURCE = fetched(RAMBO)["hits"]["hits"][0]["_source"]
+ALIAS = {
+    "name": "m", "current": "m-1", "previous": [], "history": 5, "store_kind": "plugin-free",
+}  # fmt: skip
 SHARDS = {"total": 2, "successful": 2, "skipped": 1, "failed": 0}
 
 INCOMPLETE: dict[str, tuple[dict[str, Any], str]] = {
@@ -111,7 +114,7 @@ class Answering:
             "_score": 1.0,
             "_seq_no": 3,
             "_primary_term": 1,
-            "_source": {**SOURCE, "name": "m", "current": "m-1"},
+            "_source": {**SOURCE, **ALIAS},
             "fields": {"sku": ["a"]},
             "matched_queries": dict.fromkeys(FEATURESET.feature_names, 1.0),
             "sort": ["m"],

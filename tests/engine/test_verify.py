@@ -68,7 +68,7 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
 
 def test_a_model_without_a_certificate_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no deployment record"):
-        look(small, "never@00000000")
+        look(small, "never-00000000")
 
 
 def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
@@ -257,7 +257,7 @@ def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
     Aliases(small.engine, small.store).roll_back(small.name)
     assert prunable(small.engine, small.store) == [third.model]
     with pytest.raises(BadInput, match="exact name"):
-        prune(small.engine, small.store, [third.model, "m@00000000"])
+        prune(small.engine, small.store, [third.model, "m-00000000"])
     prune(small.engine, small.store, [third.model])
     assert sorted(small.store.list_models()) == sorted([first.model, second.model])
     assert DeploymentRecords(small.engine, small.store).find(third.model) is None

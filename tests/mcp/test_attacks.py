@@ -249,7 +249,7 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "over another one": ({"over": "m-00000000"}, "compared it with 'm-00000000', and the champion"),
     "not passed": ({"passed": False}, "the gate's verdict is 'better'"),
     "cannot tell": ({"verdict": {"outcome": "cannot tell"}}, "verdict is 'cannot tell'"),
-    "no figures": ({"comparison": {}}, "is damaged, or of an older version"),
+    "no figures": ({"comparison": {}}, "gate's record is damaged (KeyError)"),
     "by chance": ({"comparison": {"p_permutation": 0.06, "low": 0.01}}, "p = 0.06 counts 1.0 time"),
     "by folds": (
         {"split": "folds", "comparison": {"p_permutation": 0.03, "low": 0.01}},

@@ -38,7 +38,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.text import ShortRepr, check_name, did_you_mean, immutable, only_one, split_immutable
+from owpc_ltr.text import ShortRepr, check_name, did_you_mean, only_one, split_immutable
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
@@ -51,8 +51,8 @@ class Alias(ShortRepr):
     """The model that an alias is set to (`current`, the champion), and earlier ones (latest last).
 
     `challenger` is the model that is tried against it, if there is one; `history` is how many
-    earlier models are kept for rollback. `store` and `store_kind` say where its models are: None
-    for the default store, and for an alias from before aliases belonged to stores.
+    earlier models are kept for rollback. `store` (None for the default one) and `store_kind` say
+    where its models are; an alias that is not written yet has neither.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Alias(ShortRepr):
     previous: tuple[str, ...] = ()
     challenger: str | None = None
     history: int = DEFAULT_HISTORY
-    # Not compared: documents of older versions lack it.
+    # Not compared: an alias that is not written yet lacks them.
     store: str | None = field(default=None, compare=False)
     store_kind: str | None = field(default=None, compare=False)
 
@@ -232,23 +232,16 @@ class Aliases:
         return [alias for alias in all_aliases(self._engine) if self._is_here(alias)]
 
     def models_in_use(self) -> set[str]:
-        """Every model that an alias uses (current, earlier ones, challengers), or that is pinned.
-
-        An alias from before aliases belonged to stores may mean a model of any of them.
-        """
-        used = {model for alias in self._possible() for model in alias.models}
+        """Every model that an alias uses (current, earlier, challenger), or that is pinned."""
+        used = {model for alias in self.all() for model in alias.models}
         return used | pinned(self._engine).keys()
 
     def users(self, model: str) -> list[Alias]:
         """The aliases that use a model."""
-        return [alias for alias in self._possible() if model in alias.models]
-
-    def _possible(self) -> list[Alias]:
-        aliases = all_aliases(self._engine)
-        return [alias for alias in aliases if self._is_here(alias) or alias.store_kind is None]
+        return [alias for alias in self.all() if model in alias.models]
 
     def _is_here(self, alias: Alias) -> bool:
-        return alias.store == self._store and alias.store_kind in {None, self._kind}
+        return (alias.store, alias.store_kind) == (self._store, self._kind)
 
     def _check_here(self, alias: Alias) -> None:
         if not self._is_here(alias):
@@ -417,26 +410,16 @@ class Aliases:
             "current": alias.current,
             "previous": list(alias.previous),
             **({"challenger": alias.challenger} if alias.challenger else {}),
-            # The key of older versions, which read this document, too.
-            "keep": alias.history,
+            "history": alias.history,
         }
 
 
 def holds(engine: Engine, store: Store, name: str) -> bool:
-    """Whether a store has the model, or the alias, of this name: NAME, NAME:challenger, NAME-HASH.
-
-    An alias from before aliases belonged to stores is where its model is.
-    """
+    """Whether a store has the alias NAME (or NAME:challenger), or the model NAME-HASH."""
     name = name.partition(":")[0]
-    alias = Aliases(engine, store).find(name)
-    if alias is not None and alias.store_kind is not None:
+    if Aliases(engine, store).find(name) is not None:
         return True
-    parts = split_immutable(name)
-    names = {name} if alias is None else {alias.current}
-    names |= {immutable(*parts)} if parts else set()
-    if alias is None and parts is None:
-        return False
-    return not names.isdisjoint(store.list_models())
+    return split_immutable(name) is not None and name in store.list_models()
 
 
 def all_aliases(engine: Engine) -> list[Alias]:
@@ -446,18 +429,25 @@ def all_aliases(engine: Engine) -> list[Alias]:
 
 
 def _alias(content: dict[str, Any]) -> Alias:
-    name, current = content.get("name"), content.get("current")
-    previous, challenger = content.get("previous", []), content.get("challenger")
-    models = [current, *previous] if isinstance(previous, list) else [None]
-    place = (challenger, content.get("store"), content.get("store_kind"))
-    models += [value for value in place if value is not None]
-    history = content.get("keep", DEFAULT_HISTORY)
-    if not all(isinstance(value, str) for value in (name, *models)) or type(history) is not int:
+    name, current, kind = (content.get(key) for key in ("name", "current", "store_kind"))
+    previous, history = content.get("previous"), content.get("history")
+    challenger, store = content.get("challenger"), content.get("store")
+    texts = [name, current, kind, *(previous if isinstance(previous, list) else [None])]
+    texts += [text for text in (challenger, store) if text is not None]
+    if not all(isinstance(text, str) for text in texts) or type(history) is not int:
         raise BadInput(
             f"the document of alias {name!r} in the index {INDEX} is damaged: delete it, and "
             "upload again"
         )
-    return Alias(str(name), str(current), tuple(previous), challenger, max(history, 0), *place[1:])
+    return Alias(
+        str(name),
+        str(current),
+        tuple(previous or ()),
+        challenger,
+        max(history, 0),
+        store=store,
+        store_kind=kind,
+    )
 
 
 def the_name(

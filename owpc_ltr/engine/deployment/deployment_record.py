@@ -53,15 +53,13 @@ _BODY = {
 
 
 def prepare(engine: Engine) -> None:
-    """Create the index, or update an older one."""
+    """Create the index, unless it is there."""
     try:
         answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
         check_acknowledged(answer, f"the index {INDEX}")
     except EngineRefusal as refusal:
         if refusal.type != "resource_already_exists_exception":
             raise
-        answer = engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
-        check_acknowledged(answer, f"the mapping of {INDEX}")
 
 
 def pinned(engine: Engine) -> dict[str, str]:
@@ -102,7 +100,6 @@ def read_versioned(engine: Engine, path: str, what: str) -> tuple[AnswerPart, Ve
 
 def documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
     """Every document of the index that has this field."""
-    # Not sorted by the field: an index of an earlier version has no mapping for it.
     body = {"size": _MOST, "query": {"exists": {"field": field}}}
     try:
         answer = engine.request("POST", f"/{INDEX}/_search", body=body)
@@ -139,6 +136,7 @@ class DeploymentRecord(ShortRepr):
     """
 
     model: str
+    name: str
     content: dict[str, Any]
     featureset: FeatureSet
     type: str
@@ -150,17 +148,8 @@ class DeploymentRecord(ShortRepr):
     gate: dict[str, Any] | None = None
     record: dict[str, Any] = field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = ()
-    name: str | None = None
     serving_mode: dict[str, Any] | None = None
     search_template: dict[str, Any] | None = None
-
-    @property
-    def alias_name(self) -> str | None:
-        """The alias that it was uploaded under; older records have it in the model's name only."""
-        if self.name is not None:
-            return self.name
-        parts = split_immutable(self.model)
-        return parts[0] if parts else None
 
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the record is damaged."""
@@ -226,15 +215,6 @@ class DeploymentRecords:
             )
         return deployment
 
-    def model_called(self, name: str) -> str:
-        """The model of this name; NAME@HASH, the spelling of older versions, may be NAME-HASH."""
-        parts = split_immutable(name)
-        if "@" not in name or parts is None:
-            return name
-        dashed = immutable(*parts)
-        recorded = self.recorded([name, dashed])
-        return dashed if dashed in recorded and name not in recorded else name
-
     def recorded(self, models: Collection[str]) -> set[str]:
         """Those of these models that have a record."""
         by_id = {self._id(model): model for model in models}
@@ -255,10 +235,8 @@ class DeploymentRecords:
             check_written(answer.value, what, identifier, "deleted")
 
     def _id(self, model: str) -> str:
-        # Names have no slash, so that no alias has the id of a record. Models of older versions had
-        # an '@' in their names, and records that did not belong to stores.
-        place = "certificate" if "@" in model else self._place
-        return f"{place}/{check_name('model', model)}"
+        # Names have no slash, so that no alias has the id of a record.
+        return f"{self._place}/{check_name('model', model)}"
 
 
 def _what(model: str) -> str:
@@ -283,6 +261,7 @@ def _read(place: str, source: Any) -> DeploymentRecord:
             )
         return DeploymentRecord(
             str(content["model"]),
+            str(content["name"]),
             dict(content.get("content") or {}),
             featureset=parse_featureset(content["featureset"], place),
             type=str(content["type"]),
@@ -294,7 +273,6 @@ def _read(place: str, source: Any) -> DeploymentRecord:
             gate=content.get("gate"),
             record=dict(content["record"]),
             samples=tuple(map(_sample, content.get("probes") or ())),
-            name=content.get("name"),
             serving_mode=content.get("form"),
             search_template=content.get("search_template"),
         )

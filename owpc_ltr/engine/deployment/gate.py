@@ -152,13 +152,12 @@ def other_model(engine: Engine, store: Store, name: str, over: str) -> Deploymen
     """The model to compare with; None for the query alone."""
     if over == QUERY:
         return None
-    records = DeploymentRecords(engine, store)
     if over in ROLES:
         alias = Aliases(engine, store).find(name)
         if alias is None:
             return None
         over = alias.model_of(over)
-    return records.get(records.model_called(over))
+    return DeploymentRecords(engine, store).get(over)
 
 
 def _over_the_query(gate: Gate, name: str) -> LiveSearches:

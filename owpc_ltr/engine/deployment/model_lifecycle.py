@@ -186,22 +186,21 @@ def promote(engine: Engine, store: Store, name: str) -> Alias:
 
     Raises Refused where there is no challenger, BadInput where there is no such model.
     """
-    aliases, records = Aliases(engine, store), DeploymentRecords(engine, store)
+    aliases = Aliases(engine, store)
     alias = aliases.find(name)
     if split_immutable(name) is None or alias is not None:
         if alias is not None and alias.challenger is not None:
             _check_stored(store, name, alias.challenger)
         return aliases.promote(name)
-    model = records.model_called(name)
-    record = records.find(model, whole=False)
-    if record is None or record.alias_name is None:
+    record = DeploymentRecords(engine, store).find(name, whole=False)
+    if record is None:
         raise BadInput(
             f"there is no proven model '{name}' in {engine.settings.url}: check the name and the "
             "--store, or upload it again"
         )
     # The record may have outlived its model: this raises where the model is gone.
-    store.get_model(model)
-    return aliases.promote(record.alias_name, model)
+    store.get_model(name)
+    return aliases.promote(record.name, name)
 
 
 def roll_back(engine: Engine, store: Store, name: str) -> Alias:

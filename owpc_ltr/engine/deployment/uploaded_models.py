@@ -60,7 +60,7 @@ class ModelList(ShortRepr):
         rows = [
             (
                 alias.name,
-                (alias.store or "default") + (f" ({alias.store_kind})" if alias.store_kind else ""),
+                f"{alias.store or 'default'} ({alias.store_kind})",
                 alias.current,
                 ", ".join(reversed(alias.previous)) or "–",
                 alias.challenger or "–",
@@ -327,14 +327,13 @@ def delete(
             model_lifecycle.prune(cluster.engine, cluster.store, models)
         return Removal(models, yes)
     store = cluster.holding(name).store
-    called = DeploymentRecords(cluster.engine, store).model_called(name)
     act = model_lifecycle.delete if yes else model_lifecycle.to_delete
-    models = act(cluster.engine, store, called)
-    return Removal(models, yes, None if name in models or called in models else name)
+    models = act(cluster.engine, store, name)
+    return Removal(models, yes, None if name in models else name)
 
 
 def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
-    """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
+    """The model that NAME, NAME:challenger or NAME-HASH is."""
     store = cluster.holding(name).store
     aliases = Aliases(cluster.engine, store)
     model = aliases.resolve(name)
@@ -346,7 +345,7 @@ def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
             store.get_model(name)
         except Absent as absent:
             raise absent.among(alias.name for alias in aliases.all()) from absent
-    return DeploymentRecords(cluster.engine, store).model_called(model)
+    return model
 
 
 class UploadedModels:
