@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,13 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.data.scales import with_scales
+from owpc_ltr.data.splits import HashSplit, digests_of
 from owpc_ltr.models.linear import LinearModel
 
 finite_or_missing = st.floats(width=32, allow_infinity=False)
@@ -223,3 +225,14 @@ def written(path: Path, columns: Mapping[str, Any] | pa.Table, **how: Any) -> Pa
 def table_of(columns: Mapping[str, Any]) -> ExternalTable:
     (table,) = read_external_features(frame(columns))
     return table
+
+
+def seen_sides(query_ids: Iterable[str], split: HashSplit) -> dict[str, Any]:
+    """The source in the record of a model that was trained and chosen on sides of these queries."""
+    queries = [JudgedQuery(each, {}, [], np.zeros(0, np.float32)) for each in query_ids]
+    sides = split.sides_of(each.query_id for each in queries)
+    digests = {
+        side: digests_of([each for each, on in zip(queries, sides, strict=True) if on == side])
+        for side in ("train", "validation")
+    }
+    return {"queries": {side: {"ids": seen.as_dict()["ids"]} for side, seen in digests.items()}}

@@ -17,7 +17,7 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
 from owpc_ltr import save_model
-from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.data.splits import HashSplit, seen_queries
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
 from owpc_ltr.evaluation.options import ComparisonOptions
@@ -28,7 +28,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import spelled_as
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from tests.datasets import crowded, weights
+from tests.datasets import crowded, seen_sides, weights
 from tests.rankers import DOCUMENTS, QUERIES, judged, linear, write_run
 
 DATA = judged()
@@ -153,7 +153,7 @@ def test_doubts_from_outside_are_of_all_pairs_of_a_ranker_or_of_one_pair() -> No
 
 
 def test_queries_that_a_ranker_was_trained_on_are_a_doubt() -> None:
-    seen = linear(1.0, 0.5, source={"fingerprint": DATA.fingerprint})
+    seen = linear(1.0, 0.5, source=seen_queries(DATA))
     found = ltr.compare({"mine": seen, "b": "feature:likes"}, data=DATA, split="train", **QUICK)
     assert found.verdict("mine", "b").outcome == "cannot tell"
     assert "mine was trained or chosen on 40 of these 40 queries" in repr(found)
@@ -330,7 +330,7 @@ def test_a_run_of_other_queries_is_refused(tmp_path: Path) -> None:
 def trained(salt: str, test: float = 0.5) -> Any:
     """A model that was trained on the data, with a split of its own."""
     split = HashSplit(0.1, test, salt)
-    source = {"fingerprint": DATA.fingerprint, "split": split.as_dict()}
+    source = seen_sides(DATA.query_ids.to_pylist(), split)
     return linear(1.0, len(salt) / 10, source=source), split.sides(DATA) == "test"
 
 
@@ -351,7 +351,7 @@ def test_queries_are_those_that_no_ranker_was_trained_on() -> None:
 
 
 def test_where_no_query_is_left_nothing_is_compared() -> None:
-    seen = linear(1.0, 0.5, source={"fingerprint": DATA.fingerprint})
+    seen = linear(1.0, 0.5, source=seen_queries(DATA))
     with pytest.raises(Refused, match=r"no query is held out from mine: mine was trained on 40 of"):
         ltr.compare({"mine": seen, "raw": "feature:bm25"}, data=DATA)
     train = ltr.compare({"mine": seen, "raw": "feature:bm25"}, data=DATA, split="train", **QUICK)

@@ -25,6 +25,7 @@ from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
 from owpc_ltr.metrics import parse_metric
+from tests.datasets import seen_sides
 
 BOUNDED = ("precision@3", "mrr@3", "winner-takes-all", "err@3", "ndcg@3", "ndcg@3,gain=linear")
 DOCUMENTS = [f"d{number}" for number in range(8)]
@@ -155,7 +156,7 @@ def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said
         choose_queries({"m": {}}, asked(["a"]), "left")
     inside = [name for name in map(str, range(50)) if HashSplit().sides_of([name])[0] == "train"]
     with pytest.raises(Refused, match="no query is held out from m"):
-        choose_queries({"m": {"source": {"split": HashSplit().as_dict()}}}, asked(inside))
+        choose_queries({"m": {"source": seen_sides(inside, HashSplit())}}, asked(inside))
 
 
 TIMES = (3, 0, 1, 5, 2, 1)

@@ -30,6 +30,7 @@ from owpc_ltr.evaluation.prediction_powered import (
 from owpc_ltr.evaluation.resampling import mean_of, standard_error
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
+from tests.datasets import seen_sides
 from tests.proxy_labels import (
     DOCUMENTS,
     JUDGED,
@@ -364,7 +365,7 @@ def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
 
 def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
     split = HashSplit(0.2, 0.5)
-    source = {"fingerprint": PROXY.fingerprint, "split": split.as_dict()}
+    source = seen_sides(PROXY.query_ids.to_pylist(), split)
     model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
     found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
     test = split.sides(PROXY) == "test"

@@ -382,24 +382,23 @@ def known_sides(
 ) -> NDArray[np.str_] | None:
     """The side that each query was on when a model was trained, by its record; None: nobody knows.
 
-    `test` are the queries that the model neither learned from nor was chosen on. Models of before
-    have a split without digests: then the hash of the id decides. `digests` are the queries' own,
-    where they were made before.
+    `test` are the queries that the model neither learned from nor was chosen on. `digests` are the
+    queries' own, where they were made before.
     """
     seen = _recorded(record)
     if seen is None:
-        return _older_sides(record, queries)
+        return None
     digests = digests or digests_of(queries)
     split = (record.get("source") or {}).get("split")
     defaults = np.full(len(digests.ids), "test", dtype="<U10")
-    if split is not None and is_own(record, queries):
+    if split is not None and _is_own(record, queries):
         # Validation queries are none to measure on, although the model was not chosen on them.
         defaults = HashSplit(**split).sides(queries)  # type: ignore[arg-type]
     on = [digests.by_id(seen[side]) | digests.by_text(seen[side]) for side in _SEEN if side in seen]
     return np.select(on, _SEEN[: len(on)], defaults)
 
 
-def is_own(record: Mapping[str, Any], queries: Queries) -> bool:
+def _is_own(record: Mapping[str, Any], queries: Queries) -> bool:
     """Whether these are the data that a model's split is of, or a side of them."""
     if isinstance(queries, Sequence):
         return False
@@ -459,7 +458,7 @@ def _recorded(record: Mapping[str, Any]) -> dict[str, QueryDigests] | None:
             if side == "train" or side in sides
         }
     except (LookupError, TypeError, ValueError, AttributeError):
-        # Older models have none or others, and a record that somebody changed knows nothing.
+        # A model of other software has none, and a record that somebody changed knows nothing.
         return None
 
 
@@ -472,23 +471,6 @@ def _union(several: Iterable[Mapping[str, QueryDigests]]) -> dict[str, QueryDige
 
 def _as_dict(seen: Mapping[str, QueryDigests]) -> dict[str, dict[str, str]]:
     return {side: seen[side].as_dict() for side in _SEEN if side in seen}
-
-
-def _older_sides(record: Mapping[str, Any], queries: Queries) -> NDArray[np.str_] | None:
-    """The sides as a record without digests has them: by its split, or of exactly the same data."""
-    source = record.get("source") or {}
-    if source.get("split") is not None:
-        return HashSplit(**source["split"]).sides_of(_ids(queries))
-    if isinstance(queries, Sequence):
-        return None
-    for fingerprint, side in (
-        (source.get("fingerprint"), "train"),
-        (record.get("fingerprint"), "train"),
-        (source.get("validation_fingerprint"), "validation"),
-    ):
-        if fingerprint and fingerprint == queries.fingerprint:
-            return np.full(queries.n_queries, side)
-    return None
 
 
 def _unpacked(text: Any) -> Digests:

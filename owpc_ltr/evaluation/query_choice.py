@@ -18,7 +18,6 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
     QueryDigests,
     digests_of,
-    is_own,
     known_by_id_alone,
     known_sides,
     query_text,
@@ -137,8 +136,8 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
         seen = {name: training_warnings(name, on) for name, on in sides.items()}
         by_query = _of_ids(folds, every_query, queries)
         return ChosenQueries(every_query, "all", seen=seen, folds=by_query)
-    warnings = tuple(_record_warnings(trained, known, queries))
     unknown = {name: training_warnings(name, None) for name in trained if name not in known}
+    warnings = tuple(told[0].line for told in unknown.values())
     if not known and side == "auto":
         which = "unknown" if unknown else "all"
         return ChosenQueries(every_query, which, (), warnings, unknown)
@@ -366,18 +365,4 @@ def _why(
             yield (
                 f"{alone:,} of these have the id of a query that {name} has seen, and another "
                 "text: give them other ids if they are other queries"
-            )
-
-
-def _record_warnings(
-    records: Records, known: Mapping[str, NDArray[np.str_]], queries: Queries
-) -> Iterator[str]:
-    """Warnings about records that do not say which queries their model was trained on."""
-    for name, record in records.items():
-        if name not in known:
-            yield training_warnings(name, None)[0].line
-        elif not tells_queries(record) and not is_own(record, queries):
-            yield (
-                f"the record of {name}, of an earlier version, has a split and not its queries: "
-                "which are held out follows from the hashes of their ids alone; train it again"
             )

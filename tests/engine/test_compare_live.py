@@ -21,6 +21,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
+from tests.datasets import seen_sides
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
 
@@ -74,8 +75,8 @@ def half(judgments: Judgments) -> Judgments:
 
 
 def trained(weights: tuple[float, ...], salt: str = "owpc-ltr") -> LinearModel:
-    split = replace(SPLIT, salt=salt).as_dict()
-    return linear(weights, source={"fingerprint": "f", "split": split})
+    split = replace(SPLIT, salt=salt)
+    return linear(weights, source=seen_sides((f"q{n}" for n in range(56)), split))
 
 
 def test_two_rankers_are_what_a_model_and_the_query_alone_are(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, provenance
 from owpc_ltr.engine.deployment.gate import Gate
@@ -22,6 +22,7 @@ from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
+from tests.datasets import seen_sides
 from tests.engine.deployed import BAD, DATA, GOOD, unknowing, with_proxy_labels
 from tests.engine.deployed import put as first
 from tests.engine.small_cluster import FEATURESET, OTHERS, Small, linear
@@ -30,7 +31,7 @@ SPLIT = HashSplit(0.2, 0.3)
 
 
 def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> LinearModel:
-    source = {"fingerprint": DATA.fingerprint, "split": split.as_dict() if split else None}
+    source = seen_sides(DATA.query_ids.to_pylist(), split) if split else seen_queries(DATA)
     return linear(weights, source=source)
 
 
@@ -159,7 +160,7 @@ def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
 
 def test_a_comparison_on_the_queries_that_chose_the_settings_is_refused(small: Small) -> None:
     first(small, trained(BAD))
-    source = {"fingerprint": "another", "validation_fingerprint": DATA.fingerprint}
+    source = {"queries": {"train": {"ids": ""}, "validation": digests_of(DATA).as_dict()}}
     with pytest.raises(Refused, match=r"held out from all.*the new model was chosen on 80 of them"):
         put(small, linear(GOOD, source=source))
 
@@ -277,7 +278,7 @@ def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alon
 ) -> None:
     proxy, _ = with_proxy_labels(1.0, 0.02)
     split = HashSplit(0.1, 0.6)
-    source = {"fingerprint": proxy.fingerprint, "split": split.as_dict()}
+    source = seen_sides(proxy.query_ids.to_pylist(), split)
     first(small, linear(BAD, source=source))
     own = replace(DATA, doc_ids=proxy.doc_ids).select(np.arange(0, 80, 2))
     done = put(small, linear(GOOD, source=source), data=proxy, human=own).gate

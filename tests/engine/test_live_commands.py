@@ -20,6 +20,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
+from tests.datasets import seen_sides
 from tests.engine.deployed import logged_dataset
 from tests.engine.small_cluster import (
     FEATURESET,
@@ -142,7 +143,9 @@ def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
     run: Run, place: list[str], tmp_path: Path
 ) -> None:
     split = HashSplit(0.1, 0.5)
-    save_model(linear(source={"split": split.as_dict()}), tmp_path / "trained.json")
+    save_model(
+        linear(source=seen_sides((f"q{n}" for n in range(56)), split)), tmp_path / "trained.json"
+    )
     pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "query,trained.json"]
     pool += ["--sample", "12", "--depth", "5", "--out", "sheet.csv", *QUERY, *place]
     assert "documents of 12 queries" in run.output(*pool)

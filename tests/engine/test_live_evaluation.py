@@ -30,6 +30,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.average import with_folds
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
+from tests.datasets import seen_sides
 from tests.engine.deployed import put
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, shared_cluster
 
@@ -91,7 +92,7 @@ def measured(
 
 
 def trained(weights: tuple[float, ...]) -> LinearModel:
-    return linear(weights, source={"fingerprint": "f", "split": SPLIT.as_dict()})
+    return linear(weights, source=seen_sides((f"q{n}" for n in range(56)), SPLIT))
 
 
 def test_a_model_that_orders_as_the_query_does_changes_nothing(
