@@ -58,7 +58,7 @@ def metrics(
         Argument.DATA,
     ] = None,
     explain: Annotated[
-        bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
+        bool, Help("What trec_eval, XGBoost and LightGBM would print for this ranking.")
     ] = False,
     metric: Annotated[
         Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
@@ -69,9 +69,8 @@ def metrics(
 ) -> MetricConventions | Reconciled:
     """Explain metrics, and why other libraries' figures differ.
 
-    The same ranking has another NDCG or MAP in XGBoost, LightGBM, trec_eval, scikit-learn, ranx,
-    RankLib and LETOR's scripts. --explain applies each convention to it, and shows every
-    difference.
+    The same ranking has another NDCG or MAP in trec_eval, XGBoost and LightGBM. --explain applies
+    each convention to it, and shows every difference.
     """
     if not explain:
         if data is not None or model is not None:
@@ -115,12 +114,12 @@ def explain_metric(
     split: str = "auto",
     plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),
 ) -> Reconciled:
-    """What XGBoost, LightGBM, trec_eval, scikit-learn, ranx, RankLib and LETOR's scripts would say.
+    """What trec_eval, XGBoost and LightGBM would print.
 
     Of the ranking of `data` by `model`, as `evaluate` takes both, by NDCG or MAP: the value that
     each prints, and every step of convention between ours and theirs. Each convention was held
-    against the library's own output. A run that lacks judged documents is for trec_eval and ranx
-    alone: the others take a score of every document. Raises UsageError for another metric.
+    against the library's own output. A run that lacks judged documents is for trec_eval alone: the
+    others need a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.data_comparison import ranker_of
