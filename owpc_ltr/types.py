@@ -106,8 +106,6 @@ if TYPE_CHECKING:
     from owpc_ltr.explanations.explanation import Explanation as Explanation
     from owpc_ltr.explanations.explanation import ScorePart as ScorePart
     from owpc_ltr.explanations.explanation import Term as Term
-    from owpc_ltr.explanations.what_if import ToPass as ToPass
-    from owpc_ltr.explanations.what_if import ValueChange as ValueChange
     from owpc_ltr.features.feature_set import Feature as Feature
     from owpc_ltr.features.feature_set import FeatureSet as FeatureSet
     from owpc_ltr.files.input import read_text as read_text
