@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures
+from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
 from owpc_ltr.host.commands import Plugins
@@ -64,7 +64,7 @@ def metrics(
         Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
     ] = "ndcg@10",
     split: Split = "auto",
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     plugins: Plugins = (),
 ) -> MetricConventions | Reconciled:
     """Explain metrics, and why other libraries' figures differ.
@@ -87,7 +87,7 @@ def metrics(
     if isinstance(data, Path | str):
         from owpc_ltr.data.datasets import read_dataset
 
-        data = read_dataset(data, max_features=max_features)
+        data = read_dataset(data, max_feature_number=max_feature_number)
     return explain_metric(model, data, metric, split=split, plugins=plugins)
 
 

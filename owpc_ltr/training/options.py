@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.evaluation.options import Dask
 from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
@@ -130,7 +130,7 @@ Threads = Annotated[
 class DataOptions(ShortRepr):
     """How data are read, and what a model's record says of their source."""
 
-    max_features: MaxFeatures = None
+    max_feature_number: MaxFeatureNumber = None
     memory: Memory = None
     source: Annotated[
         Mapping[str, Any] | None, "What the model's record says of where the data are from."

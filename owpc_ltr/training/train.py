@@ -350,7 +350,9 @@ def training_splits(
     options = options or DataOptions()
 
     def read(source: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(source, memory=options.memory, max_features=options.max_features)
+        opened = dataset_of(
+            source, memory=options.memory, max_feature_number=options.max_feature_number
+        )
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
         return opened, Path(source).name if isinstance(source, Path | str) else None

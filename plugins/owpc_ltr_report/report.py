@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jinja2  # noqa: F401
 import vl_convert  # noqa: F401
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import Plugins
@@ -76,7 +76,7 @@ def report(
         Reads("The file that was indexed, for titles of documents and fields of rerankers."),
     ] = None,
     id_field: IdField = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     seed: Seed = 0,
     progress: Progress = silent,
@@ -101,7 +101,7 @@ def report(
     material, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:
         if isinstance(data, Path | str):
-            data = open_or_read(data, memory=memory, max_features=max_features)
+            data = open_or_read(data, memory=memory, max_feature_number=max_feature_number)
         how: dict[str, Any] = {
             "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
