@@ -195,7 +195,6 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
-    from owpc_ltr.training.feature_cost import Costs as Costs
     from owpc_ltr.training.options import DataOptions as DataOptions
     from owpc_ltr.training.options import TrainingOptions as TrainingOptions
     from owpc_ltr.training.train import ModelOptions as ModelOptions

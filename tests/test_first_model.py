@@ -173,14 +173,10 @@ def test_where_a_part_cannot_be_trained_on_the_simplest_kind_is_taken(
         {"settings": {"C": 1.0}},
         {"grid": {"C": [0.1, 1.0]}},
         {"piecewise_linear": True},
-        {"model": "costs of features"},
+        {"max_features": 2},
     ],
 )
-def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
-    if "model" in chosen:
-        costs = tmp_path / "costs.json"
-        costs.write_text('{"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}')
-        chosen = {"model": ModelOptions(feature_cost=costs)}
+def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any]) -> None:
     record = ltr.train(world(), **chosen).record
     assert "kinds" not in record
     assert record["select"] == "map"

@@ -41,7 +41,6 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr.training.options import KNOTS
 from owpc_ltr.training.train import ModelOptions
 from tests.commands import Run
@@ -198,14 +197,14 @@ def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
         )
 
 
-def test_features_that_cost_more_than_they_are_worth_lose_their_curve() -> None:
-    costs = Costs(dict.fromkeys(NAMES[2:], 100.0), 1.0)
+def test_features_that_are_left_out_lose_their_curve() -> None:
     model: Any = ltr.train(
         problem(1),
         validation=problem(2),
         settings={"C": 1.0},
         piecewise_linear=True,
-        model=ModelOptions(feature_cost=costs),
+        max_features=2,
+        feature_cost=dict.fromkeys(NAMES[2:], 100.0),
     )
     assert set(model.curves) <= {"a", "b"}
     assert "a" in model.curves

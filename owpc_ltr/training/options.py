@@ -38,10 +38,6 @@ FOLDS = 5
 REPORTED_METRICS = ("map", "ndcg@1", "ndcg@3", "ndcg@10")
 """What `select` measures on the test queries of each fold."""
 
-FEATURE_PRICE = 0.001
-"""What a millisecond of a feature must gain of the metric that chooses."""
-
-
 LossChoice = Annotated[
     Any,
     Help(
