@@ -197,7 +197,6 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import Selection as Selection
     from owpc_ltr.training.options import DataOptions as DataOptions
     from owpc_ltr.training.options import TrainingOptions as TrainingOptions
-    from owpc_ltr.training.train import ModelOptions as ModelOptions
 else:
     __all__ = sorted(_HOMES)
 

@@ -17,7 +17,7 @@ from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.first_model import Kind, KindChoice
 from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.train import ModelOptions, TrainingSummary
+from owpc_ltr.training.train import TrainingSummary
 
 Place = Literal["engine", "plugin", "client"]
 
@@ -115,17 +115,14 @@ def test_where_a_line_does_the_line_is_chosen_and_its_metric_is_that_of_the_labe
 def test_what_runs_where_decides_what_may_be_chosen(
     data: ltr.RankingDataset, chosen: dict[Place, str]
 ) -> None:
-    known = {
-        place: ltr.train(data, model=ModelOptions(runs_in=place)).record["kinds"]
-        for place in chosen
-    }
+    known = {place: ltr.train(data, runs_in=place).record["kinds"] for place in chosen}
     assert {place: choice["kind"] for place, choice in known.items()} == chosen
     assert known["engine"]["compared"][0]["mean"] == known["plugin"]["compared"][0]["mean"]
 
 
 def test_a_place_where_no_model_runs_is_refused() -> None:
     with pytest.raises(UsageError, match="no model runs in 'cloud': choose among engine, plugin"):
-        ltr.train(world(), model=ModelOptions(runs_in="cloud"))  # type: ignore[arg-type]
+        ltr.train(world(), runs_in="cloud")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("quick_kinds")

@@ -42,7 +42,6 @@ from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval,
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.options import KNOTS
-from owpc_ltr.training.train import ModelOptions
 from tests.commands import Run
 from tests.datasets import train_on_all
 from tests.foreign_models import NAMES as FOUR_NAMES
@@ -130,9 +129,7 @@ def test_training_on_segments_is_certified_and_better_than_a_line_where_there_is
 ) -> None:
     data, held_out = problem(1), problem(2)
     settings = {"C": 1.0}
-    model: Any = train_on_all(
-        data, settings=settings, piecewise_linear=True, model=ModelOptions(knots=6)
-    )
+    model: Any = train_on_all(data, settings=settings, piecewise_linear=True, knots=6)
     line: Any = train_on_all(data, settings=settings)
     assert isinstance(model, AdditiveModel)
     assert model.record["certificate"]["relative_gap"] <= 1e-3
@@ -186,7 +183,7 @@ def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> No
 def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
     data = problem(1)
     with pytest.raises(UsageError, match="2 knots or more"):
-        train_on_all(data, piecewise_linear=True, model=ModelOptions(knots=1))
+        train_on_all(data, piecewise_linear=True, knots=1)
     with pytest.raises(UsageError, match="kind 'trees'"):
         train_on_all(
             data,

@@ -14,7 +14,7 @@ from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
@@ -99,30 +99,6 @@ class TrainingSummary:
             yield wrapped_text(cost)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ModelOptions(ShortRepr):
-    """What a model may be: where it runs, and the knots of its curves."""
-
-    runs_in: Annotated[
-        Literal["engine", "plugin", "client"],
-        Help(
-            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
-            "plugin, or the client, which scores any.",
-            flag="--in",
-            panel="Model",
-            after="metric",
-        ),
-    ] = "engine"
-    knots: Annotated[
-        int | None,
-        Help(
-            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
-            min=2,
-            panel="Model",
-        ),
-    ] = None
-
-
 @job(shows=TrainingSummary)
 def train(
     data: TrainingData,
@@ -133,6 +109,15 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = None,
+    runs_in: Annotated[
+        Literal["engine", "plugin", "client"],
+        Help(
+            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
+            "plugin, or the client, which scores any.",
+            flag="--in",
+            panel="Model",
+        ),
+    ] = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
@@ -145,6 +130,14 @@ def train(
             panel="Model",
         ),
     ] = False,
+    knots: Annotated[
+        int | None,
+        Help(
+            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
+            min=2,
+            panel="Model",
+        ),
+    ] = None,
     max_features: Annotated[
         int | None,
         Help(
@@ -162,11 +155,6 @@ def train(
             cli=Path,
             panel="Model",
         ),
-    ] = None,
-    model: Annotated[
-        ModelOptions | None,
-        Argument.OPTIONS,
-        "Where the model must run, and the knots of its curves.",
     ] = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
@@ -222,8 +210,8 @@ def train(
     from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.plan import model_plan
 
-    model, options = model or ModelOptions(), options or TrainingOptions()
-    if model.knots is not None and not piecewise_linear:
+    options = options or TrainingOptions()
+    if knots is not None and not piecewise_linear:
         raise UsageError(
             f"{option_name('knots')} is of piecewise-linear models: add "
             f"{option_name('piecewise_linear')}"
@@ -237,14 +225,14 @@ def train(
         grid=grid,
         select=metric or DEFAULT_METRIC,
         piecewise_linear=piecewise_linear,
-        knots=KNOTS if model.knots is None else model.knots,
+        knots=KNOTS if knots is None else knots,
     )
     choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, options.dask)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if any(choices):
             return planned, None
-        choice = choose_kind(queries, make, metric, model.runs_in, validation_share, run=run)
+        choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
     few, dask = _few_features(max_features, feature_cost), options.dask
