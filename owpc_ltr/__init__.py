@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import read_folds as read_folds
     from owpc_ltr.training.estimators import OwpcRanker as OwpcRanker
     from owpc_ltr.training.estimators import Ranker as Ranker
-    from owpc_ltr.training.feature_cost import read_costs as read_costs
     from owpc_ltr.training.select import select as select
     from owpc_ltr.training.train import train as train
     from owpc_ltr.training.train_reranker import train_reranker as train_reranker

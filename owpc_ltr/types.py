@@ -106,8 +106,6 @@ if TYPE_CHECKING:
     from owpc_ltr.explanations.explanation import Explanation as Explanation
     from owpc_ltr.explanations.explanation import ScorePart as ScorePart
     from owpc_ltr.explanations.explanation import Term as Term
-    from owpc_ltr.explanations.what_if import ToPass as ToPass
-    from owpc_ltr.explanations.what_if import ValueChange as ValueChange
     from owpc_ltr.features.feature_set import Feature as Feature
     from owpc_ltr.features.feature_set import FeatureSet as FeatureSet
     from owpc_ltr.files.input import read_text as read_text
@@ -195,10 +193,8 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
-    from owpc_ltr.training.feature_cost import Costs as Costs
     from owpc_ltr.training.options import DataOptions as DataOptions
     from owpc_ltr.training.options import TrainingOptions as TrainingOptions
-    from owpc_ltr.training.train import ModelOptions as ModelOptions
 else:
     __all__ = sorted(_HOMES)
 

@@ -200,11 +200,9 @@ def _read_large() -> None:
 def _rank_large() -> None:
     import numpy as np
 
-    from owpc_ltr.evaluation.other_libraries import sort_as_numba_does
     from owpc_ltr.metrics.ranking import ordered_down
 
     ordered_down(np.arange(2.0), np.array([0, 2]))
-    sort_as_numba_does(np.arange(2.0), np.array([0]), np.array([2]), np.zeros(2, np.int64))
 
 
 def _explain() -> None:

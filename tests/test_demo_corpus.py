@@ -331,7 +331,6 @@ def test_the_commands_that_go_on_are_accepted_as_printed(
 ) -> None:
     root: Any = typer.main.get_command(app)
     session = DemoSession(DemoOptions(port=9999, folder=tmp_path))
-    session.file("-owpc-fewer.json").touch()
     context = typer.Context(root)
     for line in commands(session, "http://127.0.0.1:9999"):
         command, words = root, shlex.split(line)[1:]

@@ -56,20 +56,16 @@ def test_the_best_documents_are_listed_with_bars_within_80_columns(run: Run, mod
 
 
 @pytest.mark.parametrize("model", ["linear", "trees"])
-def test_one_document_is_told_fully_and_what_would_bring_it_up(run: Run, model: str) -> None:
+def test_one_document_is_told_fully(run: Run, model: str) -> None:
     listed = json.loads(run(*of(model, "--size", "4", "--json"))[1])["hits"]
     code, out, err = run(*of(model, listed[3]["document_id"]))
     assert (code, err) == (0, "")
-    assert f"to be above {listed[2]['document_id']}" in out
     assert max(map(len, out.splitlines())) <= 80
     assert "rank 4 of 16" in out
     assert ("weight -0.5" in out) == (model == "linear")
     assert ("tree " in out) == (model == "trees")
-    best = listed[0]["document_id"]
-    assert f"to be above {best}" in run(*of(model, listed[3]["document_id"], "--above", best))[1]
-    assert run(*of(model, best))[1].endswith("\nnothing is above it\n")
     told = json.loads(run(*of(model, listed[3]["document_id"], "--json"))[1])
-    assert told["to_pass"]["document_id"] == listed[2]["document_id"]
+    assert told["hits"][0]["document_id"] == listed[3]["document_id"]
     assert len(told["hits"]) == 1
 
 
@@ -124,7 +120,6 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
     refused = [
         (("explain", "linear.json", "--data", "data.parquet"), "--query-id"),
         (of("linear", "--url", "http://x"), "--url has no effect without --search …: leave it out"),
-        (of("linear", "--above", "d1"), "--above is for one document: give its id too"),
         ((*of("linear"), "--window", "5"), "--window has no effect without --search: leave it out"),
     ]
     for words, said in refused:

@@ -1,4 +1,4 @@
-"""Features for their price: none given up for nothing, none kept that is not worth its time."""
+"""Few features: those that lose least for what they cost are left out, and the record says so."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.gradient import Gradient
 from owpc_ltr_optimizers.larank import LaRank
 
+import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of
-from owpc_ltr.protocols import Run
-from owpc_ltr.training import feature_cost
+from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training import feature_selection
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.feature_cost import Costs, train_at_cost
+from owpc_ltr.training.feature_selection import (
+    Costs,
+    Selected,
+    costs_of,
+    train_on_few_features,
+)
 from owpc_ltr.training.plan import Plan
 from tests.commands import Run as RunCommand
 
@@ -35,6 +43,7 @@ TREES = Plan(
     select="ndcg@10",
 )
 RUN = Run()
+NDCG = parse_metric("ndcg@10")
 
 
 def made(rng: np.random.Generator, queries: int) -> RankingDataset:
@@ -50,28 +59,50 @@ def both(rng: np.random.Generator) -> Both:
     return made(rng, 60), made(rng, 60)
 
 
+def selected(both: Both, most: int, costs: Costs | None = None, plan: Plan = LINEAR) -> Selected:
+    return train_on_few_features(both[0], plan, RUN, both[1], max_features=most, costs=costs)
+
+
+def value_of(model: Model, data: RankingDataset) -> float:
+    return float(NDCG.mean(model.score(data.features), data.labels, data.offsets))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("plan", [LINEAR, TREES])
-def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan) -> None:
-    training, validation = both
-    costs = Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0, "more_noise": 1.0}, 0.01)
-    selected = train_at_cost(training, plan, RUN, validation, costs)
-    model = selected.trained.model
+def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan, most: int) -> None:
+    found = selected(both, most, Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0}), plan)
+    model = found.trained.model
     assert model.feature_names == NAMES
-    assert 0 < len(selected.kept) < 5
-    changed = validation.features.copy()
-    gone = [name not in selected.kept for name in NAMES]
-    changed[:, gone] = np.nan
-    assert (model.score(changed) == model.score(validation.features)).all()
-    (chosen,) = [step for step in selected.path if step.features == len(selected.kept)]
-    assert chosen.worth == max(step.worth for step in selected.path)
-    value = parse_metric("ndcg@10").mean(
-        model.score(validation.features), validation.labels, validation.offsets
-    )
-    assert chosen.validation == pytest.approx(value, abs=1e-12)
-    assert chosen.worth == pytest.approx(value - 0.01 * chosen.milliseconds, abs=1e-12)
-    assert [step.features for step in selected.path] == sorted(
-        {step.features for step in selected.path}, reverse=True
-    )
+    assert len(found.kept) == most
+    changed = both[1].features.copy()
+    changed[:, [name not in found.kept for name in NAMES]] = np.nan
+    assert (model.score(changed) == model.score(both[1].features)).all()
+    assert found.path[-1].features == most
+    assert found.path[-1].validation == pytest.approx(value_of(model, both[1]), abs=1e-12)
+    sizes = [step.features for step in found.path]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert min(sizes[:-1], default=len(NAMES)) > most
+
+
+@pytest.mark.parametrize("plan", [LINEAR, TREES])
+def test_the_record_names_each_feature_that_was_left_out_and_its_step(
+    both: Both, plan: Plan
+) -> None:
+    found = selected(both, 2, Costs({"strong": 5.0}), plan)
+    record = found.trained.model.record["feature_selection"]
+    assert (record["max_features"], record["milliseconds"]) == (2, {"strong": 5.0})
+    assert record["kept"] == list(found.kept)
+    out = [name for step in record["path"] for name in (step["dropped"], *step["unused"]) if name]
+    assert sorted([*out, *record["kept"]]) == sorted(NAMES)
+    json.dumps(found.trained.model.record, allow_nan=False)
+
+
+def test_a_model_that_uses_few_features_is_the_one_of_all(both: Both) -> None:
+    whole = train_plan(both[0], LINEAR, RUN, both[1]).model
+    found = selected(both, 5)
+    (step,) = found.path
+    assert (step.dropped, step.unused, found.kept) == (None, (), NAMES)
+    assert (found.trained.model.score(both[1].features) == whole.score(both[1].features)).all()
 
 
 @pytest.mark.parametrize("plan", [LINEAR, TREES])
@@ -79,169 +110,106 @@ def test_the_model_remembers_documents_with_the_features_that_it_leaves_out(
     both: Both, plan: Plan
 ) -> None:
     """An upload compares them with the engine's: zeros in their place would be drift."""
-    known = [
+    training, validation = (
         replace(
             side,
             query_params=pa.array([f'{{"keywords": "{n}"}}' for n in range(side.n_queries)]),
             doc_ids=pa.array([f"d{n}" for n in range(side.n_documents)]),
         )
         for side in both
-    ]
-    costs = Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0, "more_noise": 1.0}, 0.01)
-    selected = train_at_cost(known[0], plan, RUN, known[1], costs)
-    assert len(selected.kept) < len(NAMES)
-    assert selected.trained.model.record["probes"] == parity_samples_of(known[1])
+    )
+    found = selected((training, validation), 2, plan=plan)
+    assert found.trained.model.record["probes"] == parity_samples_of(validation)
 
 
-def test_a_dear_feature_gives_way_to_its_cheap_copy(both: Both) -> None:
-    training, validation = both
-    dear = Costs({"strong": 100.0}, 0.01)
-    kept = train_at_cost(training, LINEAR, RUN, validation, dear).kept
-    assert "strong" not in kept
-    assert "copy" in kept
-    other = Costs({"copy": 100.0}, 0.01)
-    assert "copy" not in train_at_cost(training, LINEAR, RUN, validation, other).kept
+def test_without_costs_quality_alone_decides(both: Both) -> None:
+    assert set(selected(both, 2).kept) == {"strong", "weak"}
+    assert selected(both, 1).kept == ("strong",)
+
+
+def test_an_expensive_feature_gives_way_to_its_cheap_copy(both: Both) -> None:
+    assert selected(both, 2, Costs({"strong": 100.0, "weak": 1.0})).kept == ("copy", "weak")
+    assert selected(both, 2, Costs({"copy": 100.0, "weak": 1.0})).kept == ("strong", "weak")
+
+
+def test_a_derived_copy_of_an_expensive_feature_does_not_pass_for_a_cheap_one(both: Both) -> None:
+    """Leaving out what a copy is derived from saves nothing while the copy is used."""
+    derived = Costs({"strong": 100.0, "weak": 1.0}, {"copy": ["strong"]})
+    assert selected(both, 2, derived).kept == ("strong", "weak")
+
+
+def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
+    """The worth of a model of these features alone, trained anew."""
+    training, validation = (
+        replace(side, features=np.where([n in names for n in NAMES], side.features, np.float32(0)))
+        for side in both
+    )
+    model = train_plan(training, LINEAR, RUN, validation).model
+    whole = value_of(train_plan(both[0], LINEAR, RUN, both[1]).model, both[1])
+    columns = both[1].features.astype(float).T
+    best = max(NDCG.mean(column, both[1].labels, both[1].offsets) for column in columns)
+    saved = 1 - costs.of(names) / costs.of(frozenset(NAMES))
+    return value_of(model, validation) + (whole - best) * saved
 
 
 def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By training without each; the model of all of them does not tell it."""
-    training, validation = both
-    costs = Costs({"weak": 4.0, "strong": 3.9, "noise": 0.5}, 0.02)
-    path = train_at_cost(training, LINEAR, RUN, validation, costs).path
+    costs = Costs({"weak": 4.0, "strong": 3.9, "noise": 0.5})
+    path = selected(both, 1, costs).path
     left = frozenset(NAMES)
     for step in path[1:]:
         worth = {name: worth_of(left - {name}, both, costs) for name in sorted(left)}
         assert worth[step.dropped or ""] == pytest.approx(max(worth.values()), abs=1e-12)
         left -= {step.dropped or ""}
-    monkeypatch.setattr(feature_cost, "_TRIED", 1)
-    assert train_at_cost(training, LINEAR, RUN, validation, costs).path != path
+    monkeypatch.setattr(feature_selection, "_TRIED", 1)
+    assert selected(both, 1, costs).path != path
 
 
-def test_the_dearest_feature_is_tried_however_much_the_model_leans_on_it(
+def test_the_most_expensive_feature_is_tried_however_much_the_model_leans_on_it(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feature_cost, "_TRIED", 1)
+    monkeypatch.setattr(feature_selection, "_TRIED", 1)
     leant_on = train_plan(both[0], LINEAR, RUN).model
     assert isinstance(leant_on, LinearModel)
     assert NAMES[int(np.abs(leant_on.weights).argmax())] == "strong"
-    costs = Costs({"strong": 3.0, "noise": 0.1}, 0.02)
-    path = train_at_cost(both[0], LINEAR, RUN, both[1], costs).path
-    assert path[1].dropped == "strong"
-    without = worth_of(frozenset(NAMES) - {"strong"}, both, costs)
-    assert path[1].worth == pytest.approx(without, abs=1e-12)
-    assert without > worth_of(frozenset(NAMES) - {"noise"}, both, costs)
+    assert selected(both, 4, Costs({"strong": 3.0, "noise": 0.1})).path[1].dropped == "strong"
 
 
-def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
-    """The worth of a model of these features alone, trained anew."""
-    blanked = [
-        replace(side, features=np.where([n in names for n in NAMES], side.features, np.float32(0)))
+def test_costs_decide_nothing_where_all_features_gain_nothing(both: Both) -> None:
+    """Over the best single one: then no millisecond is worth any loss."""
+    sides = [
+        replace(side, features=np.column_stack([side.features[:, 0], *[side.features[:, 3]] * 4]))
         for side in both
     ]
-    model = train_plan(blanked[0], LINEAR, RUN, blanked[1]).model
-    value = parse_metric("ndcg@10").mean(
-        model.score(blanked[1].features), both[1].labels, both[1].offsets
-    )
-    return value - costs.price * costs.of(names)
-
-
-def test_without_a_price_no_quality_is_given_up(both: Both) -> None:
-    training, validation = both
-    whole = train_plan(training, LINEAR, RUN, validation).model
-    metric = parse_metric("ndcg@10")
-    free = train_at_cost(training, LINEAR, RUN, validation, Costs({"strong": 9.0}, 0.0))
-    scores = [m.score(validation.features) for m in (whole, free.trained.model)]
-    before, after = (metric.mean(s, validation.labels, validation.offsets) for s in scores)
-    assert after >= before
-    assert "strong" in free.kept
-    ruin = train_at_cost(training, LINEAR, RUN, validation, Costs(dict.fromkeys(NAMES, 1.0), 10.0))
-    assert len(ruin.kept) == 1
+    assert selected((sides[0], sides[1]), 1, Costs({"strong": 1000.0})).kept == ("strong",)
 
 
 def test_the_record_is_of_the_data_as_it_was_given(both: Both) -> None:
-    training, validation = both
-    selected = train_at_cost(training, LINEAR, RUN, validation, Costs({"strong": 100.0}, 0.01))
-    record = selected.trained.model.record
-    assert record["fingerprint"] == training.fingerprint
-    assert record["feature_ranges"][1][0] == training.features[:, 0].max()
-    assert record["feature_cost"]["kept"] == list(selected.kept)
-    json.dumps(record, allow_nan=False)
+    record = selected(both, 2).trained.model.record
+    assert record["fingerprint"] == both[0].fingerprint
+    assert record["feature_ranges"][1][0] == both[0].features[:, 0].max()
 
 
-@pytest.mark.parametrize("keep", [0.5, 0.9, 1.0])
-def test_the_cheapest_model_that_keeps_the_gain_is_chosen(both: Both, keep: float) -> None:
-    training, validation = both
-    costs = Costs({"strong": 5.0, "copy": 2.0, "weak": 1.0, "noise": 1.0}, 0.0, keep_gain=keep)
-    selected = train_at_cost(training, LINEAR, RUN, validation, costs)
-    metric = parse_metric("ndcg@10")
-    ranks = [
-        metric.mean(validation.features[:, place].astype(float), validation.labels,
-                    validation.offsets)
-        for place in range(5)
-    ]  # fmt: skip
-    floor, whole = max(ranks), selected.path[0].validation
-    record = selected.trained.model.record["feature_cost"]
-    assert record["over"] == f"'{NAMES[ranks.index(floor)]}' alone"
-    assert record["gain"] == pytest.approx(whole - floor, abs=1e-12)
-    enough = [s for s in selected.path if s.validation - floor >= keep * (whole - floor) - 1e-12]
-    (chosen,) = [step for step in selected.path if step.features == len(selected.kept)]
-    assert chosen.milliseconds == min(step.milliseconds for step in enough)
-    assert chosen.worth == pytest.approx((chosen.validation - floor) / (whole - floor), abs=1e-12)
-    assert len(selected.kept) < 5
-
-
-def test_a_gain_is_over_the_feature_that_is_named(both: Both) -> None:
-    training, validation = both
-    low = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline="noise")
-    selected = train_at_cost(training, LINEAR, RUN, validation, low)
-    assert selected.trained.model.record["feature_cost"]["over"] == "'noise' alone"
-    assert selected.kept == ("copy",), "what the copy alone gains over noise is most of all"
-    whole = selected.path[0].validation
-    other = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline=whole - 0.1)
-    record = train_at_cost(training, LINEAR, RUN, validation, other).trained.model.record
-    assert record["feature_cost"]["gain"] == pytest.approx(0.1)
-    nothing = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline=0)
-    record = train_at_cost(training, LINEAR, RUN, validation, nothing).trained.model.record
-    assert record["feature_cost"]["gain"] == pytest.approx(whole)
-
-
-def test_where_there_is_no_gain_no_share_of_it_can_be_kept(both: Both) -> None:
-    only = replace(
-        both[1],
-        features=both[1].features[:, :1].copy(),
-        feature_names=NAMES[:1],
-        feature_scales=None,
-    )
-    with pytest.raises(Refused, match=r"no gain to keep a share of.*'strong' alone"):
-        train_at_cost(only, LINEAR, RUN, only, Costs({"strong": 1.0}, 0.0, keep_gain=0.9))
-
-
-def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
-    training, validation = both
-    with pytest.raises(BadInput, match="'absent'"):
-        train_at_cost(training, LINEAR, RUN, validation, Costs({"absent": 1.0}, 0.1))
-    with pytest.raises(UsageError, match="validation queries"):
-        train_at_cost(training, LINEAR, RUN, None, Costs({}, 0.1))
-    with pytest.raises(UsageError, match="0 or more"):
-        Costs({}, -1.0)
-    for share in (0.0, 1.01, float("nan")):
-        with pytest.raises(UsageError, match="above 0, and 1 at most"):
-            Costs({}, 0.0, keep_gain=share)
-    with pytest.raises(UsageError, match="give that, as keep_gain"):
-        Costs({}, 0.0, baseline="strong")
-    with pytest.raises(BadInput, match="'absent'"):
-        train_at_cost(
-            training, LINEAR, RUN, validation, Costs({}, 0.0, keep_gain=0.9, baseline="absent")
-        )
-    assert Costs({"noise": -3.0, "weak": 2.0}, 0.1).of(frozenset(NAMES)) == 2.0
-    with pytest.raises(BadInput, match="'absent'"):
-        train_at_cost(training, LINEAR, RUN, validation, Costs({}, 0.1, {"absent": ["weak"]}))
+def test_what_cannot_be_selected_is_refused(both: Both) -> None:
+    for costs in (Costs({"absent": 1.0}), Costs({}, {"absent": ["weak"]})):
+        with pytest.raises(BadInput, match="the costs name 'absent', which is no feature"):
+            selected(both, 2, costs)
+    with pytest.raises(UsageError, match="give validation queries"):
+        train_on_few_features(both[0], LINEAR, RUN, None, max_features=2)
+    with pytest.raises(UsageError, match=r"feature_cost= decides which .*max_features= leaves out"):
+        ltr.train(both[0], feature_cost={"strong": 1.0})
+    with pytest.raises(UsageError, match="max_features= is 1 or more, not 0"):
+        ltr.train(both[0], max_features=0)
+    network = {"optimizer.model": "network", "optimizer.epochs": 1}
+    with pytest.raises(Refused, match="this is a network model: train without it"):
+        selected(both, 2, plan=Plan(ListNet, Gradient, network, select="ndcg@10"))
+    assert Costs({"noise": -3.0, "weak": 2.0}).of(frozenset(NAMES)) == 2.0
 
 
 def test_a_derived_feature_costs_what_it_comes_from_and_nothing_twice() -> None:
-    costs = Costs({"a": 4.0, "b": 2.0, "c": 1.0}, 0.1, {"d": ["a", "b"], "e": ["d", "c"]})
+    costs = Costs({"a": 4.0, "b": 2.0, "c": 1.0}, {"d": ["a", "b"], "e": ["d", "c"]})
     for names, wanted in (
         ("d", 6.0),
         ("ad", 6.0),
@@ -253,18 +221,6 @@ def test_a_derived_feature_costs_what_it_comes_from_and_nothing_twice() -> None:
         assert costs.of(frozenset(names)) == wanted
 
 
-def test_a_derived_copy_of_a_dear_feature_does_not_pass_for_a_cheap_one(both: Both) -> None:
-    """It is given up with what it comes from, where a true cheap copy is kept."""
-    training, validation = both
-    dear = {"strong": 100.0}
-    cheap = train_at_cost(training, LINEAR, RUN, validation, Costs(dear, 0.01))
-    assert "copy" in cheap.kept
-    derived = Costs(dear, 0.01, {"copy": ["strong"]})
-    assert not {"copy", "strong"} & set(
-        train_at_cost(training, LINEAR, RUN, validation, derived).kept
-    )
-
-
 def test_train_takes_what_profile_printed(both: Both, run: RunCommand) -> None:
     save_dataset(both[0], Path("d.parquet"))
     printed = {
@@ -273,41 +229,39 @@ def test_train_takes_what_profile_printed(both: Both, run: RunCommand) -> None:
     }
     Path("profile.json").write_text(json.dumps(printed))
     Path("plain.json").write_text('{"strong": 100}')
-    Path("bad.json").write_text('{"strong": "much"}')
     words = ("train", "d.parquet", "--out", "m.json", "--metric", "ndcg@10")
-    more = ("--set", "optimizer.C=10", "--feature-price", "0.01", "--feature-cost")
+    more = ("--set", "optimizer.C=10", "--max-features", "3", "--feature-cost")
     models = []
     for costs in ("profile.json", "plain.json"):
         code, out, err = run(*words, *more, costs)
         assert (code, err) == (0, "")
-        assert "LEFT OUT" in out
-        assert "features: copy" in out
+        header, *rows = [line.split() for line in out.splitlines()[:4]]
+        assert header == ["LEFT", "OUT", "FEATURES", "MS", "VALIDATION"]
+        assert [row[0] for row in rows[:2]] == ["–", "strong"]
+        assert "kept 3 features: copy" in out
         model = load_scoring_model(Path("m.json"))
         assert isinstance(model, LinearModel)
         models.append(model.weights.tolist())
     assert models[0] == models[1]
     assert models[0][0] == 0
     assert run("evaluate", "m.json", "--data", "d.parquet")[0] == 0
-    assert "the cost of 'strong' is 'much'" in run.refusal(3, *words, *more, "bad.json")
-    Path("derived.json").write_text(json.dumps({**printed, "derived": {"copy": ["strong"]}}))
-    assert run(*words, *more, "derived.json")[0] == 0
-    model = load_scoring_model(Path("m.json"))
-    assert isinstance(model, LinearModel)
-    assert model.weights[:2].tolist() == [0, 0]
-    Path("bad.json").write_text(json.dumps({**printed, "derived": {"copy": "strong"}}))
-    assert "'derived' names no features" in run.refusal(3, *words, *more, "bad.json")
-
-
-def test_train_keeps_a_share_of_the_gain(both: Both, run: RunCommand) -> None:
-    save_dataset(both[0], Path("d.parquet"))
-    Path("costs.json").write_text('{"strong": 100, "copy": 1, "weak": 1}')
-    words = ("train", "d.parquet", "--out", "m.json", "--metric", "ndcg@10", "--keep-gain", "0.8")
-    code, out, err = run(*words, "--set", "optimizer.C=10", "--feature-cost", "costs.json")
-    assert (code, err) == (0, "")
-    assert "GAIN KEPT" in out
-    assert "the cheapest model that keeps 80% of it is chosen" in out
-    for more, said in (
-        ((), "--feature-cost"),
-        (("--feature-cost", "costs.json", "--feature-price", "0.1"), "give one"),
+    assert " MS " not in run.output(*words, "--max-features", "2")
+    assert "--max-features" in run.refusal(2, *words, "--feature-cost", "plain.json")
+    for bad, said in (
+        ('{"strong": "much"}', "bad.json: the cost of 'strong' is 'much', not milliseconds"),
+        (json.dumps({**printed, "derived": {"copy": "strong"}}), "'derived' names no features"),
+        ('{"features": [1]}', "bad.json is not what profile --json prints"),
     ):
-        assert said in run.refusal(2, *words, *more)
+        Path("bad.json").write_text(bad)
+        assert said in run.refusal(3, *words, *more, "bad.json")
+
+
+def test_python_takes_the_costs_as_they_are(both: Both, tmp_path: Path) -> None:
+    (tmp_path / "costs.json").write_text('{"strong": 100}')
+    found = [
+        ltr.train(both[0], settings={"C": 10}, max_features=2, feature_cost=costs).record
+        for costs in (tmp_path / "costs.json", {"strong": 100})
+    ]
+    assert found[0]["feature_selection"] == found[1]["feature_selection"]
+    profile = {"features": [{"feature": "a", "milliseconds": 1.0}], "derived": {"b": ["a"]}}
+    assert costs_of(profile) == Costs({"a": 1.0}, {"b": ["a"]})

@@ -17,7 +17,7 @@ from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.first_model import Kind, KindChoice
 from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.train import ModelOptions, TrainingSummary
+from owpc_ltr.training.train import TrainingSummary
 
 Place = Literal["engine", "plugin", "client"]
 
@@ -115,17 +115,14 @@ def test_where_a_line_does_the_line_is_chosen_and_its_metric_is_that_of_the_labe
 def test_what_runs_where_decides_what_may_be_chosen(
     data: ltr.RankingDataset, chosen: dict[Place, str]
 ) -> None:
-    known = {
-        place: ltr.train(data, model=ModelOptions(runs_in=place)).record["kinds"]
-        for place in chosen
-    }
+    known = {place: ltr.train(data, runs_in=place).record["kinds"] for place in chosen}
     assert {place: choice["kind"] for place, choice in known.items()} == chosen
     assert known["engine"]["compared"][0]["mean"] == known["plugin"]["compared"][0]["mean"]
 
 
 def test_a_place_where_no_model_runs_is_refused() -> None:
     with pytest.raises(UsageError, match="no model runs in 'cloud': choose among engine, plugin"):
-        ltr.train(world(), model=ModelOptions(runs_in="cloud"))  # type: ignore[arg-type]
+        ltr.train(world(), runs_in="cloud")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("quick_kinds")
@@ -173,14 +170,10 @@ def test_where_a_part_cannot_be_trained_on_the_simplest_kind_is_taken(
         {"settings": {"C": 1.0}},
         {"grid": {"C": [0.1, 1.0]}},
         {"piecewise_linear": True},
-        {"model": "costs of features"},
+        {"max_features": 2},
     ],
 )
-def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
-    if "model" in chosen:
-        costs = tmp_path / "costs.json"
-        costs.write_text('{"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}')
-        chosen = {"model": ModelOptions(feature_cost=costs)}
+def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any]) -> None:
     record = ltr.train(world(), **chosen).record
     assert "kinds" not in record
     assert record["select"] == "map"

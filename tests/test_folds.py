@@ -27,13 +27,10 @@ from owpc_ltr.models.average import (
 )
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of
-from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr.training.train import ModelOptions
 from tests.rankers import judged, linear
 from tests.verdict_paths import FEATURES, METRIC, NOTHING
 
 FOLDS = 4
-COSTS = {"model": ModelOptions(feature_cost=Costs({"bm25": 1.0}, 0.001))}
 
 
 def seen(data: ltr.RankingDataset) -> dict[str, Any]:
@@ -238,7 +235,7 @@ def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> 
     ("given", "told"),
     [
         ({"validation": "the data"}, "folds= and validation= do not go together"),
-        (COSTS, "folds= and feature_cost= do not go together"),
+        ({"max_features": 1}, "folds= and max_features= do not go together"),
         ({"test_share": 0.4}, "folds= keeps no test queries out: leave test_share= out"),
     ],
 )

@@ -31,7 +31,6 @@ from owpc_ltr.inspection.moved_columns import factor_between, ks_distance, moved
 from owpc_ltr.inspection.result import listed
 from owpc_ltr.inspection.sample import take_sample
 from owpc_ltr.inspection.totals import Tails, column_facts, limits_of
-from owpc_ltr.training.train import ModelOptions
 from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without
 
@@ -390,19 +389,16 @@ def test_nothing_is_said_of_them_where_there_are_none() -> None:
         train_on_all(dataset(), settings={"C": 1.0})
 
 
-def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
-    from owpc_ltr.training.feature_cost import Costs
-
+def test_features_that_were_left_out_on_purpose_are_no_surprise() -> None:
     data, split = dataset(0.0), HashSplit(0.4, 0.0)
-    costs = Costs({"noise": 1000.0}, 1.0)
     with pytest.warns(OwpcLtrWarning) as told:
         model = train(
             split.part(data, "train"),
             validation=split.part(data, "validation"),
             settings={"C": 1.0},
-            model=ModelOptions(feature_cost=costs),
+            max_features=1,
         )
-    assert model.record["feature_cost"]["kept"] == ["good"]
+    assert model.record["feature_selection"]["kept"] == ["good"]
     (line,) = [str(each.message) for each in told if "in all documents" in str(each.message)]
     assert "flat0" in line
     assert "noise" not in line

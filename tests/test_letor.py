@@ -400,7 +400,7 @@ def test_text_that_needs_more_memory_than_there_is_is_refused(
         read(
             "".join(f"0 qid:1 {i + 1}:1 1000000:1\n" for i in range(17)),
             tmp_path,
-            max_features=10**6,
+            max_feature_number=10**6,
         )
 
 
@@ -426,7 +426,7 @@ def test_more_rows_than_were_expected_are_kept(tmp_path: Path) -> None:
 def test_a_line_may_be_longer_than_a_block(tmp_path: Path) -> None:
     values = np.arange(1, 200_001)
     line = "1 qid:1 " + " ".join(f"{i}:{i}" for i in values) + "\n"
-    data = read("0 qid:1 1:1\n" + line, tmp_path, max_features=200_000)
+    data = read("0 qid:1 1:1\n" + line, tmp_path, max_feature_number=200_000)
     assert np.array_equal(data.features[1], values.astype(np.float32))
 
 

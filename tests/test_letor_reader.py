@@ -149,12 +149,12 @@ def sparse(rows: int, width: int, filled: int, seed: int = 0) -> str:
 
 def test_feature_numbers_that_are_ids_are_told_with_the_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
-    with pytest.raises(BadInput, match=r"line 2: feature 1,000,000 is beyond 10,000.*max-features"):
+    with pytest.raises(BadInput, match=r"line 2: feature 1,000,000 is beyond 10,000.*max-feature-"):
         read_letor(path)
-    data = read_letor(path, max_features=1_000_000)
+    data = read_letor(path, max_feature_number=1_000_000)
     assert (data.n_features, data.features[1, 999_999]) == (1_000_000, 3)
     with pytest.raises(BadInput, match="beyond 50"):
-        read_letor(path, max_features=50)
+        read_letor(path, max_feature_number=50)
 
 
 def test_a_small_file_does_not_become_a_large_matrix(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_small_file_does_not_become_a_large_matrix(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"more than 400 times their text of [\d,]+ bytes"):
         read_letor(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
-    assert read_letor(path, max_features=9999).features.shape == (6000, 9999)
+    assert read_letor(path, max_feature_number=9999).features.shape == (6000, 9999)
 
 
 @pytest.mark.parametrize(("rows", "width", "filled"), [(1000, 700, 200), (1000, 10_000, 40)])
@@ -183,8 +183,8 @@ def test_every_way_to_read_takes_the_bound(run: Run, tmp_path: Path) -> None:
     text = "".join(f"{i % 2} qid:{i // 2} 1:{i} 10001:{i % 3}\n" for i in range(60))
     path = written(tmp_path / "a.txt", text)
     ways: list[Callable[[int | None], object]] = [
-        lambda most: read_dataset(path, max_features=most),
-        lambda most: read_folds(str(path), max_features=most),
+        lambda most: read_dataset(path, max_feature_number=most),
+        lambda most: read_folds(str(path), max_feature_number=most),
     ]
     for read in ways:
         with pytest.raises(BadInput, match="beyond 10,000"):
@@ -193,10 +193,10 @@ def test_every_way_to_read_takes_the_bound(run: Run, tmp_path: Path) -> None:
             raise AssertionError
     words = ("train", "a.txt", "--out", "m.json", "--loss", "pairwise", "--set", "optimizer.C=1")
     code, out, error = run(*words)
-    assert (code, out, "--max-features 10001" in error) == (3, "", True)
-    assert run(*words, "--max-features", "10001")[0] == 0
+    assert (code, out, "--max-feature-number 10001" in error) == (3, "", True)
+    assert run(*words, "--max-feature-number", "10001")[0] == 0
     assert run("evaluate", "m.json", "--data", "a.txt")[0] == 3
-    assert run("evaluate", "m.json", "--data", "a.txt", "--max-features", "10001")[0] == 0
+    assert run("evaluate", "m.json", "--data", "a.txt", "--max-feature-number", "10001")[0] == 0
 
 
 @pytest.mark.parametrize("character", ["\u200b", "\u202e", "\u2066", "\ufeff", "\u2060"])

@@ -41,9 +41,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr.training.options import KNOTS
-from owpc_ltr.training.train import ModelOptions
 from tests.commands import Run
 from tests.datasets import train_on_all
 from tests.foreign_models import NAMES as FOUR_NAMES
@@ -131,9 +129,7 @@ def test_training_on_segments_is_certified_and_better_than_a_line_where_there_is
 ) -> None:
     data, held_out = problem(1), problem(2)
     settings = {"C": 1.0}
-    model: Any = train_on_all(
-        data, settings=settings, piecewise_linear=True, model=ModelOptions(knots=6)
-    )
+    model: Any = train_on_all(data, settings=settings, piecewise_linear=True, knots=6)
     line: Any = train_on_all(data, settings=settings)
     assert isinstance(model, AdditiveModel)
     assert model.record["certificate"]["relative_gap"] <= 1e-3
@@ -187,7 +183,7 @@ def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> No
 def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
     data = problem(1)
     with pytest.raises(UsageError, match="2 knots or more"):
-        train_on_all(data, piecewise_linear=True, model=ModelOptions(knots=1))
+        train_on_all(data, piecewise_linear=True, knots=1)
     with pytest.raises(UsageError, match="kind 'trees'"):
         train_on_all(
             data,
@@ -198,14 +194,14 @@ def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
         )
 
 
-def test_features_that_cost_more_than_they_are_worth_lose_their_curve() -> None:
-    costs = Costs(dict.fromkeys(NAMES[2:], 100.0), 1.0)
+def test_features_that_are_left_out_lose_their_curve() -> None:
     model: Any = ltr.train(
         problem(1),
         validation=problem(2),
         settings={"C": 1.0},
         piecewise_linear=True,
-        model=ModelOptions(feature_cost=costs),
+        max_features=2,
+        feature_cost=dict.fromkeys(NAMES[2:], 100.0),
     )
     assert set(model.curves) <= {"a", "b"}
     assert "a" in model.curves

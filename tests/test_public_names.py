@@ -175,18 +175,6 @@ def test_every_class_in_a_public_signature_is_public() -> None:
     assert not lacking, "\n".join(sorted(lacking))
 
 
-def test_a_public_function_has_at_most_20_parameters() -> None:
-    counted: dict[str, int] = {}
-    for name, found in offered((), "owpc_ltr"):
-        if inspect.isfunction(found):
-            counted[name] = len(inspect.signature(found).parameters)
-        elif inspect.isclass(found):
-            for method, function in methods(found):
-                counted[f"{name}.{method}"] = len(inspect.signature(function).parameters)
-    assert {"train", "judge_clicks", "Cluster.compare_live"} <= counted.keys()
-    assert not {name: number for name, number in counted.items() if number > 20}
-
-
 def test_no_name_is_public_in_two_modules() -> None:
     named = [name for module in MODULES for name in module.__all__ if name != "__version__"]
     assert len(named) == len(set(named))

@@ -27,8 +27,6 @@ from owpc_ltr.evaluation.other_libraries import (
 )
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run
-from tests.fresh_process import Evaluate
-from tests.ranklib_program import ranklib_or_skip
 
 Array = NDArray[Any]
 QUERIES = 25
@@ -161,79 +159,6 @@ def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
         assert one.theirs("trec_eval", measure, name) == pytest.approx(printed, abs=CLOSE)
 
 
-def test_scikit_learn_prints_what_is_said() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    for one in SOME:
-        lists = [(one.data.labels[rows], one.scores[rows]) for rows in one.slices]
-        ndcg = [metrics.ndcg_score([a], [b], k=5) for a, b in lists if len(a) > 1]
-        assert one.theirs("scikit-learn", "ndcg_score", "ndcg@5") == pytest.approx(
-            np.mean(ndcg), abs=CLOSE
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            precision = [metrics.average_precision_score(a > 0, b) for a, b in lists]
-        assert one.theirs("scikit-learn", "average_precision_score", "map") == pytest.approx(
-            np.mean(precision), abs=CLOSE
-        )
-
-
-RANX = """
-measures = ["ndcg@5", "ndcg_burges@5", "map"]
-values = [ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), measures) for qrels, run in given]
-found = [{name: float(value) for name, value in one.items()} for one in values]
-"""
-
-
-@pytest.mark.thorough
-def test_ranx_prints_what_is_said(ranx: Evaluate) -> None:
-    """Tied documents are ordered as by its compiled sort."""
-    import numba
-    from ranx.data_structures import common
-
-    sort = numba.njit(common.typed_list_argosrt.py_func)
-    asked, cases = [], CASES[1:14:2]
-    for one in cases:
-        places = np.empty(len(one.scores))
-        for rows in one.slices:
-            places[rows][sort(-one.scores[rows])] = -np.arange(rows.stop - rows.start)
-        asked.append(as_trec(replace(one, scores=places)))
-    for one, printed in zip(cases, ranx(RANX, asked), strict=True):
-        for call, value in printed.items():
-            name = call.replace("_burges", "")
-            assert one.theirs("ranx", f'"{call}"', name) == pytest.approx(value, abs=CLOSE)
-
-
-@pytest.mark.parametrize(("name", "theirs"), [("ndcg@5", "NDCG@5"), ("map", "MAP")])
-def test_ranklib_prints_what_is_said(name: str, theirs: str, tmp_path: Path) -> None:
-    one = CASES[1]
-    lines = [
-        f"{one.data.labels[i]:.0f} qid:{query} 1:{one.scores[i]:.1f} 2:0"
-        for query, rows in enumerate(one.slices)
-        for i in range(rows.start, rows.stop)
-    ]
-    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n", "utf-8")
-    (tmp_path / "model.txt").write_text("## Coordinate Ascent\n1:1.0 2:0.0", "utf-8")
-    files = {name: str(tmp_path / f"{name}.txt") for name in ("model", "data", "each")}
-    ranklib_or_skip().run(
-        "-load", files["model"], "-test", files["data"],
-        "-metric2T", theirs, "-idv", files["each"],
-    )  # fmt: skip
-    rows = [line.split() for line in (tmp_path / "each.txt").read_text("utf-8").splitlines()]
-    printed = {row[1]: float(row[2]) for row in rows if len(row) == 3}
-    assert one.theirs("RankLib", theirs, name) == pytest.approx(printed["all"], abs=CLOSE)
-
-
-@pytest.mark.parametrize(("name", "ours"), [("ndcg@5", "ndcg-letor@5"), ("map", "map")])
-def test_letor_s_scripts_are_the_metric_that_meets_their_published_figures(
-    name: str, ours: str
-) -> None:
-    """Which is tested where the published figures are."""
-    metric = parse_metric(f"{ours},ties=file-order")
-    for one in CASES[:10]:
-        value = metric.mean(one.scores, one.data.labels, one.data.offsets)
-        assert one.theirs("LETOR's scripts", "", name) == pytest.approx(value, abs=1e-12)
-
-
 def libraries() -> Iterator[tuple[str, Convention]]:
     for library in LIBRARIES:
         yield library.metric, library
@@ -243,9 +168,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "gain": ("exponential", "linear"),
     "discount": ("log2", "letor"),
     "per_cutoff": (False, True),
-    "ties": ("expected", "file-order", "last-id-first", "unstable"),
+    "ties": ("expected", "file-order", "last-id-first"),
     "empty": ("zero", "one", "skip"),
-    "lone": (True, False),
     "single": (False, True),
 }
 
@@ -261,17 +185,11 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
     def figures(what: Convention) -> Iterator[float]:
         return (float(np.nanmean(values_by(what, metric, one))) for one in given)
 
-    if convention.ties == "together":
-        metric = parse_metric(name)
     right = list(figures(convention))
     for field, values in OTHERS.items():
         if name == "map" and field in {"gain", "discount"}:
             continue
         if name == "ndcg" and field == "per_cutoff":
-            continue
-        if field == "per_cutoff" and metric.cutoff is None:
-            continue
-        if field == "single" and convention.ties == "expected":
             continue
         for value in values:
             if value != getattr(convention, field):
@@ -285,7 +203,7 @@ def test_the_steps_lead_from_our_figure_to_theirs(name: str) -> None:
     one, metric = CASES[3], parse_metric(name)
     found = reconcile(one.scores, one.data, metric)
     assert found.value == metric.mean(one.scores, one.data.labels, one.data.offsets)
-    assert len(found.elsewhere) >= 4
+    assert len(found.elsewhere) >= 2
     for other in found.elsewhere:
         assert found.value + sum(step.change for step in other.steps) == pytest.approx(
             other.value, abs=1e-12
@@ -311,7 +229,7 @@ def test_what_makes_figures_differ_is_counted() -> None:
         np.zeros((6, 1), np.float32), [1, 0, 0, 0, 2, 0], ["a", "a", "b", "b", "c", "d"]
     )
     found = reconcile(np.array([1.0, 1, 2, 1, 0, 0]), data, parse_metric("ndcg@10"))
-    assert (found.n_queries, found.empty, found.tied, found.lone) == (4, 2, 1, 2)
+    assert (found.n_queries, found.empty, found.tied) == (4, 2, 1)
 
 
 def test_every_field_of_a_convention_has_words() -> None:

@@ -40,7 +40,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.feature_cost import Costs, train_at_cost
+from owpc_ltr.training.feature_selection import train_on_few_features
 from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.training.train import training_splits
@@ -354,9 +354,8 @@ def test_sides_that_do_not_fit_each_other_are_no_split() -> None:
 
 
 def test_features_taken_out_leave_the_queries_as_they_were_given() -> None:
-    costs = Costs({"c": 100.0}, price=1.0)
-    selected = train_at_cost(FIRST, PLAN, Run(), SECOND, costs)
-    assert "c" not in selected.kept
+    selected = train_on_few_features(FIRST, PLAN, Run(), SECOND, max_features=1)
+    assert len(selected.kept) == 1
     assert ids(model_data(selected.trained.model, DATA).data) == ids(REST)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
+from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.columnar import is_parquet
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, public, silent
@@ -22,20 +22,20 @@ def read_dataset(
     paths: str | Path | Sequence[str | Path],
     *,
     n_features: int | None = None,
-    max_features: int | None = None,
+    max_feature_number: int | None = None,
 ) -> RankingDataset:
     """The dataset in a file, or in several, which are joined: Parquet, or LETOR text (.gz, .xz).
 
     A folder of parts (see `partition`) is read whole; `open_dataset` reads it part by part.
-    `n_features` is for LETOR text that leaves its last features out, `max_features` for LETOR text
-    with feature numbers above 10,000, which may be ids. Raises BadInput, naming the file and the
-    line, if a file cannot be read; naming both files, if their features differ or they have the
+    `n_features` is for LETOR text that leaves its last features out, `max_feature_number` for LETOR
+    text with feature numbers above 10,000, which may be ids. Raises BadInput, naming the file and
+    the line, if a file cannot be read; naming both files, if their features differ or they have the
     same query.
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     if not several:
         raise UsageError("there is no file to read: name one or more")
-    parts = [_read(Path(path), n_features, max_features) for path in several]
+    parts = [_read(Path(path), n_features, max_feature_number) for path in several]
     if len(parts) == 1:
         return parts[0]
     from owpc_ltr.data.joining import join_datasets
@@ -84,12 +84,12 @@ def dataset_of(data: Any, **how: Any) -> Any:
 
 
 def open_or_read(
-    path: str | Path, *, memory: int | None = None, max_features: int | None = None
+    path: str | Path, *, memory: int | None = None, max_feature_number: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be read part by part."""
     if is_partitioned(Path(path)):
         return open_dataset(path, memory=memory)
-    return read_dataset(path, max_features=max_features)
+    return read_dataset(path, max_feature_number=max_feature_number)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def partition(
     n_features: Annotated[
         int | None, "Features of LETOR text; default: the largest number in it."
     ] = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     progress: Progress = silent,
 ) -> PartitionedDataset:
     """Write datasets as one folder of Parquet files.
@@ -163,13 +163,16 @@ def partition(
         datasets = [data]
     else:
         paths = [data] if isinstance(data, str | Path) else data
-        datasets = _stream(list(map(Path, paths)), n_features, max_features, progress)
+        datasets = _stream(list(map(Path, paths)), n_features, max_feature_number, progress)
     write_partitioned(datasets, out, buckets=buckets)
     return open_dataset(out)
 
 
 def _stream(
-    paths: Sequence[Path], n_features: int | None, max_features: int | None, progress: Progress
+    paths: Sequence[Path],
+    n_features: int | None,
+    max_feature_number: int | None,
+    progress: Progress,
 ) -> Iterator[RankingDataset]:
     """The queries of Parquet files or LETOR text, told by content, a part at a time."""
     from owpc_ltr.data.joining import stream_parquet
@@ -180,7 +183,7 @@ def _stream(
         parts = (
             stream_parquet(path)
             if is_parquet(path)
-            else stream_letor(path, n_features=n_features, max_features=max_features)
+            else stream_letor(path, n_features=n_features, max_feature_number=max_feature_number)
         )
         for part in parts:
             queries += part.n_queries
@@ -188,7 +191,7 @@ def _stream(
             yield part
 
 
-def _read(path: Path, n_features: int | None, max_features: int | None) -> RankingDataset:
+def _read(path: Path, n_features: int | None, max_feature_number: int | None) -> RankingDataset:
     """One dataset, told by content: a folder of parts, our Parquet, or LETOR text."""
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import load_dataset
@@ -197,4 +200,4 @@ def _read(path: Path, n_features: int | None, max_features: int | None) -> Ranki
         return open_dataset(path).load()
     if is_parquet(path) and n_features is None:
         return load_dataset(path)
-    return read_letor(path, n_features=n_features, max_features=max_features)
+    return read_letor(path, n_features=n_features, max_feature_number=max_feature_number)

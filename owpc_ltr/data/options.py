@@ -148,7 +148,7 @@ def memory_from(text: str | None) -> int:
     return int(size)
 
 
-MaxFeatures = Annotated[
+MaxFeatureNumber = Annotated[
     "int | None",
     Help(
         "The largest feature number of LETOR text; default: 10000, as larger ones may be ids.",

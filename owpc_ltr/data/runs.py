@@ -32,13 +32,12 @@ _BETWEEN = "\n"
 class RankedDocuments(NamedTuple):
     """What a run has for the queries of a dataset.
 
-    `scores` and `places`, the number of its line, have one entry a document of the dataset, NaN
-    and −1 where the run lacks it. `rows` are the run's entries of these queries, `query` the number
-    of each one's query, and `judged` whether the dataset has the document.
+    `scores` has one entry a document of the dataset, NaN where the run lacks it. `rows` are the
+    run's entries of these queries, `query` the number of each one's query, and `judged` whether the
+    dataset has the document.
     """
 
     scores: Vector
-    places: NDArray[np.int64]
     rows: NDArray[np.int64]
     query: NDArray[np.int64]
     judged: NDArray[np.bool_]
@@ -96,13 +95,7 @@ class TrecRun:
         judged = np.zeros(len(self.scores) + 1, np.bool_)
         judged[lines] = True
         rows = np.flatnonzero(queries >= 0)
-        return RankedDocuments(
-            np.asarray(scores[lines]),
-            lines,
-            rows,
-            queries[rows],
-            judged[rows],
-        )
+        return RankedDocuments(np.asarray(scores[lines]), rows, queries[rows], judged[rows])
 
     @cached_property
     def _entries(self) -> pa.StringArray:

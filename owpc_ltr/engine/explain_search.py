@@ -20,7 +20,7 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
-from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument, explain
+from owpc_ltr.explanations.explain import ExplainedDocument, explain
 from owpc_ltr.host.commands import ConnectsWith, Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 
@@ -54,7 +54,6 @@ def explain_ranking(
         str | None, Help("The query is this live search.", flag="--search", metavar="QUERY")
     ] = None,
     size: Size = None,
-    above: RivalDocument = None,
     documents: Documents = None,
     id_field: IdField = None,
     index: SearchIndex = None,
@@ -71,12 +70,11 @@ def explain_ranking(
     """Explain how a ranker orders a query's documents.
 
     The query is one of a dataset (--data, --query-id), or a live search (--search). Shows the best
-    documents, with what each feature adds to their scores; or one document in full, with what would
-    have to change for it to be above the next. Documents without ids are called by their row within
-    the query, from 1. Of a live search, warns if the contributions do not add up to the score that
-    was served.
+    documents, with what each feature adds to their scores; or one document in full. Documents
+    without ids are called by their row within the query, from 1. Of a live search, warns if the
+    contributions do not add up to the score that was served.
     """
-    shared: Any = {"above": above, "query_id": query_id, "report": report, "plugins": plugins}
+    shared: Any = {"query_id": query_id, "report": report, "plugins": plugins}
     local: Any = {"data": data, "documents": documents, "id_field": id_field, "memory": memory}
     live: Any = {
         "index": index, "query_template": query_template, "params": params, "window": window,
@@ -107,7 +105,6 @@ def explain_search(
     model: UploadedModel = None,
     reranker: Reranker = None,
     index: SearchIndex = None,
-    above: RivalDocument = None,
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
@@ -122,9 +119,8 @@ def explain_search(
 ) -> Explanation:
     """Explain the results of a live search.
 
-    Shows the best results, with what each feature adds to their scores; or one document in full,
-    with what would have to change for it to be above the next. Warns if the contributions do not
-    add up to the score that was served.
+    Shows the best results, with what each feature adds to their scores; or one document in full.
+    Warns if the contributions do not add up to the score that was served.
 
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.
@@ -134,15 +130,13 @@ def explain_search(
     from owpc_ltr.engine.search.search import named_ranker
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
 
-    if above is not None and document is None:
-        raise UsageError(f"{option_name('above')} is for one document: give its id too")
     store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,
         window=window, query_id=query_id,
     )  # fmt: skip
     explained = ExplainRequest(
-        keywords, request.size, document, above,
+        keywords, request.size, document,
         title=title_field, tables=tables_of(extra_features or None),
     )  # fmt: skip
     explanation = explain_ranked(cluster.engine, store, request, ranker, explained)

@@ -44,7 +44,7 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """What is to be explained: the best `size` hits, or one `document`, and what it is to pass.
+    """What is to be explained: the best `size` hits, or one `document`.
 
     `query` is what to call the query, `title` the field to call documents by; `tables` have
     features that are in no index.
@@ -53,7 +53,6 @@ class ExplainRequest:
     query: str
     size: int
     document: str | None = None
-    above: str | None = None
     title: str | None = None
     tables: Sequence[ExternalTable] = field(default=(), repr=False)
 
@@ -118,9 +117,7 @@ def explain_ranked(
         explained.query, name, doc_ids=ids, titles=titles, features=features.astype(np.float32),
         scores=np.array(scores, dtype=np.float64), ranks_before=ranks, fields=fields,
     )  # fmt: skip
-    return explain_list(
-        model, served, size=explained.size, document=explained.document, above=explained.above
-    )
+    return explain_list(model, served, size=explained.size, document=explained.document)
 
 
 def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:

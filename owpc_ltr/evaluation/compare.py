@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import Columns, MaxFeatures, Memory
+from owpc_ltr.data.options import Columns, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
@@ -83,7 +83,7 @@ def compare(
     per_query: PerQueryTable = None,
     report: ReportPage = None,
     latex: LatexTable = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     resamples: Resamples = RESAMPLES,
     seed: Seed = 0,
@@ -120,7 +120,7 @@ def compare(
     )  # fmt: skip
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
     if isinstance(judged, Path | str):
-        judged = read_data(judged, memory=memory, max_features=max_features)
+        judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)
     judged = dataset_of(judged)
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import RUN_TAG, MaxFeatures, Memory
+from owpc_ltr.data.options import RUN_TAG, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
@@ -76,7 +76,7 @@ def evaluate(
         Path | str | None,
         Writes("Also write the ranking as a TREC run, to this file.", needs_folder=False),
     ] = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     index: IndexToCheck = None,
     query_template: QueryTemplate = None,
@@ -118,7 +118,7 @@ def evaluate(
 
     files = [Path(plugin) for plugin in plugins]
     parsed = parse_metrics(metrics, load(files))
-    judged = dataset_of(data, memory=memory, max_features=max_features)
+    judged = dataset_of(data, memory=memory, max_feature_number=max_feature_number)
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, option_name("documents"))
     warnings = engine_warnings(cluster, judged, index, query_template)

@@ -47,7 +47,7 @@ def read_data(
     topics: Mapping[str, str] | Path | str | None = None,
     asked: bool = False,
     memory: int | None = None,
-    max_features: int | None = None,
+    max_feature_number: int | None = None,
 ) -> Data:
     """The data in a file or folder: with features where it has some, else judgments.
 
@@ -58,7 +58,7 @@ def read_data(
     from owpc_ltr.errors import give_warnings
 
     if Path(path).is_dir() or _has_features(Path(path)):
-        return open_or_read(path, memory=memory, max_features=max_features)
+        return open_or_read(path, memory=memory, max_feature_number=max_feature_number)
     judgments = _judgments(path, topics, asked)
     give_warnings(judgments.notes)
     return judgments

@@ -358,13 +358,12 @@ def lists_of(ranker: Measurable, data: RankingDataset, *, condensed: bool = Fals
 class WholeLists(NamedTuple):
     """Query by query the judged documents, and a run's others with the label 0.
 
-    `places` are those of the run's lines; −1, and the score NaN, where it lacks the document.
+    The score is NaN where the run lacks the document.
     """
 
     scores: Vector
     labels: Labels
     offsets: NDArray[np.int64]
-    places: NDArray[np.int64]
     doc_ids: pa.StringArray
 
 
@@ -377,14 +376,13 @@ def whole_lists(
     """
     rows, query = found.rows[~found.judged], found.query[~found.judged]
     scores = np.concatenate([found.scores, run.scores[rows]])
-    places = np.concatenate([found.places, rows])
     labels = np.concatenate([data.labels, np.full(len(rows), unjudged, np.float32)])
     ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
     query_of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
     order = np.argsort(query_of, kind="stable")
     offsets = np.append(0, np.cumsum(np.bincount(query_of, minlength=data.n_queries)))
     by_query = ids.take(pa.array(order))
-    return WholeLists(scores[order], labels[order], offsets, places[order], by_query)
+    return WholeLists(scores[order], labels[order], offsets, by_query)
 
 
 def list_warnings(
@@ -427,7 +425,7 @@ def _lists_of_run(run: TrecRun, data: RankingDataset, *, condensed: bool) -> Lis
     if condensed:
         scores, labels, offsets = found.scores, data.labels, data.offsets
     else:
-        scores, labels, offsets, *_ = whole_lists(run, found, data)
+        scores, labels, offsets, _ = whole_lists(run, found, data)
     queries = RankedQueries(scores, labels, offsets, ~np.isnan(scores))
     facts = _facts(queries, run.scores[found.rows], data)._replace(
         missing=int(np.isnan(found.scores).sum()),

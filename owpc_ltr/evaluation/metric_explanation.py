@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures
+from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
 from owpc_ltr.host.commands import Plugins
@@ -58,20 +58,19 @@ def metrics(
         Argument.DATA,
     ] = None,
     explain: Annotated[
-        bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
+        bool, Help("What trec_eval, XGBoost and LightGBM would print for this ranking.")
     ] = False,
     metric: Annotated[
         Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
     ] = "ndcg@10",
     split: Split = "auto",
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     plugins: Plugins = (),
 ) -> MetricConventions | Reconciled:
     """Explain metrics, and why other libraries' figures differ.
 
-    The same ranking has another NDCG or MAP in XGBoost, LightGBM, trec_eval, scikit-learn, ranx,
-    RankLib and LETOR's scripts. --explain applies each convention to it, and shows every
-    difference.
+    The same ranking has another NDCG or MAP in trec_eval, XGBoost and LightGBM. --explain applies
+    each convention to it, and shows every difference.
     """
     if not explain:
         if data is not None or model is not None:
@@ -88,7 +87,7 @@ def metrics(
     if isinstance(data, Path | str):
         from owpc_ltr.data.datasets import read_dataset
 
-        data = read_dataset(data, max_features=max_features)
+        data = read_dataset(data, max_feature_number=max_feature_number)
     return explain_metric(model, data, metric, split=split, plugins=plugins)
 
 
@@ -115,12 +114,12 @@ def explain_metric(
     split: str = "auto",
     plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),
 ) -> Reconciled:
-    """What XGBoost, LightGBM, trec_eval, scikit-learn, ranx, RankLib and LETOR's scripts would say.
+    """What trec_eval, XGBoost and LightGBM would print.
 
     Of the ranking of `data` by `model`, as `evaluate` takes both, by NDCG or MAP: the value that
     each prints, and every step of convention between ours and theirs. Each convention was held
-    against the library's own output. A run that lacks judged documents is for trec_eval and ranx
-    alone: the others take a score of every document. Raises UsageError for another metric.
+    against the library's own output. A run that lacks judged documents is for trec_eval alone: the
+    others need a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.data_comparison import ranker_of

@@ -1,8 +1,7 @@
-"""NDCG and MAP as other libraries print them: one ranking by each convention, and the differences.
+"""NDCG and MAP as trec_eval, XGBoost and LightGBM print them, and every difference from ours.
 
 Each convention was held against the library's own output (XGBoost 3.2, LightGBM 4.7, pytrec_eval
-0.5, scikit-learn 1.9, ranx 0.3, RankLib by RankyMcRankFace 0.1), LETOR's scripts against the
-figures that were published with LETOR 2.0.
+0.5).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
@@ -31,21 +29,13 @@ from owpc_ltr.metrics.ranking import (
     RankedQueries,
     Short,
     best_first,
-    divide_defined,
     empty_words,
     gain_words,
-    sums_by_query,
 )
 from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 
-TieOrder = Literal[
-    "expected", "pessimistic", "optimistic", "file-order", "last-id-first", "unstable", "together"
-]
-"""What tied scores count.
-
-Those of a metric, or: the order of their ids, the last one first; that of a sort that is not
-stable; all at once, at the rank of the last.
-"""
+TieOrder = Literal["expected", "pessimistic", "optimistic", "file-order", "last-id-first"]
+"""What tied scores count: as in a metric's `ties`, or in the order of their ids, the last first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +44,18 @@ class Convention:
 
     `depth`: how many ranks count where no cutoff is given, None for all. `per_cutoff`: MAP at k is
     over the relevant documents that k ranks can hold. `single`: scores are in single precision.
-    `lone`: whether lists of one document count. `absent`: whether queries that a run lacks count.
-    `weighted`: whether queries count by importance.
+    `absent`: whether queries that a run lacks count. `weighted`: whether queries count by
+    importance.
     """
 
     gain: Gain = "exponential"
     discount: Literal["log2", "letor"] = "log2"
-    relevant_above: float = 0.0
     depth: int | None = None
     per_cutoff: bool = False
     single: bool = False
     ties: TieOrder = "expected"
     empty: Empty = "zero"
     short: Short = "normal"
-    lone: bool = True
     absent: bool = True
     weighted: bool = False
 
@@ -78,14 +66,12 @@ class Convention:
         return {
             "gain": f"gain = {gain_words(self.gain)}",
             "discount": f"discount = {_DISCOUNTS[self.discount]}",
-            "relevant_above": f"relevant is a label above {self.relevant_above:g}",
             "depth": f"without a cutoff the first {self.depth} ranks",
             "per_cutoff": of_k if self.per_cutoff else "over all relevant ones",
             "single": f"scores in {'single' if self.single else 'double'} precision",
             "ties": f"tied scores {_TIES[self.ties]}",
             "empty": empty_words(self.empty, metric.defined_on),
             "short": f"lists of fewer than {k} documents {_SHORT[self.short]}",
-            "lone": f"lists of one document {'count' if self.lone else 'are left out'}",
             "absent": f"queries that the run lacks {_ABSENT[self.absent]}",
             "weighted": f"queries count {'by their importance' if self.weighted else 'alike'}",
         }[name]
@@ -102,8 +88,6 @@ _TIES = {
     "optimistic": "count in the best order",
     "file-order": "count in file order",
     "last-id-first": "count by their ids, the last one first",
-    "unstable": "count in the order that an unstable sort leaves",
-    "together": "count at the rank of the last of them",
 }
 
 
@@ -117,10 +101,9 @@ def _shared_fields(source: Convention | Metric, metric: Metric) -> dict[str, Any
 class Library(Convention):
     """A library's way to reckon a metric.
 
-    `call` is what a user writes there, with `{k}` where the cutoff goes and `{at}` for @ and it,
-    and `for_others` what is added for a run that has not the judged queries alone.
-    `needs_cutoff`: there is none without. `takes_runs`: it takes lists that lack judged documents;
-    the others want a score of each.
+    `call` is what a user writes there, with `{k}` where the cutoff goes and `{at}` for @ and it.
+    `needs_cutoff`: it has a cutoff; `needs_none`: it has none. `takes_runs`: it takes lists that
+    lack judged documents; the others want a score of each.
     """
 
     name: str
@@ -129,43 +112,25 @@ class Library(Convention):
     needs_cutoff: bool = False
     needs_none: bool = False
     takes_runs: bool = False
-    for_others: str = ""
 
 
-_IN_FILE_ORDER: dict[str, Any] = {"ties": "file-order"}
 _TREC: dict[str, Any] = {
     "single": True, "ties": "last-id-first", "absent": False, "takes_runs": True,
 }  # fmt: skip
-_RANX: dict[str, Any] = {
-    "ties": "unstable", "takes_runs": True, "for_others": ", make_comparable=True",
-}  # fmt: skip
-_BOOSTED: dict[str, Any] = {**_IN_FILE_ORDER, "empty": "one"}
+_BOOSTED: dict[str, Any] = {"ties": "file-order", "empty": "one"}
 # XGBoost looks at as many ranks as it makes pairs of (lambdarank_num_pair_per_sample).
 _XGBOOST: dict[str, Any] = {**_BOOSTED, "single": True, "depth": 32}
+_LIGHTGBM: dict[str, Any] = {**_BOOSTED, "needs_cutoff": True}
 LIBRARIES = (
     Library("XGBoost", "ndcg", 'eval_metric="ndcg{at}"', **_XGBOOST),
-    Library("LightGBM", "ndcg", 'metric="ndcg", eval_at={k}', needs_cutoff=True, **_BOOSTED),
+    Library("LightGBM", "ndcg", 'metric="ndcg", eval_at={k}', **_LIGHTGBM),
     Library("trec_eval", "ndcg", "ndcg_cut.{k}", gain="linear", needs_cutoff=True, **_TREC),
     Library("trec_eval", "ndcg", "ndcg", gain="linear", needs_none=True, **_TREC),
-    Library("scikit-learn", "ndcg", "ndcg_score(…, k={k})", gain="linear", lone=False),
-    Library("ranx", "ndcg", '"ndcg{at}"', gain="linear", **_RANX),
-    Library("ranx", "ndcg", '"ndcg_burges{at}"', **_RANX),
-    Library("RankLib", "ndcg", "-metric2T NDCG@{k}", needs_cutoff=True, **_IN_FILE_ORDER),
-    Library("LETOR's scripts", "ndcg", "NDCG@{k}", discount="letor", **_IN_FILE_ORDER),
     Library("XGBoost", "map", 'eval_metric="map{at}"', per_cutoff=True, **_XGBOOST),
-    Library(
-        "LightGBM", "map", 'metric="map", eval_at={k}', needs_cutoff=True, per_cutoff=True,
-        **_BOOSTED,
-    ),
+    Library("LightGBM", "map", 'metric="map", eval_at={k}', per_cutoff=True, **_LIGHTGBM),
     Library("trec_eval", "map", "map", needs_none=True, **_TREC),
     Library("trec_eval", "map", "map_cut.{k}", needs_cutoff=True, **_TREC),
-    Library(
-        "scikit-learn", "map", "average_precision_score", ties="together", needs_none=True
-    ),
-    Library("ranx", "map", '"map{at}"', **_RANX),
-    Library("RankLib", "map", "-metric2T MAP", needs_none=True, **_IN_FILE_ORDER),
-    Library("LETOR's scripts", "map", "MAP", needs_none=True, **_IN_FILE_ORDER),
-)  # fmt: skip
+)
 
 
 _NOTHING = 5e-7
@@ -197,10 +162,9 @@ class LibraryConvention(ShortRepr):
 class Reconciled(ShortRepr):
     """Our figure, and what others print of the same ranking.
 
-    `empty` counts the queries where the metric is undefined, `tied` those with tied scores, `lone`
-    those of one document, `absent` those that a run lacks; `missing` the judged documents that it
-    lacks, `unjudged` its documents that are not judged. Where documents are missing, `elsewhere`
-    has only what takes such runs.
+    `empty` counts the queries where the metric is undefined, `tied` those with tied scores,
+    `absent` those that a run lacks; `missing` the judged documents that it lacks, `unjudged` its
+    documents that are not judged. Where documents are missing, `elsewhere` has trec_eval alone.
     """
 
     metric: str
@@ -209,7 +173,6 @@ class Reconciled(ShortRepr):
     n_queries: int
     empty: int
     tied: int
-    lone: int
     absent: int
     missing: int
     unjudged: int
@@ -252,7 +215,7 @@ class Reconciled(ShortRepr):
     def _counts(self) -> Iterator[str]:
         yield (
             f"{self.n_queries} queries: {self.empty} without relevant documents, {self.tied} "
-            f"with tied scores, {self.lone} of one document"
+            "with tied scores"
         )
         if self.absent or self.missing or self.unjudged:
             yield (
@@ -260,7 +223,7 @@ class Reconciled(ShortRepr):
                 f"are not retrieved; {self.unjudged} of its documents are not judged: irrelevant"
             )
         if self.missing:
-            yield "only libraries that take such runs are listed"
+            yield "trec_eval alone takes such a run: the others score every judged document"
 
     def _steps(self) -> Iterator[str]:
         for other in self.elsewhere:
@@ -292,7 +255,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     ours = Convention(**_shared_fields(metric, metric), weighted=weights is not None)
     value = _mean(ours, metric, ranked, weights)
     runs = queries_of(ranked).ranking("expected")
-    undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, ranked))
+    undefined = np.isnan(values_by(replace(ours, empty="skip"), metric, ranked))
     return Reconciled(
         metric=str(metric),
         convention=metric.convention,
@@ -300,7 +263,6 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
         n_queries=data.n_queries,
         empty=int(undefined.sum()),
         tied=len(np.unique(runs.query[runs.size > 1])),
-        lone=int((np.diff(ranked.offsets) == 1).sum()),
         absent=int(ranked.absent.sum()),
         missing=missing,
         unjudged=len(ranked.scores) - data.n_documents,
@@ -321,19 +283,17 @@ def _of(metric: Metric, missing: int) -> Iterator[Library]:
 def _elsewhere(
     library: Library, ours: Convention, metric: Metric, ranked: Ranked, weights: Vector | None
 ) -> LibraryConvention:
-    theirs = replace(library, relevant_above=ours.relevant_above)
     steps, now, value = [], ours, _mean(ours, metric, ranked, weights)
     for name in FIELDS:
-        same = getattr(now, name) == getattr(theirs, name)
-        if same or not _matters(name, metric, theirs, ranked):
+        same = getattr(now, name) == getattr(library, name)
+        if same or not _matters(name, metric, library, ranked):
             continue
-        now = replace(now, **{name: getattr(theirs, name)})
+        now = replace(now, **{name: getattr(library, name)})
         after = _mean(now, metric, ranked, weights)
         steps.append(Step(now.words(name, metric), after - value))
         value = after
     at = "" if metric.cutoff is None else f"@{metric.cutoff}"
     call = library.call.replace("{k}", str(metric.cutoff)).replace("{at}", at)
-    call += "" if ranked.same_queries else library.for_others
     return LibraryConvention(library.name, call, value, tuple(steps))
 
 
@@ -343,7 +303,6 @@ def _matters(name: str, metric: Metric, theirs: Convention, ranked: Ranked) -> b
         "absent": ranked.absent.any(),
         "gain": metric.name == "ndcg",
         "discount": metric.name == "ndcg",
-        "relevant_above": metric.name == "map",
         "depth": metric.cutoff is None,
         "per_cutoff": metric.name == "map" and (metric.cutoff or theirs.depth),
         "short": metric.cutoff is not None,
@@ -363,40 +322,33 @@ class Ranked:
     """Scores and labels of whole queries, with what orders of ties look at.
 
     Scores are NaN where a run did not retrieve the document. `late_ids` says of each document how
-    late its id comes in the order of its bytes, `places` how late it is listed. `absent` marks the
-    queries that a run lacks; `same_queries` tells whether a run has all of them and no others.
+    late its id comes in the order of its bytes. `absent` marks the queries that a run lacks.
     """
 
     scores: Vector
     labels: Labels
     offsets: IntVector
     late_ids: IntVector
-    places: IntVector
     absent: NDArray[np.bool_]
-    same_queries: bool = True
 
 
 def ranked_documents(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
     """Scores of a dataset's documents, or a run; without ids row numbers stand for them."""
-    absent, same = np.zeros(data.n_queries, np.bool_), True
+    absent = np.zeros(data.n_queries, np.bool_)
     if isinstance(ranking, TrecRun):
         found = ranking.ranked(data)
         if np.isnan(found.scores).all():
             raise ranking.of_other_data(data.n_documents)
-        scores, labels, offsets, places, ids = whole_lists(ranking, found, data)
+        scores, labels, offsets, ids = whole_lists(ranking, found, data)
         absent = np.bincount(found.query, minlength=data.n_queries) == 0
-        same = not absent.any() and len(found.rows) == len(ranking.scores)
     else:
         scores, labels, offsets = np.asarray(ranking, np.float64), data.labels, data.offsets
-        places, ids = np.arange(data.n_documents), data.doc_ids
+        ids = data.doc_ids
         if ids is None:
-            ids = pa.array(places).cast(pa.string())
+            ids = pa.array(np.arange(data.n_documents)).cast(pa.string())
     late = np.empty(len(ids), dtype=np.int64)
     late[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return Ranked(
-        scores, labels, offsets,
-        late_ids=late, places=places, absent=absent, same_queries=same,
-    )  # fmt: skip
+    return Ranked(scores, labels, offsets, late, absent)
 
 
 def queries_of(ranked: Ranked) -> RankedQueries:
@@ -410,75 +362,15 @@ def values_by(convention: Convention, metric: Metric, ranked: Ranked) -> Vector:
     scores = ranked.scores
     if convention.single:
         scores = scores.astype(np.float32).astype(np.float64)
-    theirs = _options(convention, metric)
-    if convention.ties == "together":
-        values = _all_at_once(replace(theirs, ties="expected"), scores, ranked)
-    else:
-        ordered, labels = _in_order(convention, scores, ranked)
-        values = theirs.of(queries_of(replace(ranked, scores=ordered, labels=labels)))
-    lengths = np.diff(ranked.offsets)
+    labels, ties = ranked.labels, convention.ties
+    if ties == "last-id-first":
+        order = best_first(ranked.late_ids.astype(np.float64), ranked.offsets)
+        scores, labels, ties = scores[order], labels[order], "file-order"
+    options = {**_shared_fields(convention, metric), "ties": ties}
+    ordered = replace(ranked, scores=scores, labels=labels)
+    values = replace(metric, **options).of(queries_of(ordered))
     if convention.per_cutoff and metric.cutoff is not None:
-        relevant = queries_of(ranked).n_relevant(convention.relevant_above)
+        relevant = queries_of(ranked).n_relevant(getattr(metric, "relevant_above", 0.0))
         # An empty query has no share to correct.
         values = values * np.where(relevant > 0, relevant / np.clip(relevant, 1, metric.cutoff), 1)
-    left_out = np.zeros(len(lengths), np.bool_) if convention.absent else ranked.absent
-    if not convention.lone:
-        left_out = left_out | (lengths == 1)
-    return np.where(left_out, np.nan, values)
-
-
-def _options(convention: Convention, metric: Metric) -> Metric:
-    """The metric with those conventions that are its own options."""
-    usual = {"expected", "pessimistic", "optimistic"}
-    ties = convention.ties if convention.ties in usual else "file-order"
-    return replace(metric, **{**_shared_fields(convention, metric), "ties": ties})
-
-
-def _in_order(convention: Convention, scores: Vector, ranked: Ranked) -> tuple[Vector, Labels]:
-    """The documents such that file order is the convention's order of ties."""
-    if convention.ties == "last-id-first":
-        order = best_first(ranked.late_ids.astype(np.float64), ranked.offsets)
-    elif convention.ties == "unstable":
-        order = _unstable_order(scores, ranked)
-    else:
-        return scores, ranked.labels
-    return scores[order], ranked.labels[order]
-
-
-def _unstable_order(scores: Vector, ranked: Ranked) -> IntVector:
-    """What ranx's sort makes of the documents retrieved, as they are listed; the others below."""
-    missing = np.isnan(scores)
-    query = np.repeat(np.arange(len(ranked.offsets) - 1), np.diff(ranked.offsets))
-    listed = np.lexsort((ranked.places, missing, query))
-    n_missing = np.bincount(query, missing, len(ranked.offsets) - 1).astype(np.int64)
-    ends = ranked.offsets[1:] - n_missing
-    # What makes runs of other queries comparable sorts them again.
-    for _ in range(1 if ranked.same_queries else 2):
-        order = np.arange(len(scores))
-        sort_as_numba_does(-scores[listed], ranked.offsets[:-1], ends, order)
-        listed = listed[order]
-    return listed
-
-
-@compiled
-def sort_as_numba_does(negated: Any, starts: Any, ends: Any, order: Any) -> None:
-    """What numba's own quicksort makes of each query: ranx sorts by it."""
-    for query in range(len(starts)):
-        start, end = starts[query], ends[query]
-        order[start:end] = start + np.argsort(negated[start:end])
-
-
-def _all_at_once(metric: Metric, scores: Vector, ranked: Ranked) -> Vector:
-    """Average precision where tied documents are found together, by the last of their ranks."""
-    queries = RankedQueries(scores, ranked.labels, ranked.offsets)
-    above = getattr(metric, "relevant_above", 0.0)
-    ranking = queries.ranking("expected")
-    relevant = ranking.run_sums((ranking.labels > above).astype(np.float64))
-    running = np.cumsum(relevant)
-    before = np.concatenate([[0.0], running])[np.searchsorted(ranking.query, ranking.query)]
-    precision: NDArray[np.float64] = (running - before) / (ranking.above + ranking.size)
-    total = sums_by_query(ranking.query, relevant * precision, queries.n_queries)
-    values = divide_defined(total, queries.n_relevant(above))
-    if metric.empty == "skip":
-        return values
-    return np.nan_to_num(values, nan=float(metric.empty == "one"))
+    return values if convention.absent else np.where(ranked.absent, np.nan, values)

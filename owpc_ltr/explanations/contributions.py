@@ -5,7 +5,7 @@ Those of trees are path-dependent Shapley values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -288,21 +288,6 @@ def _of_trees(model: TreeModel, features: Matrix) -> Contributions:
     return Contributions(amounts * slopes[:, None], baseline, TREES_METHOD + THROUGH_THE_LINK)
 
 
-def _thresholds_met(model: TreeModel, row: Matrix, column: int) -> Vector:
-    """The thresholds at which a document's way may turn, whatever its value of one feature is."""
-    forest, values = model.forest, row.astype(np.float32)
-    nodes, thresholds = forest.roots, []
-    while len(nodes):
-        nodes = nodes[forest.feature[nodes] != LEAF]
-        on_column = forest.feature[nodes] == column
-        both_ways, one_way = nodes[on_column], nodes[~on_column]
-        thresholds.append(forest.threshold[both_ways])
-        left = forest.left[both_ways]
-        next_nodes = forest.left[one_way] + ~_goes_left(forest, values, one_way)
-        nodes = np.concatenate([left, left + 1, next_nodes])
-    return np.unique(np.concatenate(thresholds)).astype(np.float64)
-
-
 def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Whether a document goes left at each of some splits."""
     x = values[forest.feature[nodes]]
@@ -420,24 +405,6 @@ def _paths_down(
             TreePath(str(tree + 1), tuple(splits), float(outputs[tree]), float(means[tree]))
         )
     return tuple(paths)
-
-
-def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | None:
-    """Where the score of a document, as a function of one feature, bends or jumps.
-
-    It is straight between. None where it bends everywhere, as a network's does.
-    """
-    if isinstance(model, LinearModel):
-        return []
-    if isinstance(model, AdditiveModel):
-        curve = model.curves.get(model.feature_names[column])
-        return [] if curve is None else [curve.knots]
-    if isinstance(model, TreeModel):
-        return [_thresholds_met(model, row, column)]
-    if isinstance(model, AverageModel):
-        parts = [breakpoints(part, row, column) for part in model.parts]
-        return None if None in parts else [bends for part in parts if part for bends in part]
-    return None
 
 
 _LINEAR = "weight × value, and the intercept as the baseline"

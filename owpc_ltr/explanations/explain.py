@@ -9,7 +9,7 @@ from owpc_ltr.data.options import Memory, row_number
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import NO_MODEL, Help, Reads, job, option_name
+from owpc_ltr.signatures import NO_MODEL, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 ExplainedDocument = Annotated[
     str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
-]
-RivalDocument = Annotated[
-    str | None,
-    Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
 ]
 
 
@@ -46,7 +42,6 @@ def explain(
     *,
     query_id: Annotated[str, Help("The query of the data.", metavar="ID")],
     size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
-    above: RivalDocument = None,
     documents: Documents = None,
     id_field: IdField = None,
     report: ReportPage = None,
@@ -55,9 +50,9 @@ def explain(
 ) -> Explanation:
     """Explain how a ranker orders a query's documents in a dataset.
 
-    Shows the best documents, with what each feature adds to their scores; or one document in full,
-    with what would have to change for it to be above the next. Documents without ids are called by
-    their row within the query, from 0. `cluster.explain` explains a live search.
+    Shows the best documents, with what each feature adds to their scores; or one document in full.
+    Documents without ids are called by their row within the query, from 0. `cluster.explain`
+    explains a live search.
 
     Raises UsageError for a query or a document that is not there, BadInput for data with other
     features, Refused for a kind of model that is not known.
@@ -70,8 +65,6 @@ def explain(
     from owpc_ltr.explanations.ranked_list import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 
-    if above is not None and document is None:
-        raise UsageError(f"{option_name('above')} is for one document: give its id too")
     opened = open_or_read(data, memory=memory) if isinstance(data, Path | str) else data
     ranker = _ranker(model, opened, plugins)
     judged = _query_of(model_data(ranker, opened, "all").data, str(query_id))
@@ -91,7 +84,7 @@ def explain(
         ranks_before=[None] * len(order),
         fields={name: [values[row] for row in order] for name, values in fields_of(judged).items()},
     )
-    explanation = explain_list(ranker, listed, size=size, document=document, above=above)
+    explanation = explain_list(ranker, listed, size=size, document=document)
     write_report(explanation, report, plugins)
     return explanation
 

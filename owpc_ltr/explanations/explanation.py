@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data import html
 from owpc_ltr.explanations.contributions import TreePath
-from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.text import ShortRepr, cut, message_line, text_table, wrapped_text
 
@@ -143,8 +142,7 @@ class Explanation:
     `query` is its words or its id, `model` a name. `hits` are the best of a list of `documents`,
     the best first, or the one that was asked for. `baseline` is the part of every score that is no
     feature's (an intercept, a mean score); `method` says in words how a score was shared out.
-    `mean_contributions` (n_features) are over the whole list. `to_pass` says what would have to
-    change for the document to be above another; None where that was not asked.
+    `mean_contributions` (n_features) are over the whole list.
     """
 
     query: str
@@ -156,7 +154,6 @@ class Explanation:
     method: str
     documents: int
     mean_contributions: Vector
-    to_pass: ToPass | None = None
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -171,7 +168,6 @@ class Explanation:
             "baseline": self.baseline,
             "mean_contributions": dict(means),
             "hits": [hit.as_dict() for hit in self.hits],
-            "to_pass": None if self.to_pass is None else self.to_pass.as_dict(),
             "warnings": list(self.warnings),
         })  # fmt: skip
         return content
@@ -205,7 +201,6 @@ class Explanation:
 
 
 _NAME, _NUMBER, _BARS = 28, 10, 24
-_CHANGES = 5
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
@@ -272,7 +267,7 @@ def bar(amount: float, amounts: list[float], width: int = _BARS) -> str:
 
 
 def _document_lines(explanation: Explanation) -> Iterator[str]:
-    """One document: every feature, what the list did, the heaviest trees, and what would change."""
+    """One document: every feature, what the list did, and the heaviest trees."""
     (hit,) = explanation.hits
     yield f"{_heading(hit)}\nrank {hit.rank} of {explanation.documents}, by {explanation.model}\n"
     yield _feature_table(explanation, hit)
@@ -290,7 +285,6 @@ def _document_lines(explanation: Explanation) -> Iterator[str]:
         gives = f"gives {path.output:+.4g} (mean {path.mean_output:+.4g})"
         yield ""
         yield wrapped_text(f"tree {path.tree} {gives}: {splits}")
-    yield from _change_lines(explanation.to_pass)
 
 
 def _feature_table(explanation: Explanation, hit: ExplainedHit) -> str:
@@ -314,31 +308,6 @@ def _feature_table(explanation: Explanation, hit: ExplainedHit) -> str:
             for column in order
         ],
     )
-
-
-def _change_lines(to_pass: ToPass | None) -> Iterator[str]:
-    if to_pass is None:
-        yield "\nnothing is above it"
-        return
-    other = _called(cut(to_pass.title, 30), to_pass.document_id)
-    yield ""
-    yield wrapped_text(f"to be above {other}, rank {to_pass.rank}, score {to_pass.score:.4f}:")
-    if not to_pass.changes:
-        yield f"none of its features could alone, within what was seen {to_pass.seen}"
-        return
-    yield text_table(
-        ["FEATURE", "IS", "ENOUGH", "OF ITS RANGE", "SCORE THEN"],
-        [
-            (
-                change.feature, _value(change.value), f"{change.needed:.7g}", f"{change.share:.1%}",
-                change.score,
-            )
-            for change in to_pass.changes[:_CHANGES]
-        ],
-    )  # fmt: skip
-    more = len(to_pass.changes) - _CHANGES
-    others = f", and {more} more" if more > 0 else ""
-    yield f"each alone{others}; within what was seen {to_pass.seen}"
 
 
 def _called(title: str, document: str) -> str:

@@ -13,7 +13,6 @@ from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.explanations.contributions import contributions, in_words, paths
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart
-from owpc_ltr.explanations.what_if import ToPass, ways_past
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model
 
@@ -126,16 +125,13 @@ def explain_list(
     *,
     size: int | None = None,
     document: str | None = None,
-    above: str | None = None,
 ) -> Explanation:
     """Why the best `size` documents of a list are where they are; or fully one `document`.
 
-    Of the one it is also said what would bring it above the next, or above the document `above`.
-    Raises UsageError for documents that are not in the list, Refused for a kind of model that is
+    Raises UsageError for a document that is not in the list, Refused for a kind of model that is
     not known.
     """
     place = None if document is None else listed.place(document)
-    target = _target(listed, place, above)
     base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
     shares = contributions(base, listed.features)
     amounts, method = shares.amounts, shares.method
@@ -165,12 +161,6 @@ def explain_list(
             paths=() if place is None else paths(base, values, listed.features),
         )
 
-    to_pass: ToPass | None = None
-    if place is not None and target is not None:
-        shown = listed.doc_ids[target], listed.titles[target], float(listed.scores[target])
-        to_pass = ways_past(
-            ranker, listed.features, listed.fields, place=place, target=target, shown=shown
-        )
     rows = range(len(listed.doc_ids))[:size] if place is None else [place]
     return Explanation(
         query=listed.query,
@@ -182,24 +172,8 @@ def explain_list(
         method=method,
         documents=len(listed.doc_ids),
         mean_contributions=means,
-        to_pass=to_pass,
         warnings=(*warnings, *_difference_warning(listed, explained)),
     )
-
-
-def _target(listed: ServedList, place: int | None, above: str | None) -> int | None:
-    """The place of the document to pass; None for the first, and without a document."""
-    if above is None:
-        return place - 1 if place else None
-    if place is None:
-        raise UsageError("--above says what one document is to pass: name that one too")
-    target = listed.place(above)
-    if target >= place:
-        raise UsageError(
-            f"document '{above}' has rank {target + 1}, and '{listed.doc_ids[place]}' has "
-            f"rank {place + 1}: name one that is above it"
-        )
-    return target
 
 
 def _difference_warning(listed: ServedList, explained: Vector) -> tuple[str, ...]:

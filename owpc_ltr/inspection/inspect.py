@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.inspection.result import FEATURE_ROWS, Finding, Inspection
@@ -42,7 +42,7 @@ def inspect(
         ),
     ] = True,
     report: ReportPage = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     seed: Seed = 0,
     progress: Progress = silent,
@@ -77,7 +77,7 @@ def inspect(
         raise UsageError(
             f"a learning curve is made by training: leave out {option_name('training')}"
         )
-    named = _named(data, max_features, memory)
+    named = _named(data, max_feature_number, memory)
     run = replace(Run(seed=seed), progress=progress)
     found = all_checks(named, run, training=training, curve=learning_curve)
     findings = found.findings
@@ -106,7 +106,7 @@ def _placed(finding: Finding) -> Finding:
 
 def _named(
     data: Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
-    max_features: int | None,
+    max_feature_number: int | None,
     memory: int | None,
 ) -> dict[str, Data]:
     """The datasets by the names that findings give to them."""
@@ -120,7 +120,8 @@ def _named(
         if len(set(names)) < len(names):
             raise UsageError(f"'{names[0]}' is named twice: name each file once")
         named = {
-            name: open_or_read(name, memory=memory, max_features=max_features) for name in names
+            name: open_or_read(name, memory=memory, max_feature_number=max_feature_number)
+            for name in names
         }
     else:
         named = {"the dataset": data}

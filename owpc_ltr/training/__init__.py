@@ -1,1 +1,1 @@
-"""Training, selection over folds, feature cost."""
+"""Training, selection over folds, feature selection."""

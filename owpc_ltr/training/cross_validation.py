@@ -145,7 +145,7 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
 def read_folds(
     paths: Path | str | Sequence[Path | str],
     *,
-    max_features: int | None = None,
+    max_feature_number: int | None = None,
     memory: int | None = None,
 ) -> JudgedTable | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
@@ -156,13 +156,13 @@ def read_folds(
     """
     folders = [Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)]
     if len(folders) == 1 and (is_partitioned(folders[0]) or not folders[0].is_dir()):
-        return open_or_read(folders[0], memory=memory, max_features=max_features)
+        return open_or_read(folders[0], memory=memory, max_feature_number=max_feature_number)
     folds = []
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
         parts = [
-            read_dataset(_part(folder, name), max_features=max_features)
+            read_dataset(_part(folder, name), max_feature_number=max_feature_number)
             for name in ("train", "vali", "test")
         ]
         folds.append(Fold(folder.name, *parts))

@@ -30,7 +30,7 @@ _QID = "qid"
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """Any loss with any optimizer, as an estimator.
+    """Any loss with any optimizer, as an estimator of scikit-learn.
 
     Further keywords are their settings by name (`trees=200`, `loss__p=5` where both have one):
     `Ranker(loss="lambdarank", optimizer="boosting", trees=200)`. `metric` is what `score` gives.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.evaluation.options import Dask
 from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
@@ -37,10 +37,6 @@ PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
 FOLDS = 5
 REPORTED_METRICS = ("map", "ndcg@1", "ndcg@3", "ndcg@10")
 """What `select` measures on the test queries of each fold."""
-
-FEATURE_PRICE = 0.001
-"""What a millisecond of a feature must gain of the metric that chooses."""
-
 
 LossChoice = Annotated[
     Any,
@@ -130,7 +126,7 @@ Threads = Annotated[
 class DataOptions(ShortRepr):
     """How data are read, and what a model's record says of their source."""
 
-    max_features: MaxFeatures = None
+    max_feature_number: MaxFeatureNumber = None
     memory: Memory = None
     source: Annotated[
         Mapping[str, Any] | None, "What the model's record says of where the data are from."

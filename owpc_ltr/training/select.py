@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import Dask, workers_at
 from owpc_ltr.files.output import write_output
@@ -81,7 +81,7 @@ def select(
         Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
     ] = None,
     report: ReportPage = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     dask: Dask = None,
     workers: Annotated[Any, "What `use_workers` returned, for fits by Dask workers."] = None,
@@ -127,7 +127,7 @@ def select(
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers
-        cut = _folds(data, folds, workers, max_features, memory)
+        cut = _folds(data, folds, workers, max_feature_number, memory)
         notes = [note for fold in cut for note in unused_weights(fold.test)]
         constant = constant_in_all([fold.training for fold in cut])
         give_warnings(dict.fromkeys([*notes, *constant_in_training(constant)]))
@@ -151,7 +151,7 @@ def select(
 
 
 def _folds(
-    data: Any, folds: int, workers: Any, max_features: int | None, memory: int | None
+    data: Any, folds: int, workers: Any, max_feature_number: int | None, memory: int | None
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
     from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
@@ -159,7 +159,7 @@ def _folds(
 
     several = isinstance(data, Sequence) and data and isinstance(data[0], Path | str)
     if several or isinstance(data, Path | str):
-        data = read_folds(data, max_features=max_features, memory=memory)
+        data = read_folds(data, max_feature_number=max_feature_number, memory=memory)
     if workers is not None and not isinstance(data, PartitionedDataset):
         raise UsageError("workers go through a folder of parts: make one with owpc-ltr partition")
     if workers is not None:

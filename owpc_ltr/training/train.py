@@ -14,13 +14,12 @@ from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
-    FEATURE_PRICE,
     KNOTS,
     DataOptions,
     Folds,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.feature_cost import Costs
     from owpc_ltr.training.first_model import KindChoice
     from owpc_ltr.training.plan import Plan
 
@@ -63,8 +61,8 @@ class TrainingSummary:
 
     def _lines(self) -> Iterator[str]:
         record = self.model.record
-        if "feature_cost" in record:
-            yield from _path_lines(record["feature_cost"])
+        if "feature_selection" in record:
+            yield from _selection_lines(record["feature_selection"])
         value = record["validation"]
         # The first candidate that was as good as the chosen one is the chosen one.
         row = next(row for row in record["table"] if row.get("validation") == value)
@@ -101,63 +99,6 @@ class TrainingSummary:
             yield wrapped_text(cost)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ModelOptions(ShortRepr):
-    """What a model may be: where it runs, the knots of its curves, and what its features cost."""
-
-    runs_in: Annotated[
-        Literal["engine", "plugin", "client"],
-        Help(
-            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
-            "plugin, or the client, which scores any.",
-            flag="--in",
-            panel="Model",
-            after="metric",
-        ),
-    ] = "engine"
-    knots: Annotated[
-        int | None,
-        Help(
-            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
-            min=2,
-            panel="Model",
-        ),
-    ] = None
-    feature_cost: Annotated[
-        Costs | Path | str | None,
-        Reads(
-            "Leave out features that cost more than they are worth: what `profile --json` "
-            'printed, or {"feature": milliseconds}. Chosen on the validation queries.',
-            panel="Model",
-        ),
-    ] = None
-    feature_price: Annotated[
-        float | None,
-        Help(
-            f"The gain that a feature must bring per millisecond; default: {FEATURE_PRICE}.",
-            min=0,
-            panel="Model",
-        ),
-    ] = None
-    keep_gain: Annotated[
-        float | None,
-        Help(
-            "Instead of a price: choose the cheapest model that keeps this share (as .95) of the "
-            "gain of all features over the best single one.",
-            panel="Model",
-        ),
-    ] = None
-    baseline: Annotated[
-        str | float | None,
-        Help(
-            "The feature from which --keep-gain measures; default: the best single one.",
-            names="feature",
-            panel="Model",
-            metavar="RANKER",
-        ),
-    ] = None
-
-
 @job(shows=TrainingSummary)
 def train(
     data: TrainingData,
@@ -168,6 +109,15 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = None,
+    runs_in: Annotated[
+        Literal["engine", "plugin", "client"],
+        Help(
+            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
+            "plugin, or the client, which scores any.",
+            flag="--in",
+            panel="Model",
+        ),
+    ] = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
@@ -180,10 +130,31 @@ def train(
             panel="Model",
         ),
     ] = False,
-    model: Annotated[
-        ModelOptions | None,
-        Argument.OPTIONS,
-        "Where the model must run, the knots of its curves, and what its features may cost.",
+    knots: Annotated[
+        int | None,
+        Help(
+            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
+            min=2,
+            panel="Model",
+        ),
+    ] = None,
+    max_features: Annotated[
+        int | None,
+        Help(
+            "Leave out features until the model uses so many at most: one by one, the one that "
+            "loses least on the validation queries.",
+            min=1,
+            panel="Model",
+        ),
+    ] = None,
+    feature_cost: Annotated[
+        Mapping[str, Any] | Path | str | None,
+        Reads(
+            "With --max-features, leave out the feature that loses least for what it costs: what "
+            '`profile --json` printed, or {"feature": milliseconds}.',
+            cli=Path,
+            panel="Model",
+        ),
     ] = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
@@ -209,7 +180,8 @@ def train(
     Without --validation, the queries of DATA are split by the hash of their ids into training,
     validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
     queries. With --folds none are kept out, and it measures on all (cross-validated).
-    Without --grid, C is chosen from 0.001 … 10 if the optimizer has one. Warns about
+    Without --grid, C is chosen from 0.001 … 10 if the optimizer has one. With --max-features,
+    features are left out one by one; the model's record says which, and at what loss. Warns about
     judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
@@ -238,8 +210,8 @@ def train(
     from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.plan import model_plan
 
-    model, options = model or ModelOptions(), options or TrainingOptions()
-    if model.knots is not None and not piecewise_linear:
+    options = options or TrainingOptions()
+    if knots is not None and not piecewise_linear:
         raise UsageError(
             f"{option_name('knots')} is of piecewise-linear models: add "
             f"{option_name('piecewise_linear')}"
@@ -253,18 +225,18 @@ def train(
         grid=grid,
         select=metric or DEFAULT_METRIC,
         piecewise_linear=piecewise_linear,
-        knots=KNOTS if model.knots is None else model.knots,
+        knots=KNOTS if knots is None else knots,
     )
-    choices = (loss, optimizer, settings, grid, piecewise_linear, model.feature_cost, options.dask)
+    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, options.dask)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if any(choices):
             return planned, None
-        choice = choose_kind(queries, make, metric, model.runs_in, validation_share, run=run)
+        choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
-    costs, dask = _costs(model), options.dask
-    others = {"validation": validation, "feature_cost": costs, "dask": dask}
+    few, dask = _few_features(max_features, feature_cost), options.dask
+    others = {"validation": validation, "max_features": max_features, "dask": dask}
     _check_folds(folds, others, test_share)
     sides = (data, validation)
     with nullcontext() if dask is None else workers_at(dask, sides, plugins) as workers:
@@ -274,14 +246,14 @@ def train(
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
-        if costs is not None:
-            training = in_memory(training, "a price of features")
+        if few is not None:
+            training = in_memory(training, option_name("max_features"))
         run = Run(seed=seed, threads=options.threads, progress=progress)
         plan, choice = plan_of(splits.seen, run)
         goes_through_parts(plan, training, chosen_on)
         before = warnings_before_training(training.head)
         give_warnings(before)
-        trained = _trained(training, chosen_on, plan, run, costs, source=source)
+        trained = _trained(training, chosen_on, plan, run, few, source=source)
         models = fold_models(
             splits.everything, lambda rest, of: plan_of(rest, of)[0], run, folds or 0,
             validation_share,
@@ -319,17 +291,36 @@ def _trained(
     validation: JudgedTable | None,
     plan: Plan,
     run: Run,
-    costs: Costs | None,
+    few: Mapping[str, Any] | None,
     source: Mapping[str, Any] | None,
 ) -> TrainingResult:
-    """The model of a plan; with costs, of the features that are worth theirs."""
+    """The model of a plan; of so many features at most, where these were given."""
     from owpc_ltr.training.candidates import train_plan
-    from owpc_ltr.training.feature_cost import train_at_cost
+    from owpc_ltr.training.feature_selection import train_on_few_features
 
-    if costs is None:
+    if few is None:
         return train_plan(training, plan, run, validation, source)
     chosen_on = None if validation is None else validation.load()
-    return train_at_cost(training, plan, run, chosen_on, costs, source=source).trained
+    return train_on_few_features(training, plan, run, chosen_on, **few, source=source).trained
+
+
+def _few_features(
+    max_features: int | None, feature_cost: Mapping[str, Any] | Path | str | None
+) -> dict[str, Any] | None:
+    """The most features, and their costs. Raises UsageError for costs alone."""
+    from owpc_ltr.training.feature_selection import costs_of
+
+    if max_features is not None:
+        if max_features < 1:
+            raise UsageError(f"{option_name('max_features')} is 1 or more, not {max_features}")
+        costs = None if feature_cost is None else costs_of(feature_cost)
+        return {"max_features": max_features, "costs": costs}
+    if feature_cost is None:
+        return None
+    raise UsageError(
+        f"{option_name('feature_cost')} decides which features {option_name('max_features')} "
+        "leaves out: give both"
+    )
 
 
 def training_splits(
@@ -350,7 +341,9 @@ def training_splits(
     options = options or DataOptions()
 
     def read(source: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(source, memory=options.memory, max_features=options.max_features)
+        opened = dataset_of(
+            source, memory=options.memory, max_feature_number=options.max_feature_number
+        )
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
         return opened, Path(source).name if isinstance(source, Path | str) else None
@@ -387,23 +380,6 @@ def _shared_queries(training: JudgedTable, validation: JudgedTable) -> list[str]
         f"{shared:,} of {validation.n_queries:,} validation queries are in the training data: "
         "settings are then chosen on what was learned; give other queries"
     ]
-
-
-def _costs(model: ModelOptions) -> Costs | None:
-    costs = model.feature_cost
-    if isinstance(costs, Path | str):
-        from owpc_ltr.training.feature_cost import read_costs
-
-        return read_costs(
-            costs, model.feature_price, keep_gain=model.keep_gain, baseline=model.baseline
-        )
-    for option in ("feature_price", "keep_gain", "baseline"):
-        if getattr(model, option) is not None:
-            raise UsageError(
-                f"{option_name(option)} needs a file of what features cost: "
-                f"{option_name('feature_cost')}"
-            )
-    return costs
 
 
 def _ending(certificate: Mapping[str, Any]) -> str:
@@ -470,17 +446,21 @@ def _candidate_lines(record: Mapping[str, Any], settings: Mapping[str, Any]) -> 
         yield text_table([*varied, select, "risk ratio", "gap", "passes"], rows)
 
 
-def _path_lines(chosen: Mapping[str, Any]) -> Iterator[str]:
+def _selection_lines(chosen: Mapping[str, Any]) -> Iterator[str]:
     """Each model of a feature selection, from all features down, and what was kept."""
-    keys = ("features", "milliseconds", "validation", "worth")
-    worth = "WORTH" if "price" in chosen else "GAIN KEPT"
+    columns = {"features": "FEATURES", "milliseconds": "MS", "validation": "VALIDATION"}
+    if not chosen["milliseconds"]:
+        del columns["milliseconds"]
+    path = chosen["path"]
     yield text_table(
-        ["LEFT OUT", "FEATURES", "MS", "VALIDATION", worth],
-        [(step["dropped"] or "–", *(step[key] for key in keys)) for step in chosen["path"]],
+        ["LEFT OUT", *columns.values()],
+        [(_left_out(step), *(step[key] for key in columns)) for step in path],
     )
-    if "gain" in chosen:
-        yield (
-            f"all features gain {chosen['gain']:+.4f} over {chosen['over']}; the cheapest model "
-            f"that keeps {chosen['keep_gain']:.0%} of it is chosen"
-        )
-    yield f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}"
+    kept = chosen["kept"]
+    yield wrapped_text(f"kept {len(kept)} features: {', '.join(kept)}")
+
+
+def _left_out(step: Mapping[str, Any]) -> str:
+    """The feature that a step leaves out, and how many more its model does not use."""
+    unused = f"{len(step['unused'])} unused" if step["unused"] else ""
+    return " + ".join(filter(None, [step["dropped"], unused])) or "–"

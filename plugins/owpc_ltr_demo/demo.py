@@ -209,12 +209,11 @@ def next_commands(session: DemoSession, url: str) -> list[str]:
     query = f"--query-template {session.file('-bm25.json')}"
     target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
     command = program()
-    upload = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
     return [
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f'{command} request "split a string into lines" {target}',
         f"{command} evaluate {model} --data {data} --metric ndcg@10,map --baseline feature:text",
-        *([upload] if fewer.exists() else []),
+        f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}",
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
         f"{command} engine stop --port {session.options.port}",
     ]

@@ -14,7 +14,6 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.columns import constant_in_training
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.feature_cost import Selected
+    from owpc_ltr.training.feature_selection import Selected
     from owpc_ltr.training.plan import Plan
     from owpc_ltr_demo.session import Splits
 
@@ -130,29 +129,23 @@ def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
     return model
 
 
-RETAINED = 0.95
+FEWER_FEATURES = 10
 _SEARCHES, _TIMED = 20, 40
 
 
 def train_with_fewer_features(
     session: DemoSession, logged: LoggedFeatures, model: LinearModel, baseline: MultiMatch
 ) -> LinearModel:
-    """The cheapest linear model that retains most of the gain over tuned BM25, as a file.
+    """A linear model of at most ten features, by what they gain and cost, as a file.
 
-    Features are timed in the live query and left out one by one, by validation queries. Where
-    these show no gain, the model itself is returned.
+    Features are timed in the live query and left out one by one, by validation queries.
     """
-    title = f"leave out expensive features, retaining {RETAINED:.0%} of the gain"
+    title = f"leave out features that gain little for what they cost, down to {FEWER_FEATURES}"
     with session.step("fewer", title):
         params = [json.loads(text) for text in _query_params(logged.splits.validation)]
         with _timed_model(logged, baseline, model) as subject:
             costs = _costs(session, logged, subject, params)
-        baseline_value = _baseline_validation(logged, baseline)
-        try:
-            selected = _select_features(session, logged.splits, costs, baseline_value)
-        except Refused as no_gain:
-            session.line(str(no_gain))
-            return model
+        selected = _select_features(session, logged.splits, costs)
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
         save_model(fewer, session.file("-owpc-fewer.json"))
@@ -161,12 +154,10 @@ def train_with_fewer_features(
             _timed_model(logged, baseline, fewer) as cheap,
         ):
             added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
-        record = fewer.record["feature_cost"]
-        chosen = next(step for step in selected.path if step.features == len(selected.kept))
+        first, last = selected.path[0], selected.path[-1]
         session.line(
-            f"{len(selected.kept)} of {selected.path[0].features} features retain "
-            f"{chosen.worth:.0%} of the gain over tuned BM25 on validation queries "
-            f"({record['gain']:+.4f} {SELECT}): {', '.join(selected.kept)}"
+            f"{last.features} of {first.features} features: validation {SELECT} "
+            f"{last.validation:.4f}, {first.validation:.4f} with all: {', '.join(selected.kept)}"
         )
         session.line(
             f"a search takes {added['none']:.1f} ms, {added['all']:+.1f} ms with all features, "
@@ -174,9 +165,8 @@ def train_with_fewer_features(
         )
         session.figures["fewer"] = {
             "kept": list(selected.kept),
-            "gain_kept": chosen.worth,
             "milliseconds": added,
-            "path": record["path"],
+            "path": fewer.record["feature_selection"]["path"],
         }
     return fewer
 
@@ -213,25 +203,16 @@ def _costs(
     return costs
 
 
-def _baseline_validation(logged: LoggedFeatures, baseline: MultiMatch) -> float:
-    """Tuned BM25 on the validation queries."""
-    data = logged.splits.validation
-    scores = baseline.score(data.features, field_columns(logged.featureset))
-    return float(parse_metric(SELECT).mean(scores, data.labels, data.offsets))
-
-
-def _select_features(
-    session: DemoSession, splits: Splits, costs: list[FeatureCost], baseline_value: float
-) -> Selected:
-    from owpc_ltr.training.feature_cost import Costs, train_at_cost
+def _select_features(session: DemoSession, splits: Splits, costs: list[FeatureCost]) -> Selected:
+    from owpc_ltr.training.feature_selection import Costs, train_on_few_features
 
     plan = plan_of("owpc", "larank", session.figures["owpc"]["settings"], {})
-    prices = {cost.feature: cost.milliseconds for cost in costs}
+    measured = Costs({cost.feature: cost.milliseconds for cost in costs})
     with _running(session) as run:
-        target = Costs(prices, 0.0, keep_gain=RETAINED, baseline=baseline_value)
-        return train_at_cost(
-            splits.training, plan, run, splits.validation, target, source=splits.source
-        )
+        return train_on_few_features(
+            splits.training, plan, run, splits.validation,
+            max_features=FEWER_FEATURES, costs=measured, source=splits.source,
+        )  # fmt: skip
 
 
 def _search_times(

@@ -21,7 +21,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.options import MaxFeatures
+from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.kernels.kernel import bind
@@ -89,7 +89,7 @@ def bounds(
         str | None,
         Help("The OWPC weights of the ranking error; default: the model's own.", metavar="NAME"),
     ] = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     plugins: Plugins = (),
 ) -> RiskBounds:
     """Evaluate the papers' risk bounds for a linear model.
@@ -109,7 +109,7 @@ def bounds(
     registry = load(map(Path, plugins))
     ranker: Any = load_model(Path(model)) if isinstance(model, Path | str) else model
     if isinstance(data, Path | str):
-        data = read_dataset(data, max_features=max_features)
+        data = read_dataset(data, max_feature_number=max_feature_number)
     settings = {"generator": generator} if generator else _own_settings(ranker.record)
     losses = {"owpc": settings, "position-sensitive": {}, "average-precision": {}}
     configured = [configure(registry.find("loss", name), losses[name]) for name in losses]

@@ -35,7 +35,6 @@ from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.models.reordering import dataset_scores, load_model
 from owpc_ltr.signatures import Progress
 from owpc_ltr.training.cross_validation import Selection
-from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr_report import checks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores, is_model
@@ -88,8 +87,6 @@ class Material:
                     self._keep(Scores(short_name(result.rankers[0].name), result.scores))
             case RankerComparison():
                 self._keep(compared.comparison_of(result, self.new))
-            case Costs():
-                self._add(checks.latency_of(result.milliseconds, "the costs"))
             case Profile():
                 self._add(checks.latency_of(result.as_dict(), "the profile"))
             case NamedModel() | Bound() | queries.Example() | Explanation():
@@ -101,7 +98,7 @@ class Material:
             case _:
                 raise UsageError(
                     f"a report has no place for a {type(result).__name__}: give evaluations, "
-                    "models, their files, datasets, costs or bounds"
+                    "models, their files, datasets, profiles or bounds"
                 )
 
     def _keep(self, result: Any) -> None:

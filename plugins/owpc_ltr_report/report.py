@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jinja2  # noqa: F401
 import vl_convert  # noqa: F401
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import Plugins
@@ -76,7 +76,7 @@ def report(
         Reads("The file that was indexed, for titles of documents and fields of rerankers."),
     ] = None,
     id_field: IdField = None,
-    max_features: MaxFeatures = None,
+    max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     seed: Seed = 0,
     progress: Progress = silent,
@@ -89,7 +89,7 @@ def report(
     titles of documents.
 
     Python: `results` is one result or several, of any kind: evaluations, comparisons, rankers or
-    their files (by name in a mapping), datasets, costs, bounds, and what `select`, `verify`,
+    their files (by name in a mapping), datasets, bounds, and what `select`, `verify`,
     `profile`, `explain`, `inspect`, `judge_clicks`, `fuse` and `keep` return. With `data`, rankers
     are measured on it as by `compare`. `charts` of the page has its charts by name.
     Raises UsageError for an object of another kind, BadInput for a file that is no model.
@@ -101,7 +101,7 @@ def report(
     material, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:
         if isinstance(data, Path | str):
-            data = open_or_read(data, memory=memory, max_features=max_features)
+            data = open_or_read(data, memory=memory, max_feature_number=max_feature_number)
         how: dict[str, Any] = {
             "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,

@@ -104,16 +104,12 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
     fewer_features = figures["fewer"]
-    assert fewer_features["gain_kept"] >= 0.95
     fewer = load_scoring_model(folder / f"{INDEX}-owpc-fewer.json")
     assert isinstance(fewer, LinearModel)
     names = np.array(fewer.feature_names)
     assert names[fewer.weights != 0].tolist() == fewer_features["kept"]
     assert set(fewer_features["milliseconds"]) == {"none", "all", "fewer"}
-    enough = [step for step in fewer_features["path"] if step["worth"] >= 0.95]
-    # Of equally cheap ones that with the fewest features.
-    chosen = min(enough, key=lambda step: (step["milliseconds"], step["features"]))
-    assert chosen["features"] == len(fewer_features["kept"])
+    assert len(fewer_features["kept"]) == fewer_features["path"][-1]["features"] <= 10
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
     model = load_scoring_model(folder / f"{INDEX}-owpc.json")

@@ -277,6 +277,7 @@ def test_a_template_that_fails_is_named_and_nothing_is_stored(
 
 
 FEW = ("--optimizer", "boosting", "--set", "optimizer.trees=12", "--set", "optimizer.depth=3")
+CHEAP = ("--max-features", "2", "--feature-cost", "costs.json")
 KINDS = {
     "linear": (),
     "as-it-is": ("--normalise", "none"),
@@ -289,15 +290,9 @@ KINDS = {
     "pairs": ("--optimizer", "boosting", "--set", "optimizer.interactions=2"),
     "deep": FEW,
     "no-missing": (*FEW, "--missing", "zero"),
-    "cheap": ("--feature-cost", "costs.json", "--feature-price", "0.01"),
-    "cheap-trees": (*FEW, "--feature-cost", "costs.json", "--feature-price", "0.01"),
-    "cheap-curves": (
-        "--piecewise-linear",
-        "--feature-cost",
-        "costs.json",
-        "--feature-price",
-        "0.01",
-    ),
+    "cheap": CHEAP,
+    "cheap-trees": (*FEW, *CHEAP),
+    "cheap-curves": ("--piecewise-linear", *CHEAP),
 }
 CLIENT = {"network", "mixed"}
 """Those that no engine without the plugin can run; what trees do depends on their size."""
@@ -308,7 +303,7 @@ small = shared_cluster(documents=120)
 
 @pytest.fixture(scope="module")
 def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset that was logged on the node, and what features cost: the best one is dear."""
+    """A dataset that was logged on the node, and what features cost: `body` costs most."""
     found = tmp_path_factory.mktemp("trained")
     rng = np.random.default_rng(3)
     lines = ["query_id,keywords,document_id,grade"]
@@ -388,7 +383,7 @@ def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "kind",
-    # That features with a price are left out is one idea for all kinds.
+    # That expensive features are left out is one idea for all kinds.
     [pytest.param(kind, marks=pytest.mark.thorough if "cheap-" in kind else ()) for kind in KINDS],
 )
 def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
@@ -399,7 +394,10 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     if kind not in {"deep", "no-missing", "cheap-trees"}:
         assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
     if kind.startswith("cheap"):
-        assert "body" not in load_scoring_model(Path(f"{kind}.json")).record["feature_cost"]["kept"]
+        assert (
+            "body"
+            not in load_scoring_model(Path(f"{kind}.json")).record["feature_selection"]["kept"]
+        )
 
 
 @pytest.mark.parametrize("kind", ["average", "mixed"])

@@ -1,4 +1,4 @@
-"""Lists explained: ranks, what would bring a document past another, and what rerankers tell."""
+"""Lists explained: ranks, contributions, and what rerankers tell."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, R
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list, ranks_with
-from owpc_ltr.explanations.what_if import smallest_changes
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ListTerm
 from tests.explain.models import (
@@ -25,10 +23,8 @@ from tests.explain.models import (
     NAMES,
     SEEDS,
     averaged,
-    curves,
     documents,
     linear,
-    network,
     trees,
 )
 
@@ -100,104 +96,6 @@ def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator
     assert explain_list(model, replace(listed, scores=scores)).warnings
 
 
-def alone(model: Any, row: Matrix, column: int, value: Any) -> float:
-    return float(scores_with(model, row, column, np.array([value]))[0])
-
-
-def scores_with(model: Any, row: Matrix, column: int, values: Any) -> Vector:
-    """The scores of a document that has each of these values in turn."""
-    changed = np.repeat(row[None, :], len(values), axis=0)
-    changed[:, column] = values
-    return np.asarray(model.score(changed))
-
-
-@pytest.mark.parametrize("kind", [linear, curves, trees, averaged], ids=lambda k: k.__name__)
-@FEW
-@given(seed=SEEDS)
-def test_a_change_does_it_and_none_that_is_smaller_would(kind: Any, seed: int) -> None:
-    """Against many values of each feature, and the neighbours of the one that was found."""
-    rng = np.random.default_rng(seed)
-    model = kind(rng)
-    listed = served(model, documents(rng, 30))
-    place = int(rng.integers(1, 30))
-    target = int(rng.integers(0, place))
-    if model.score(listed.features[target : target + 1])[0] <= listed.scores[place]:
-        return
-    ids = listed.doc_ids
-    found = explain_list(model, listed, document=ids[place], above=ids[target]).to_pass
-    assert found is not None
-    assert (found.document_id, found.rank, found.seen) == (ids[target], target + 1, "in this list")
-    row, mark = listed.features[place], listed.scores[target]
-    changes = {NAMES.index(change.feature): change for change in found.changes}
-    assert [c.share for c in found.changes] == sorted(c.share for c in found.changes)
-    for column in range(len(NAMES)):
-        values = listed.features[:, column]
-        low, high = np.nanmin(values), np.nanmax(values)
-        own = np.float32(0) if np.isnan(row[column]) else row[column]
-        tried = np.linspace(low, high, 501).astype(np.float32)
-        do_it = tried[scores_with(model, row, column, tried) > mark]
-        if column not in changes:
-            assert not len(do_it)
-            continue
-        needed = np.float32(changes[column].needed)
-        assert min(low, own) <= needed <= max(high, own)
-        assert np.isclose(alone(model, row, column, needed), changes[column].score, rtol=1e-12)
-        assert changes[column].score > mark
-        nearer = np.nextafter(needed, own)
-        assert needed == own or alone(model, row, column, nearer) <= mark + 1e-12
-        assert (np.abs(do_it - own) >= abs(needed - own)).all()
-
-
-def test_the_change_of_a_linear_model_is_the_difference_over_the_weight() -> None:
-    model = LinearModel(
-        ("a", "b"), np.array([2.0, -0.5]), record={"feature_ranges": [[0, 0], [9, 9]]}
-    )
-    rows = np.array([[4, 0], [1, 2]], np.float32)
-    found = explain_list(model, served(model, rows), document="d1").to_pass
-    assert found is not None
-    assert found.seen == "in training"
-    (change,) = found.changes  # b would have to be below 0, where training saw nothing
-    assert change.feature == "a"
-    assert change.needed == np.nextafter(np.float32(4.5), np.float32(9))
-    assert np.isclose(change.share, 3.5 / 9)
-
-
-def test_what_none_of_its_features_could_do_is_said_by_no_change() -> None:
-    model = LinearModel(
-        ("a", "b"), np.array([1.0, 1.0]), record={"feature_ranges": [[0, 0], [5, 5]]}
-    )
-    rows = np.array([[5, 5], [0, 0]], np.float32)
-    found = explain_list(model, served(model, rows), document="d1").to_pass
-    assert found is not None
-    assert found.changes == ()
-
-
-def test_a_value_beyond_what_was_seen_is_never_asked_for(rng: np.random.Generator) -> None:
-    """The same search without ranges does ask for such: the range is what keeps it from it."""
-    row = np.zeros(1, np.float32)
-
-    def lead(_columns: Any, values: Any) -> tuple[Vector, Vector]:
-        return values - 3.0, values.astype(np.float64)
-
-    wide, narrow = np.array([[-9.0], [9.0]]), np.array([[-2.0], [2.0]])
-    (change,) = smallest_changes(row, ["a"], wide, [[]], lead)
-    assert change.needed == np.nextafter(np.float32(3), np.float32(9))
-    assert smallest_changes(row, ["a"], narrow, [[]], lead) == ()
-
-
-def test_the_change_of_a_network_does_it(rng: np.random.Generator) -> None:
-    model = network(rng)
-    listed = served(model, documents(rng, 30))
-    found = explain_list(model, listed, document=listed.doc_ids[12]).to_pass
-    assert found is not None
-    assert found.changes
-    for change in found.changes:
-        column = NAMES.index(change.feature)
-        score = alone(model, listed.features[12], column, np.float32(change.needed))
-        assert np.isclose(score, change.score, rtol=1e-12)
-        assert change.score > listed.scores[11]
-
-
 def reordering(weights: Any = ((0.8, -0.4),)) -> ExchangeableReordering:
     shape = ReorderingShape("cosine,rbf", kernel_sums="raw")
     return ExchangeableReordering(NAMES, shape, np.array(weights), np.ones(1))
@@ -216,21 +114,6 @@ def test_a_reordered_list_adds_up_with_the_terms_of_its_reranker(seed: int) -> N
         assert np.isclose(total, hit.score, atol=1e-8)
         assert all(part.documents for part in hit.parts if part.amount)
         assert hit.document_id not in {one for part in hit.parts for one, _ in part.documents}
-
-
-def test_a_change_within_a_reordered_list_does_it_there(rng: np.random.Generator) -> None:
-    """Where all others may move with it, so that the whole list is reranked."""
-    ranker = ReorderingModel(linear(rng), "exchangeable", reordering())
-    listed = served(ranker, documents(rng, 25, 0.0))
-    found = explain_list(ranker, listed, document=listed.doc_ids[6]).to_pass
-    assert found is not None
-    assert found.changes
-    for change in found.changes:
-        rows = listed.features.copy()
-        rows[6, NAMES.index(change.feature)] = change.needed
-        scores = ranker.rerank(rows)
-        assert scores[6] > scores[5]
-        assert np.isclose(scores[6], change.score)
 
 
 @dataclass(frozen=True)
@@ -292,24 +175,15 @@ def test_one_document_is_explained_fully_and_its_neighbours_are_not(
     assert (hit.rank, found.documents) == (5, 20)
     assert len(hit.how) == len(NAMES)
     assert len(hit.paths) == 3
-    assert found.to_pass is not None
-    assert found.to_pass.document_id == listed.doc_ids[3]
     listed_hits = explain_list(model, listed, size=3)
     assert [hit.how for hit in listed_hits.hits] == [(), (), ()]
-    assert listed_hits.to_pass is None
-    assert explain_list(model, listed, document=listed.doc_ids[0]).to_pass is None
 
 
 def test_a_document_that_is_not_there_is_said(rng: np.random.Generator) -> None:
     model = linear(rng)
     listed = served(model, documents(rng, 5))
-    first, last = listed.doc_ids[0], listed.doc_ids[-1]
     with pytest.raises(UsageError, match="'none' is not among the 5 documents of 'words'"):
         explain_list(model, listed, document="none")
-    with pytest.raises(UsageError, match=f"'{last}' has rank 5, and '{first}' has rank 1"):
-        explain_list(model, listed, document=first, above=last)
-    with pytest.raises(UsageError, match="name that one too"):
-        explain_list(model, listed, above=first)
 
 
 def test_an_explanation_is_json_and_html_and_text(rng: np.random.Generator) -> None:

@@ -59,12 +59,12 @@ class TextPiece:
 class Reader:
     """The state of reading a whole text, or one piece of whole queries."""
 
-    def __init__(self, path: Path, n_features: int | None, max_features: int | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, max_feature_number: int | None) -> None:
         self.path = path
         self.n_features = n_features
-        self.max_features = max_features
-        most = min(max_features or MOST_FEATURES, kernel.LARGEST_INDEX)
-        self.rows = Rows(path, n_features or 0, most, max_features or 0)
+        self.max_feature_number = max_feature_number
+        most = min(max_feature_number or MOST_FEATURES, kernel.LARGEST_INDEX)
+        self.rows = Rows(path, n_features or 0, most, max_feature_number or 0)
         self.ids = Strings("document ids")
         self.comments = Strings("comments")
         self.queries = Strings("query ids")
@@ -101,7 +101,7 @@ class Reader:
 
     def beside(self, line: int) -> Reader:
         """A reader for a piece that begins after so many lines, with a query."""
-        reader = Reader(self.path, self.n_features, self.max_features)
+        reader = Reader(self.path, self.n_features, self.max_feature_number)
         reader.state[kernel.LINE] = line
         return reader
 
@@ -163,8 +163,8 @@ class Reader:
                 raise self._bad(
                     0,
                     f"feature {needed:,} is beyond {rows.most:,}, the most that are read: is it an "
-                    f"id? number the features from 1 on, or give --max-features {needed} "
-                    "(max_features=…)",
+                    f"id? number the features from 1 on, or give --max-feature-number {needed} "
+                    "(max_feature_number=…)",
                 )
             rows.widen(int(state[kernel.ROW]), needed, before + at + len(line) - 1)
         self._settle(text, buffers[-1][: state[kernel.UNSURE_TOKENS]], first_line)
@@ -392,8 +392,8 @@ class Rows:
                 f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
                 f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
                 f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
-                f"from 1 on, or give --max-features {self.width} (max_features=…) to read it all "
-                "the same"
+                f"from 1 on, or give --max-feature-number {self.width} (max_feature_number=…) to "
+                "read it all the same"
             )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
             raise BadInput(

@@ -47,7 +47,7 @@ def read_letor(
     path: Path | str,
     *,
     n_features: int | None = None,
-    max_features: int | None = None,
+    max_feature_number: int | None = None,
     block: int = BLOCK,
     threads: int | None = None,
 ) -> RankingDataset:
@@ -58,17 +58,17 @@ def read_letor(
     without blanks and '#'. The document id is X of a comment `docid = X …`, else the comment's
     first word (RankLib), else the row's number within its query. Blank lines, and lines that are
     comments, are passed over. Feature names are "1", "2", … to the largest index, or to
-    `n_features`, of which 10,000 are read unless `max_features` says more: left out, a matrix more
-    than 400 times as large as its text is refused too, beyond 64 MiB. The text is never held
-    whole: `block` bytes of it are (more for longer lines, of up to 32 MiB). With several `threads`
-    (default: the cores there are, up to four) pieces of large files are read side by side, to the
-    same dataset.
+    `n_features`, of which 10,000 are read unless `max_feature_number` says more: left out, a
+    matrix more than 400 times as large as its text is refused too, beyond 64 MiB. The text is never
+    held whole: `block` bytes of it are (more for longer lines, of up to 32 MiB). With several
+    `threads` (default: the cores there are, up to four) pieces of large files are read side by
+    side, to the same dataset.
 
     Raises BadInput, naming file, line and value, where anything is not as said, where a query's
     lines do not stand together, and where the last line has no end (the file may be cut).
     """
     path = Path(path)
-    reader = Reader(path, n_features, max_features)
+    reader = Reader(path, n_features, max_feature_number)
     with open_bytes(path) as source:
         _read_side_by_side(reader, source, block, _cores() if threads is None else threads)
     return reader.dataset()
@@ -78,7 +78,7 @@ def stream_letor(
     path: Path,
     *,
     n_features: int | None = None,
-    max_features: int | None = None,
+    max_feature_number: int | None = None,
     piece: int = _STREAMED,
 ) -> Iterator[RankingDataset]:
     """The queries of a text as `read_letor` reads it, without ever holding all of them.
@@ -87,11 +87,11 @@ def stream_letor(
     query that comes back far from its other lines is not noticed here.
     """
     if n_features is None:
-        read = _stream(path, None, max_features, piece)
+        read = _stream(path, None, max_feature_number, piece)
         n_features = max((part.n_features for part in read), default=0)
     if not n_features:
         raise BadInput(f"cannot read {path}: it has no line with a document")
-    return _stream(path, n_features, max_features, piece)
+    return _stream(path, n_features, max_feature_number, piece)
 
 
 def line_of_row(path: Path, row: int) -> int | None:
@@ -171,12 +171,12 @@ def _take(
 
 
 def _stream(
-    path: Path, n_features: int | None, max_features: int | None, piece: int
+    path: Path, n_features: int | None, max_feature_number: int | None, piece: int
 ) -> Iterator[RankingDataset]:
     lines = 0
     with open_bytes(path) as source:
         for text in _pieces(source, piece):
-            reader = Reader(path, n_features, max_features)
+            reader = Reader(path, n_features, max_feature_number)
             reader.state[kernel.LINE] = lines
             reader.read(TextPiece(text), BLOCK)
             lines = int(reader.state[kernel.LINE])

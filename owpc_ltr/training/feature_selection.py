@@ -1,0 +1,259 @@
+"""Feature selection: a model of at most so many features, by validation queries and their cost.
+
+Backward elimination: train with all features, leave out the one whose loss is least for what it
+costs, train again, until so many are left. The loss is first told by the model as it is, for all
+features; the few that look best, and the most expensive one, are then trained without, one at a
+time, for others may stand in for them (of trees, which take long to train, the best one only).
+Saving a share of the cost makes up for losing the same share of what all features gain over the
+best single one. Features were left out by the validation queries, so that their metric flatters a
+little: measure on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.models.feature_use import features_used
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
+from owpc_ltr.models.model_file import with_record
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model, Run
+from owpc_ltr.signatures import option_name
+from owpc_ltr.training.candidates import TrainingResult, train_plan
+from owpc_ltr.training.plan import Plan, means_of
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Milliseconds of each feature.
+
+    A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
+    `derived` names the features that others are derived from, which are computed then too.
+    """
+
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    derived: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def of(self, names: frozenset[str]) -> float:
+        """What these features cost together, each that is computed once."""
+        computed: set[str] = set()
+        waiting = sorted(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in computed:
+                computed.add(name)
+                waiting += self.derived.get(name, ())
+        return float(sum(max(0.0, self.milliseconds.get(name, 0.0)) for name in sorted(computed)))
+
+
+def costs_of(given: Mapping[str, Any] | Path | str) -> Costs:
+    """Costs of features: what `profile` measured, or {"feature": milliseconds}, or a file of it."""
+    source, content = "the cost of features", given
+    if isinstance(content, Path | str):
+        source, content = str(content), read_json_object(Path(content))
+    derived: dict[str, list[str]] = {}
+    if isinstance(content.get("features"), list):
+        derived = _derived(content.get("derived", {}), source)
+        content = _profiled(content["features"], source)
+    for name, cost in content.items():
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
+            raise BadInput(f"{source}: the cost of '{name}' is {cost!r}, not milliseconds")
+    return Costs(content, derived)
+
+
+def _profiled(features: list[Any], source: str) -> dict[str, Any]:
+    try:
+        return {str(feature["feature"]): feature["milliseconds"] for feature in features}
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{source} is not what profile --json prints: {error}") from error
+
+
+def _derived(content: Any, source: str) -> dict[str, list[str]]:
+    """The features that each derived one comes from."""
+    lists = content.values() if isinstance(content, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
+        raise BadInput(f"{source} is not what profile --json prints: 'derived' names no features")
+    return dict(content)
+
+
+_TRIED = 5
+_OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "probes")
+"""What a record says of the data, which a model trained on some of its columns saw in part."""
+
+
+@dataclass(frozen=True)
+class SelectionStep:
+    """A model on the path: its features, what they cost, and how good it is on validation.
+
+    It was trained without the feature `dropped`, which lost least for its cost (None: with all),
+    and does not use the features `unused`, which are left out from here on.
+    """
+
+    dropped: str | None
+    unused: tuple[str, ...]
+    features: int
+    milliseconds: float
+    validation: float
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The last model of the path, which has all columns but uses only `kept`; and the path."""
+
+    trained: TrainingResult
+    kept: tuple[str, ...]
+    path: tuple[SelectionStep, ...]
+
+
+def train_on_few_features(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
+    validation: RankingDataset | None,
+    *,
+    max_features: int,
+    costs: Costs | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Selected:
+    """Train along the path until a model uses `max_features` at most.
+
+    Settings are chosen once, with all features. Raises UsageError without validation queries,
+    BadInput for costs of other features, Refused for models of a kind that mixes its features.
+    """
+    if validation is None:
+        raise UsageError(
+            "features are left out by validation queries: give validation queries, or a share of "
+            "the data"
+        )
+    costs = costs or Costs()
+    unknown = sorted({*costs.milliseconds, *costs.derived} - set(data.feature_names))
+    if unknown:
+        raise BadInput(f"the costs name '{unknown[0]}', which is no feature of the data")
+    first = train_plan(data, plan, run, validation, source)
+    plan = replace(plan, settings={**plan.settings, **first.settings}, grid={})
+
+    def train_on(in_use: frozenset[str]) -> TrainingResult:
+        sides = [_blanked(side, in_use) for side in (data, validation)]
+        return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
+
+    metric, path = parse_metric(plan.select), []
+    worth = _worth_of_a_millisecond(costs, metric, first.model, validation)
+    trained, dropped, in_use = first, None, frozenset(data.feature_names)
+    while True:
+        used = in_use & _used(trained.model)
+        unused, in_use = tuple(sorted(in_use - used)), used
+        value = means_of([metric], trained.model, validation)[0]
+        path.append(SelectionStep(dropped, unused, len(in_use), costs.of(in_use), value))
+        if len(in_use) <= max_features:
+            break
+        saved = {name: costs.of(in_use) - costs.of(in_use - {name}) for name in sorted(in_use)}
+        saved = {name: worth * milliseconds for name, milliseconds in saved.items()}
+        dropped, trained = _next(trained.model, train_on, validation, metric, saved)
+        in_use -= {dropped}
+    kept = tuple(name for name in data.feature_names if name in in_use)
+    selection = {
+        "max_features": max_features,
+        "milliseconds": dict(costs.milliseconds),
+        "kept": list(kept),
+        "path": [asdict(step) for step in path],
+    }
+    # What the record says of the data is of that with all features, as it was given.
+    of_the_data = {key: first.model.record[key] for key in _OF_THE_DATA}
+    record = {**trained.model.record, **of_the_data, "feature_selection": selection}
+    model = with_record(trained.model, record)
+    # Features that were left out on purpose are no surprise.
+    trained = replace(trained, model=model, constant_features=first.constant_features)
+    return Selected(trained, kept, tuple(path))
+
+
+def _worth_of_a_millisecond(
+    costs: Costs, metric: Metric, model: Model, validation: RankingDataset
+) -> float:
+    """What all features gain of the metric over the best single one, per millisecond."""
+    whole = costs.of(frozenset(validation.feature_names))
+    if not whole:
+        return 0.0
+    # A feature that is missing counts 0, as in the engine.
+    columns = np.nan_to_num(validation.features, nan=0.0).astype(np.float64).T
+    best = max(_measured(metric, column, validation) for column in columns)
+    return max(0.0, _measured(metric, model.score(validation.features), validation) - best) / whole
+
+
+def _next(
+    model: Model,
+    train_on: Callable[[frozenset[str]], TrainingResult],
+    validation: RankingDataset,
+    metric: Metric,
+    saved: Mapping[str, float],
+) -> tuple[str, TrainingResult]:
+    """The feature to leave out next, and the model without it.
+
+    `saved` is what each feature's cost is worth, in units of the metric.
+    """
+    tried: dict[str, tuple[float, TrainingResult]] = {}
+    for name in _spared(model, validation, metric, saved):
+        trained = train_on(frozenset(saved) - {name})
+        value = _measured(metric, trained.model.score(validation.features), validation)
+        tried[name] = value + saved[name], trained
+    dropped = max(tried, key=lambda name: tried[name][0])
+    return dropped, tried[dropped][1]
+
+
+def _spared(
+    model: Model, validation: RankingDataset, metric: Metric, saved: Mapping[str, float]
+) -> list[str]:
+    """The features without whose values this model is worth most, and the most expensive."""
+    features = validation.features.copy()
+    worth = {}
+    for name, cost in saved.items():
+        column = validation.feature_names.index(name)
+        features[:, column] = np.nan
+        worth[name] = _measured(metric, model.score(features), validation) + cost
+        features[:, column] = validation.features[:, column]
+    best = sorted(worth, key=worth.__getitem__, reverse=True)
+    if isinstance(model, TreeModel):
+        return best[:1]
+    # What a model leans on most may be what it needs least once it is trained without.
+    expensive = [max(saved, key=saved.__getitem__)] if any(saved.values()) else []
+    return list(dict.fromkeys([*best[:_TRIED], *expensive]))
+
+
+def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
+    """The mean of the metric, or its negative where low is good."""
+    value = metric.mean(scores, data.labels, data.offsets, uneven(data.query_weights))
+    return value if metric.higher_is_better else -value
+
+
+def _using(trained: TrainingResult, in_use: frozenset[str]) -> TrainingResult:
+    """The model of all columns, which looks at these features only."""
+    model = trained.model
+    if isinstance(model, LinearModel):
+        # What an optimizer leaves on a column of zeros is nothing, or noise.
+        keep = np.array([name in in_use for name in model.feature_names])
+        model = replace(model, weights=np.where(keep, model.weights, 0.0))
+    return replace(trained, model=model)
+
+
+def _blanked(data: RankingDataset, in_use: frozenset[str]) -> RankingDataset:
+    features = data.features.copy()
+    features[:, [name not in in_use for name in data.feature_names]] = 0
+    return replace(data, features=features)
+
+
+def _used(model: Model) -> frozenset[str]:
+    """The features that a model looks at."""
+    if isinstance(model, LinearModel | TreeModel | AdditiveModel):
+        return features_used(model)
+    raise Refused(
+        f"{option_name('max_features')} leaves features out of linear, additive and tree models, "
+        f"and this is a {model.kind} model: train without it"
+    )
