@@ -15,7 +15,13 @@ from owpc_ltr_demo.baselines import engine_scores
 from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
-from owpc_ltr.engine.client.responses import Incomplete, MalformedAnswer, SearchAnswer, part_of
+from owpc_ltr.engine.client.responses import (
+    NO_LIMIT,
+    Incomplete,
+    MalformedAnswer,
+    SearchAnswer,
+    part_of,
+)
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.feature_log.request_options import LogOptions
@@ -214,6 +220,8 @@ def test_an_answer_says_what_was_found() -> None:
 
 def test_a_search_that_may_stop_early_may_say_so() -> None:
     assert read(found("a", terminated_early=True), {"terminate_after": 1}).hits
+    with pytest.raises(Incomplete, match="terminated_early"):
+        read(found("a", terminated_early=True), {"terminate_after": NO_LIMIT})
 
 
 def test_a_total_that_is_a_bound_is_no_count() -> None:

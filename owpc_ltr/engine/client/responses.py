@@ -290,6 +290,9 @@ _LARGEST_SCORE = 1e39
 _SIZE = 10
 """The hits of a search that says no size."""
 _SHORTENING = frozenset({"collapse", "min_score", "search_after", "terminate_after"})
+NO_LIMIT = 2**31 - 1
+"""The `terminate_after` of a search for aggregations without hits, which no shard reaches: without
+one OpenSearch 3.8 says `terminated_early` of every such search, complete or not."""
 
 
 class Incomplete(Refused):
@@ -348,7 +351,10 @@ class SearchAnswer:
 
 
 def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
-    """Raise Incomplete unless every shard searched all of its documents in time."""
+    """Raise Incomplete unless every shard searched all of its documents in time.
+
+    A search whose body has a limit (`terminate_after`) may end there.
+    """
     shards = AnswerPart(answer, what)["_shards"].object
     # Engines count a skipped shard (nothing in it can match) among the successful ones.
     counts = [shards.get(name) for name in ("successful", "total", "failed")]
@@ -356,7 +362,7 @@ def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
     fault = ""
     if answer.get("timed_out") is not False:
         fault = "timed_out"
-    elif answer.get("terminated_early") and "terminate_after" not in body:
+    elif answer.get("terminated_early") and body.get("terminate_after", NO_LIMIT) == NO_LIMIT:
         fault = "terminated_early"
     elif not all(type(count) is int for count in counts):
         fault = "its shards are not counted"
