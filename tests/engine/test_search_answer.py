@@ -25,7 +25,7 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.live_results.rankers import LiveRanker
@@ -125,7 +125,7 @@ class Answering:
 
 
 def _pit(engine: Engine) -> PointInTime:
-    return PointInTime(engine, "small", "p", elastic=False)
+    return PointInTime(engine, "small", "p")
 
 
 def _logs(engine: Engine, folder: Path) -> object:
@@ -147,9 +147,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "latency": lambda e, _: timed(e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1),
     "feature log": _logs,
     "point in time": lambda e, _: _pit(e).search({"size": 1}, {}),
-    "change detection": lambda e, _: ChangeDetection(
-        e, "small", [{"query": {"match_all": {}}}], OPTIONS, "no right to open one"
-    ),
+    "contents": lambda e, _: read_contents(_pit(e), {"small": 1}, OPTIONS, elastic=False),
     "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW)],
     "number of events": lambda e, _: count(_pit(e), "small", {"match_all": {}}),
     "documents by a field": lambda e, _: FieldLookup(e, "small")("sku", ["a"]),

@@ -206,7 +206,6 @@ class EngineRefusal(Refused):
     """
 
     def __init__(self, asked: str, status: int, type: str, reason: str) -> None:  # noqa: A002
-        self._asked = asked
         self.status = status
         self.type = type
         self.reason = reason
@@ -215,10 +214,6 @@ class EngineRefusal(Refused):
         super().__init__(
             f"the engine refuses {asked}: {reason or 'no reason given'} ({words}){advice}"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # It may come from another process.
-        return self.__class__, (self._asked, self.status, self.type, self.reason)
 
 
 class NoSuchIndex(EngineRefusal):
