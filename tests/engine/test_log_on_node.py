@@ -171,6 +171,13 @@ def test_ids_of_another_kind_are_shown_beside_those_of_the_index(
         r"'\d+'; is it the right index and id field, and are the columns right \(columns=\)\?",
         str(caught.value),
     )
+    empty = f"{INDEX}-empty"
+    create_index(engine, empty, {})
+    try:
+        with pytest.raises(Refused, match=f"judged '0', and '{empty}' is empty; is it the right"):
+            log(engine, tmp_path / "out.parquet", LogOptions(pause=0), index=empty)
+    finally:
+        drop_index(engine, empty)
 
 
 def test_a_search_with_too_many_clauses_is_named(engine: Engine, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ class LoggedCluster(MemoryCluster):
 
     def _search(self, name: str, body: dict[str, Any]) -> Any:
         counts = body.get("size") == 0
-        if not counts and body.get("sort") != [{"_seq_no": "desc"}]:
+        if not counts and "seq_no_primary_term" not in body:
             return super()._search(name, body)
         documents = self._one(name).documents
         last = max(documents, key=lambda key: documents[key][1], default=None)

@@ -153,7 +153,8 @@ def _shard_searches(shards: Mapping[str, int], *, elastic: bool) -> list[dict[st
         counts = [({"match_all": {}}, sum(shards.values()))]
     last_write = {
         "size": 1,
-        "sort": [{"_seq_no": "desc"}],
+        # An index without a mapping has no document.
+        "sort": [{"_seq_no": {"order": "desc", "unmapped_type": "long"}}],
         "seq_no_primary_term": True,
         "_source": False,
         "track_total_hits": True,
