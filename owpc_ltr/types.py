@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.verify import Verification as Verification
     from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
-    from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
     from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature

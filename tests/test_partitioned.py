@@ -25,9 +25,7 @@ from owpc_ltr.data.partitioned import dataset as spool_module
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.dataset import ahead, open_partitioned
 from owpc_ltr.data.partitioned.writing import (
-    Share,
     bucket_of,
-    read_manifest,
     whole_side,
     write_partitioned,
 )
@@ -406,30 +404,6 @@ def replaced(data: RankingDataset, **parts: Any) -> RankingDataset:
 
     assert set(parts) <= {field.name for field in fields(data)}
     return replace(data, **parts)
-
-
-def test_parts_of_several_writers_are_one_dataset(tmp_path: Path, small_parts: None) -> None:
-    data = dataset(100)
-    whole = written(data, tmp_path / "whole")
-    folder = tmp_path / "shared"
-    for number in (3, 1):
-        write_partitioned([data], folder, share=Share(number, 3))
-    with pytest.raises(BadInput, match=r"it lacks 2/3: write it with --part 2/3"):
-        open_partitioned(folder)
-    with pytest.raises(UsageError, match="it holds this part of a dataset already"):
-        write_partitioned([data], folder, share=Share(3, 3))
-    write_partitioned([data], folder, share=Share(2, 3))
-    together = open_partitioned(folder)
-    assert [p.part for p in together.pieces] == [p.part for p in whole.pieces]
-    assert together.fingerprint == whole.fingerprint
-    assert read_manifest(folder).parts == read_manifest(tmp_path / "whole").parts
-
-
-def test_parts_of_two_datasets_are_not_taken_for_one(tmp_path: Path) -> None:
-    write_partitioned([dataset(100)], tmp_path / "a", share=Share(1, 2))
-    write_partitioned([other_features(dataset(100))], tmp_path / "a", share=Share(2, 2))
-    with pytest.raises(BadInput, match="are of two datasets, with other features"):
-        open_partitioned(tmp_path / "a")
 
 
 def test_other_readers_see_one_table_and_skip_buckets(tmp_path: Path, small_parts: None) -> None:

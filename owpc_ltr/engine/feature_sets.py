@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.client.responses import check_complete
+from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
@@ -296,10 +296,9 @@ def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[s
             aggregations[f"{field}:filled"] = {"filter": {"exists": {"field": field}}}
     if not aggregations:
         return {}
-    body = {"size": 0, "aggs": aggregations}
+    body = {"size": 0, "aggs": aggregations, "terminate_after": NO_LIMIT}
     answer = engine.request("POST", f"/{quote(index, safe='')}/_search", body=body)
-    # The least and the most value are known before all documents are seen: engines then end early.
-    check_complete(answer, {**body, "terminate_after": 0}, f"statistics of '{index}'")
+    check_complete(answer, body, f"statistics of '{index}'")
 
     def value(field: str, what: str, key: str = "value") -> Any:
         return answer["aggregations"].get(f"{field}:{what}", {}).get(key)

@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -410,15 +410,6 @@ class Journal:
             finally:
                 os.close(descriptor)
         self.pieces[key] = FinishedPiece(value, scope)
-
-    def keep_only(self, keys: Collection[str]) -> None:
-        """Drop the pieces of all other keys. Raises OSError."""
-        self.pieces = {key: piece for key, piece in self.pieces.items() if key in keys}
-        if self._path is None:
-            return
-        lines = [_line(key, piece.value, piece.scope) for key, piece in self.pieces.items()]
-        write_atomically(self._path, b"".join(lines))
-        self._torn = False
 
     def _read(self, path: Path) -> None:
         content = read_regular(path, _LARGEST_JOURNAL, kind="a journal")

@@ -115,23 +115,11 @@ class DaskWorkers:
         """The number of workers."""
         return len(self.calls.workers())
 
-    @property
-    def threads(self) -> int:
-        """The number of calls that the workers run in parallel."""
-        self.calls.workers()
-        with dask_errors(self.calls.scheduler):
-            return sum(self.client.nthreads().values())
-
     def call(self, call: Callable[[], R]) -> R:
         """The result of a call on any free worker; threads may call it in parallel."""
-        return next(self.each([call]))
-
-    def each(self, calls: Sequence[Callable[[], R]]) -> Iterator[R]:
-        """The results of the calls, in order; each runs on any free worker."""
-        written = [self.calls.written(call) for call in calls]
-        return self.calls.results(
-            [(partial(call_on_worker, self._base, content), None) for content in written]
-        )
+        written = self.calls.written(call)
+        result: R = next(self.calls.results([(partial(call_on_worker, self._base, written), None)]))
+        return result
 
     def stop(self) -> None:
         """Stop the calls of other threads."""

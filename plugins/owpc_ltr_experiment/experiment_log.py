@@ -29,10 +29,11 @@ from owpc_ltr_clicks.cleaning import ACTIONS
 from owpc_ltr_clicks.events import seconds_of
 from owpc_ltr_clicks.ubi import UbiOptions
 from owpc_ltr_clicks.ubi.query_join import table_of
-from owpc_ltr_clicks.ubi.snapshot import ScanWindow, pages, snapshot
+from owpc_ltr_clicks.ubi.snapshot import ScanWindow, pages
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.feature_log.snapshot import point_in_time
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import line_blocks, open_bytes
 from owpc_ltr.files.strict_json import NoJson, read_json_value
@@ -252,7 +253,7 @@ def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) ->
         (options.ubi_events, EVENT_FIELDS, log.add_events),
     ):
         window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
-        with snapshot(engine, index, elastic=elastic) as pinned:
+        with point_in_time(engine, index, elastic=elastic) as pinned:
             for part in window.slices(1, elastic=elastic):
                 for documents in pages(pinned, index, sorted(fields.values()), part):
                     add(documents)

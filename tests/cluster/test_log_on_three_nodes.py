@@ -11,46 +11,20 @@ from typing import Any, cast
 import pytest
 from owpc_ltr_node.engine import node_status, start_node
 
-from owpc_ltr import OwpcLtrWarning
-from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import snapshot
-from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
 from tests.cluster.several_copies import INDEX, await_green, fill, log, merge_primaries
 from tests.engine.log_runs import digest
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.cluster
 
-DIFFER = f"the copies of 3 of 3 shards of '{INDEX}' differ: of shard . of '{INDEX}' one still"
-
 
 @pytest.fixture(scope="module", autouse=True)
 def unlike(engine: Engine) -> None:
     fill(engine)
-    assert differing_copies(engine, INDEX) == ""
     merge_primaries(engine)
-
-
-@dataclass
-class WithoutMoments:
-    """A cluster that opens no point in time."""
-
-    engine: Engine
-
-    @property
-    def settings(self) -> ConnectionSettings:
-        return self.engine.settings
-
-    def limited(self, limiter: ConcurrencyLimiter) -> WithoutMoments:
-        return WithoutMoments(self.engine.limited(limiter))
-
-    def request(self, method: str, path: str, **given: Any) -> Any:
-        if path.endswith("/point_in_time"):
-            raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
-        return self.engine.request(method, path, **given)
 
 
 def scores(engine: Engine, preference: str) -> list[float]:
@@ -66,19 +40,17 @@ def test_the_copies_score_differently(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("in_flight", [1, None])
-def test_the_same_log_has_the_same_bytes_and_says_that_other_copies_differ(
+def test_the_same_log_has_the_same_bytes(
     engine: Engine, tmp_path: Path, in_flight: int | None
 ) -> None:
     digests = set()
     for number in range(6):
         out = tmp_path / f"{number}.parquet"
-        with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*this log asked one and the same"):
-            log(engine, out, in_flight=in_flight)
+        log(engine, out, in_flight=in_flight)
         digests.add(digest(out))
     assert len(digests) == 1
 
 
-@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
 def test_logs_that_ask_other_copies_are_told_by_their_bytes(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,15 +60,6 @@ def test_logs_that_ask_other_copies_are_told_by_their_bytes(
         log(engine, tmp_path / f"{number}.parquet")
         digests.add(digest(tmp_path / f"{number}.parquet"))
     assert len(digests) > 1
-
-
-def test_without_a_point_in_time_the_same_copies_are_asked(engine: Engine, tmp_path: Path) -> None:
-    assert searched_copies(engine, INDEX) is not None
-    with pytest.warns(OwpcLtrWarning, match=DIFFER):
-        log(engine, tmp_path / "pinned.parquet")
-    with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*there was no point in time"):
-        log(cast("Engine", WithoutMoments(engine)), tmp_path / "watched.parquet")
-    assert digest(tmp_path / "watched.parquet") == digest(tmp_path / "pinned.parquet")
 
 
 @dataclass
@@ -119,7 +82,7 @@ class Struck:
         return self.engine.request(method, path, **given)
 
 
-@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+@pytest.mark.filterwarnings("ignore:.* logged again")
 def test_a_node_that_crashes_costs_the_log_its_moment_and_no_mix_of_copies(
     engine: Engine, three_nodes: list[SessionNode], tmp_path: Path
 ) -> None:

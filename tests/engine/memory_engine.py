@@ -26,7 +26,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -76,12 +75,8 @@ class MemoryEngine:
     fault: Callable[[int, str, Any, Any], Any] | None = None
     revision: int = 0
     """How often all documents were written anew: each time all values are others."""
-    pipeline: str = "_none"
-    """The search pipeline of the index."""
     merges: int = 0
     """How often scores moved though no document did."""
-    pins: bool = True
-    """Whether points in time can be had."""
     snapshots: dict[str, tuple[set[str], int]] = field(default_factory=dict)
     """The points in time that are open."""
     opened: int = 0
@@ -111,12 +106,12 @@ class MemoryEngine:
             return copy.deepcopy(self._about(path))
         if path.endswith("/point_in_time"):
             return self._pin(method, path, params, body)
-        documents, revision = self._moment(path, params, body)
+        documents, revision = self._moment(path, body)
         assert method == "POST"
         assert params["allow_partial_search_results"] == "false"
-        assert body["track_total_hits"] is True
         if find(body, "ids") is None:
             return self._last_written(documents, revision, body)
+        assert body["track_total_hits"] is True
         asked = find(body, "ids")["values"]
         assert body["size"] >= len(asked)
         self.largest = max(self.largest, len(asked))
@@ -124,8 +119,6 @@ class MemoryEngine:
         return whole(hits, len(hits))
 
     def _pin(self, method: str, path: str, params: Mapping[str, Any], body: Any) -> Any:
-        if not self.pins:
-            raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
         if method == "DELETE":
             for name in body["pit_id"]:
                 self.snapshots.pop(name, None)
@@ -136,12 +129,8 @@ class MemoryEngine:
         self.snapshots[f"pit-{self.opened}"] = (set(self.documents), self.revision)
         return {"pit_id": f"pit-{self.opened}"}
 
-    def _moment(self, path: str, params: Mapping[str, Any], body: Any) -> tuple[set[str], int]:
-        """The documents that a search sees: those of its point in time, or those of now."""
-        if "pit" not in body:
-            assert path == f"/{self.index}/_search", path
-            assert params["preference"]
-            return self.documents, self.revision
+    def _moment(self, path: str, body: Any) -> tuple[set[str], int]:
+        """The documents that a search sees: those of its point in time."""
         assert path == "/_search", path
         try:
             return self.snapshots[body["pit"]["id"]]
@@ -155,8 +144,7 @@ class MemoryEngine:
         return whole(listed, len(documents))
 
     def _about(self, path: str) -> Any:
-        search = {"default_pipeline": self.pipeline}
-        settings = {"index": {"uuid": self.uuid, "number_of_shards": "1", "search": search}}
+        settings = {"index": {"uuid": self.uuid, "number_of_shards": "1"}}
         stored = {"_source": {"name": "movies", "type": "featureset", **self.featureset.to_body()}}
         return {
             "/": {
@@ -229,7 +217,7 @@ def log(
     judgments: Judgments | None = None,
     kind: str = "plugin-free",
     options: LogOptions,
-    parted: PartitionedOutput | None = None,
+    buckets: int | None = None,
     joined: Sequence[ExternalTable] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogReport:
@@ -244,7 +232,7 @@ def log(
         engine.index,
         out,
         options=options,
-        parted=parted,
+        buckets=buckets,
         joined=joined,
         progress=progress,
     )

@@ -305,15 +305,13 @@ def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]
     log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
     run.output(*log, "--extra-features", "ctr.parquet", "--out", "parts", "--buckets", "20")
     assert by_query(open_dataset("parts").load()) == by_query(load_dataset(Path("data.parquet")))
-    for number in (2, 1):
-        run.output(*log, "--out", "two", "--part", f"{number}/2")
-    manifest = open_dataset("two").manifest
+    manifest = open_dataset("parts").manifest
     assert manifest is not None
     assert manifest["judged"] == manifest["logged"] == QUERIES * (DOCUMENTS - 1)
     learn = ["--optimizer", "bundle", "--set", "optimizer.C=1"]
-    run.output("train", "two", "--out", "two.json", *learn)
-    code, _, err = run(*log, "--out", "two", "--part", "1/2")
-    assert (code, "it holds this part of a dataset already" in err) == (2, True)
+    run.output("train", "parts", "--out", "parts.json", *learn)
+    code, _, err = run(*log, "--out", "parts", "--buckets", "20")
+    assert (code, "it holds a dataset already" in err) == (2, True)
 
 
 def test_a_reranker_of_joined_features_finds_its_values_in_a_search(

@@ -282,7 +282,7 @@ def test_a_wrong_index_is_noticed_after_the_first_chunk(out: Path) -> None:
     engine = MemoryEngine(documents=set())
     with pytest.raises(Refused, match="is it the right index"):
         log(engine, out, options=replace(QUICK, in_flight=1))
-    assert engine.calls < 15
+    assert engine.calls < 16
 
 
 def test_the_suggested_share_is_enough(out: Path) -> None:

@@ -16,10 +16,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.writing import Share
 from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.log_features import output_parts
-from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.datasets import by_query, content, frame
@@ -37,11 +34,7 @@ from tests.engine.log_runs import (
 from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
 
 JUDGMENTS = small_judgments(queries=24)
-WHOLE = PartitionedOutput()
-
-
-def part(number: int, of: int) -> PartitionedOutput:
-    return PartitionedOutput(share=Share(number, of))
+BUCKETS = 20
 
 
 def logged(out: Path, engine: MemoryEngine | None = None, **how: Any) -> LogReport:
@@ -51,7 +44,7 @@ def logged(out: Path, engine: MemoryEngine | None = None, **how: Any) -> LogRepo
 def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
     engine = without("d3")
     logged(tmp_path / "a.parquet", engine, options=lenient())
-    report = logged(tmp_path / "parts", engine, options=lenient(), parted=WHOLE)
+    report = logged(tmp_path / "parts", engine, options=lenient(), buckets=BUCKETS)
     data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
     assert by_query(parts.load()) == by_query(data)
     assert parts.manifest == data.manifest == report.manifest
@@ -65,61 +58,19 @@ def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
 def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
     tables = read_external_features(ctr_file(tmp_path))
     logged(tmp_path / "a.parquet", joined=tables)
-    logged(tmp_path / "parts", joined=tables, parted=WHOLE)
+    logged(tmp_path / "parts", joined=tables, buckets=BUCKETS)
     data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
     assert by_query(parts.load()) == by_query(data)
     assert parts.manifest == data.manifest
-    with pytest.raises(UsageError, match="--extra-features counts a table's rows once"):
-        part(1, 2).check(tmp_path / "other", tables)
 
 
-def test_several_writers_log_what_one_does(tmp_path: Path) -> None:
-    """Counts add up, and the parts are the same files."""
-    engine = without("d3")
-    logged(tmp_path / "one", engine, options=lenient(), parted=WHOLE)
-    for number in (2, 3, 1):
-        logged(tmp_path / "three", engine, options=lenient(), parted=part(number, 3))
-    one, three = open_partitioned(tmp_path / "one"), open_partitioned(tmp_path / "three")
-    assert three.manifest == one.manifest
-    assert three.fingerprint == one.fingerprint
-    assert parts_in(tmp_path / "one") == parts_in(tmp_path / "three")
-
-
-def parts_in(folder: Path) -> dict[str, bytes]:
-    return {name: data for name, data in content(folder).items() if "part-" in name}
-
-
-def test_a_missing_part_is_named(tmp_path: Path) -> None:
-    logged(tmp_path / "a", parted=part(1, 3))
-    with pytest.raises(BadInput, match="it lacks 2/3, 3/3: write it with --part 2/3"):
-        open_partitioned(tmp_path / "a")
-    with pytest.raises(UsageError, match="it holds this part of a dataset already"):
-        logged(tmp_path / "a", parted=part(1, 3))
-    with pytest.raises(UsageError, match=r"_manifest-1-of-3.json in it is of other parts"):
-        logged(tmp_path / "a", parted=part(1, 2))
-    with pytest.raises(UsageError, match=r"_manifest-1-of-3.json in it is of other parts"):
-        logged(tmp_path / "a", parted=WHOLE)
-
-
-def test_parts_of_two_moments_are_not_taken_together(tmp_path: Path) -> None:
-    engine = MemoryEngine()
-    logged(tmp_path / "a", engine, parted=part(1, 2))
-    engine.revision += 1
-    logged(tmp_path / "a", engine, parted=part(2, 2))
-    with pytest.raises(BadInput, match="are of two datasets, with other source"):
-        open_partitioned(tmp_path / "a")
-
-
-@pytest.mark.parametrize("parted", [WHOLE, part(2, 2)])
-def test_a_log_that_stops_goes_on_to_the_same_bytes(
-    parted: PartitionedOutput, tmp_path: Path
-) -> None:
-    logged(tmp_path / "clean", parted=parted)
+def test_a_log_that_stops_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    logged(tmp_path / "clean", buckets=BUCKETS)
     out = tmp_path / "out"
     with pytest.raises(EngineUnavailable, match="chunks are kept"):
-        logged(out, MemoryEngine(fault=away_after(12)), parted=parted)
+        logged(out, MemoryEngine(fault=away_after(12)), buckets=BUCKETS)
     assert not out.exists()
-    report = logged(out, parted=parted)
+    report = logged(out, buckets=BUCKETS)
     assert report.resumed > 0
     assert content(out) == content(tmp_path / "clean")
     assert {path.name for path in tmp_path.iterdir()} == {"clean", "out"}
@@ -135,61 +86,34 @@ def test_a_full_disk_at_the_end_costs_no_search(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "no space left on device")
 
-    logged(tmp_path / "clean", parted=WHOLE)
+    logged(tmp_path / "clean", buckets=BUCKETS)
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(pq.ParquetWriter, "write_table", full)
         with pytest.raises(DiskFault, match="no space left"):
-            logged(out, parted=WHOLE)
-    report = logged(out, parted=WHOLE)
+            logged(out, buckets=BUCKETS)
+    report = logged(out, buckets=BUCKETS)
     assert report.resumed == JUDGMENTS.n_judgments
     assert content(out) == content(tmp_path / "clean")
 
 
-def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused_before_any_search(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
     engine = MemoryEngine()
-    for parted, out, message in (
-        (part(1, 21), "a", "20 buckets cannot be shared by 21"),
-        (WHOLE, "other", "it has files that are no part of a dataset"),
-        (PartitionedOutput(buckets=0), "a", "1 to 1000 buckets"),
+    for buckets, out, message in (
+        (BUCKETS, "other", "it has files that are no part of a dataset"),
+        (0, "a", "1 to 1000 buckets"),
     ):
         with pytest.raises(UsageError, match=message):
-            logged(tmp_path / out, engine, parted=parted)
-    few = small_judgments(queries=1)
-    empty = next(n for n in (1, 2) if not _has(part(n, 2), few))
-    with pytest.raises(BadInput, match=f"none of the 1 queries is in part {empty}/2"):
-        logged(tmp_path / "a", engine, judgments=few, parted=part(empty, 2))
+            logged(tmp_path / out, engine, buckets=buckets)
     assert engine.calls == 0
-
-
-def _has(parted: PartitionedOutput, judgments: Any) -> bool:
-    try:
-        return bool(parted.own(judgments).queries)
-    except BadInput:
-        return False
 
 
 def test_a_log_without_a_document_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="could be logged"):
-        logged(tmp_path / "a", MemoryEngine(documents=set()), options=lenient(), parted=WHOLE)
-    assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "/", "-1/4", "1/4/2"])
-def test_a_text_that_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="write it as 3/16"):
-        output_parts(None, text)
-
-
-def test_parts_share_the_queries(tmp_path: Path) -> None:
-    own = [part(number, 3).own(JUDGMENTS).queries for number in (1, 2, 3)]
-    ids = [query.query_id for queries in own for query in queries]
-    assert sorted(ids) == sorted(query.query_id for query in JUDGMENTS.queries)
-    assert output_parts(None, None) is None
-    assert output_parts(40, "2/3") == PartitionedOutput(40, Share(2, 3))
-    assert np.diff([len(queries) for queries in own]).size == 2
+        logged(tmp_path / "a", MemoryEngine(documents=set()), options=lenient(), buckets=BUCKETS)
+    assert list(tmp_path.iterdir()) == []
 
 
 def weighed() -> Judgments:
@@ -267,20 +191,15 @@ def test_weights_of_1_are_the_same_bytes_as_none(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "b.parquet").document_weights is None
 
 
-def test_folders_of_parts_have_them_whoever_writes(tmp_path: Path) -> None:
-    # A weight of one query alone: the other writers do not see it, and have its column.
+def test_folders_of_parts_have_them(tmp_path: Path) -> None:
     one = [replace(JUDGMENTS.queries[0], importance=2.0), *JUDGMENTS.queries[1:]]
     for name, judgments in (("all", weighed()), ("one", Judgments(one))):
         logged(tmp_path / f"{name}.parquet", judgments=judgments)
-        logged(tmp_path / name, judgments=judgments, parted=WHOLE)
-        for number in (2, 3, 1):
-            logged(tmp_path / f"{name}-of-3", judgments=judgments, parted=part(number, 3))
+        logged(tmp_path / name, judgments=judgments, buckets=BUCKETS)
         data = load_dataset(tmp_path / f"{name}.parquet")
-        for folder in (name, f"{name}-of-3"):
-            parts = open_partitioned(tmp_path / folder)
-            assert by_query(parts.load()) == by_query(data)
-            assert told(parts.load()) == expected(judgments)
-        assert parts_in(tmp_path / name) == parts_in(tmp_path / f"{name}-of-3")
+        parts = open_partitioned(tmp_path / name)
+        assert by_query(parts.load()) == by_query(data)
+        assert told(parts.load()) == expected(judgments)
 
 
 def test_a_log_goes_on_with_the_same_weights_and_with_no_others(tmp_path: Path) -> None:

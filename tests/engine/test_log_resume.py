@@ -17,8 +17,7 @@ import pytest
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
-from owpc_ltr.files.output import Journal
-from tests.engine.log_runs import assert_only, away_after, digest, run_folder
+from tests.engine.log_runs import SIX_CHUNKS, assert_only, away_after, digest, run_folder
 from tests.engine.log_runs import log_in_six as log
 from tests.engine.memory_engine import MemoryEngine, log_slowly
 from tests.faults.seeds import Seeds
@@ -30,57 +29,57 @@ def half_done(out: Path) -> Path:
     """An output whose run was stopped by the engine after three of six chunks."""
     with pytest.raises(EngineUnavailable, match="kept"):
         log(out, MemoryEngine(fault=away_after(14)), LogOptions(pause=0, chunk=5, in_flight=1))
-    assert 2 <= len(list((run_folder(out) / "chunks").iterdir())) <= 4
+    assert 2 <= len(chunks_in(run_folder(out))) <= 4
     return out
 
 
-def cut_journal(run: Path, keep: int) -> None:
-    journal = run / "journal"
-    journal.write_bytes(journal.read_bytes()[:keep])
+def chunks_in(run: Path) -> list[Path]:
+    return sorted(run.glob("chunk-*"))
 
 
-@pytest.mark.parametrize("tail", [b"", b"\n", b"{", b'{"chunk": 5}\n', b"\0" * 200, b"[1]\n"])
-def test_a_journal_torn_at_any_byte_loses_no_more_than_its_tail(
+@pytest.mark.parametrize("tail", [b"", b"\n", b"{", b"\0" * 200])
+def test_a_chunk_torn_at_any_byte_costs_no_more_than_itself(
     half_done: Path, clean: str, tail: bytes, tmp_path: Path
 ) -> None:
-    whole = (run_folder(half_done) / "journal").read_bytes()
-    assert whole.count(b"\n") >= 2
-    for keep in range(0, len(whole) + 1, 23 if Selection.asked().thorough else 89):
+    torn, *others = chunks_in(run_folder(half_done))
+    content = torn.read_bytes()
+    for keep in range(0, len(content), 89 if Selection.asked().thorough else 389):
         copy = tmp_path / f"{keep}"
         shutil.copytree(half_done.parent, copy)
-        cut_journal(copy / run_folder(half_done).name, keep)
-        with (copy / run_folder(half_done).name / "journal").open("ab") as journal:
-            journal.write(tail)
-        report = log(copy / half_done.name)
-        assert report.resumed >= 5 * whole[:keep].count(b"\n")
+        (copy / run_folder(half_done).name / torn.name).write_bytes(content[:keep] + tail)
+        with pytest.warns(OwpcLtrWarning, match="are damaged: a kept chunk is logged again"):
+            report = log(copy / half_done.name)
+        assert report.resumed == 5 * len(others)
         assert digest(copy / half_done.name) == clean
 
 
 def flip_bit(run: Path) -> None:
-    path = next((run / "chunks").iterdir())
+    path = chunks_in(run)[0]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
 def leave_litter(run: Path) -> None:
-    (run / ".journal.abc").write_bytes(b"half")
-    (run / "chunks" / ".0123.abc").write_bytes(b"half")
+    (run / ".job.json.abc").write_bytes(b"half")
+    (run / ".chunk-1.abc").write_bytes(b"half")
+    (run / "chunk-1.abc").write_bytes(b"half")
     (run / "dataset.parquet").write_bytes(b"half")
 
 
+@pytest.mark.filterwarnings("ignore:.* logged again")
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda run: next((run / "chunks").iterdir()).write_bytes(b""),
+        lambda run: chunks_in(run)[0].write_bytes(b""),
         flip_bit,
-        lambda run: next((run / "chunks").iterdir()).unlink(),
-        lambda run: shutil.rmtree(run / "chunks"),
-        lambda run: (run / "job.json").unlink(),
-        lambda run: (run / "journal").unlink(),
+        lambda run: chunks_in(run)[0].unlink(),
+        lambda run: list(map(Path.unlink, chunks_in(run))),
+        lambda run: chunks_in(run)[1].rename(chunks_in(run)[0]),
+        lambda run: chunks_in(run)[1].rename(run / "chunk-01"),
         leave_litter,
     ],
-    ids=["empty chunk", "bit", "no chunk", "no chunks", "no description", "no journal", "litter"],
+    ids=["empty chunk", "bit", "no chunk", "no chunks", "another's", "renamed", "litter"],
 )
 def test_whatever_a_crash_leaves_behind_the_run_goes_on_to_the_same_bytes(
     half_done: Path, clean: str, damage: Callable[[Path], object]
@@ -91,16 +90,18 @@ def test_whatever_a_crash_leaves_behind_the_run_goes_on_to_the_same_bytes(
     assert_only(half_done)
 
 
-def test_a_journal_of_another_job_or_of_other_contents_counts_for_nothing(
-    half_done: Path, clean: str
-) -> None:
-    journal = Journal(run_folder(half_done) / "journal")
-    for key, piece in dict(journal.pieces).items():
-        journal.append(key, piece.value, f"0{piece.scope}")
-    with pytest.warns(OwpcLtrWarning, match="kept chunks are of another snapshot"):
+def test_chunks_of_another_job_count_for_nothing(half_done: Path, clean: str) -> None:
+    """Even under the description of this one."""
+    other, run = half_done.with_name("other.parquet"), run_folder(half_done)
+    with pytest.raises(EngineUnavailable, match="kept"):
+        log(other, MemoryEngine(fault=away_after(14), version="3.9.0"), SIX_CHUNKS)
+    for path in chunks_in(run):
+        path.unlink()
+    for path in chunks_in(run_folder(other)):
+        shutil.copy(path, run)
+    with pytest.warns(OwpcLtrWarning, match="kept chunks? (is|are) logged again"):
         assert log(half_done).resumed == 0
     assert digest(half_done) == clean
-    assert_only(half_done)
 
 
 @pytest.mark.parametrize("description", [b"", b"{", b"[]", b"null", b'{"judgments": 1}', b"\xff"])
@@ -126,12 +127,10 @@ def test_a_chunk_that_is_changed_while_the_run_is_under_way_is_noticed(out: Path
 
 
 def test_other_work_in_the_folder_is_refused_and_stays(half_done: Path, clean: str) -> None:
-    before = sorted(path.read_bytes() for path in (run_folder(half_done) / "chunks").iterdir())
+    before = [path.read_bytes() for path in chunks_in(run_folder(half_done))]
     with pytest.raises(Refused, match=r"another job \(other chunk\): .*restart="):
         log(half_done, options=LogOptions(pause=0, chunk=6))
-    assert before == sorted(
-        path.read_bytes() for path in (run_folder(half_done) / "chunks").iterdir()
-    )
+    assert before == [path.read_bytes() for path in chunks_in(run_folder(half_done))]
     assert log(half_done).resumed > 0
     assert digest(half_done) == clean
 

@@ -1,10 +1,10 @@
-"""The snapshot of a feature log: point-in-time, copies of shards, and change detection."""
+"""The snapshot of a feature log: a point in time, and what tells its contents from others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
-from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.log_runs import (
@@ -39,7 +38,7 @@ from tests.engine.memory_engine import (
 
 KINDS = ["plugin-free", "ltr-plugin"]
 ONE_BY_ONE = replace(QUICK, in_flight=1)
-GONE_ON = "has changed since this log was interrupted: .* of another snapshot, and logged again"
+GONE_ON = "has changed since this log was interrupted, or .* kept chunks? (is|are) logged again"
 
 
 def undisturbed(engine: MemoryEngine, out: Path, kind: str = "plugin-free") -> str:
@@ -223,38 +222,33 @@ def test_however_a_log_ends_the_engine_need_not_keep_its_moment(
     assert engine.snapshots == {}
 
 
-# ------------------------------------------------------------- an engine without points in time
+# ------------------------------------------------------------- an engine that opens none
 
 
-def forbid(_number: int, path: str, _body: Any, answer: Any) -> Any:
-    if path.endswith("point_in_time"):
-        raise NotAllowed("these credentials need more rights")
-    return answer
-
-
-def test_without_a_point_in_time_the_bytes_are_the_same(out: Path, clean: str) -> None:
-    log(MemoryEngine(pins=False), out)
-    assert digest(out) == clean
-    out.unlink()
-    log(MemoryEngine(fault=forbid), out)
-    assert digest(out) == clean
-
-
-@pytest.mark.parametrize("search", [1, 2, 3, 4, 5, 6])
-def test_without_a_point_in_time_a_write_ends_the_log_and_the_next_one_is_of_one_moment(
-    out: Path, search: int
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            NotAllowed("no permissions for [indices:data/read/point_in_time/create]"),
+            r"^no permissions for \[indices:data/read/point_in_time/create\]$",
+        ),
+        (
+            EngineRefusal("POST /x", 400, "illegal", "too many Point In Time contexts"),
+            "'movies' cannot be read without a point in time: .* too many Point In Time contexts",
+        ),
+    ],
+)
+def test_without_a_point_in_time_nothing_is_logged_and_the_engine_says_why(
+    out: Path, error: Exception, words: str
 ) -> None:
-    engine = MemoryEngine(pins=False)
-    engine.fault = at_search(search, write(engine))
-    with pytest.raises(Refused, match=r"was written to .*no point in time .*no handler"):
-        log(engine, out, options=ONE_BY_ONE)
-    assert_nothing_published(out, kept=search > 2)
-    if search > 2:
-        with pytest.warns(OwpcLtrWarning, match=GONE_ON):
-            log(engine, out)
-    else:
-        log(engine, out)
-    assert revisions(out) == {1}
+    def forbid(_number: int, path: str, _body: Any, answer: Any) -> Any:
+        if path.endswith("point_in_time"):
+            raise error
+        return answer
+
+    with pytest.raises(OwpcLtrError, match=words):
+        log(MemoryEngine(fault=forbid), out)
+    assert_nothing_published(out, kept=False)
 
 
 # ------------------------------------------------------------- answers about the contents
@@ -292,102 +286,6 @@ def test_contents_that_are_not_told_whole_are_asked_for_again_and_then_refused(
     assert_nothing_published(out, kept=False)
     log(MemoryEngine(fault=spoil_contents(change, 2)), out)
     assert digest(out) == clean
-
-
-def test_without_a_point_in_time_writes_between_two_looks_are_told_as_writes(out: Path) -> None:
-    too_few, _ = CONTENTS_FAULTS["a document too few"]
-    with pytest.raises(Refused, match=r"was written to .* has no point in time"):
-        log(MemoryEngine(pins=False, fault=spoil_contents(too_few, 3)), out)
-    assert_nothing_published(out, kept=False)
-
-
-@dataclass
-class Replicated(MemoryEngine):
-    """An index of one shard and several copies; of each, the deleted documents it still has."""
-
-    deleted: list[int] = field(default_factory=lambda: [0, 0])
-    first: str = "copy-a"
-    asked: list[str] = field(default_factory=list)
-
-    def answer(self, method: str, path: str, params: Mapping[str, Any], body: Any) -> Any:
-        if path == f"/{self.index}/_stats/docs":
-            self.asked.append(path)
-            assert params == {"level": "shards"}
-            copies = [{"docs": {"count": 12, "deleted": number}} for number in self.deleted]
-            return {"indices": {self.index: {"shards": {"0": copies}}}}
-        if path == f"/{self.index}/_search_shards":
-            assert params["preference"]
-            self.asked.append(path)
-            copy = {"index": self.index, "shard": 0, "allocation_id": {"id": self.first}}
-            return {"shards": [[copy, {**copy, "allocation_id": {"id": "copy-z"}}]]}
-        found = super().answer(method, path, params, body)
-        if path == f"/{self.index}":
-            found[self.index]["settings"]["index"]["number_of_replicas"] = str(
-                len(self.deleted) - 1
-            )
-        return found
-
-
-@pytest.mark.parametrize(
-    ("pins", "words"), [(True, "one and the same throughout"), (False, "no point in time")]
-)
-def test_copies_that_differ_are_told_of(pins: bool, words: str, out: Path, clean: str) -> None:
-    engine = Replicated(deleted=[3, 0, 7], pins=pins)
-    told = (
-        "the copies of 1 of 1 shards of 'movies' differ: of shard 0 of 'movies' one still counts "
-        f"7 deleted documents, one 0, which moves text scores; .*{words}"
-    )
-    with pytest.warns(OwpcLtrWarning, match=told) as warned:
-        log(engine, out)
-    assert len(warned) == 1
-    assert digest(out) == clean
-
-
-@pytest.mark.parametrize("pins", [True, False])
-def test_copies_that_are_alike_are_not_spoken_of(pins: bool, out: Path) -> None:
-    log(Replicated(deleted=[4, 4], pins=pins), out)
-
-
-@pytest.mark.parametrize("pins", [True, False])
-def test_an_index_of_single_copies_is_not_asked_for_its_statistics(pins: bool, out: Path) -> None:
-    engine = Replicated(deleted=[4], pins=pins)
-    log(engine, out)
-    assert engine.asked == []
-
-
-def test_a_watched_log_whose_shard_moves_to_another_copy_is_logged_anew(tmp_path: Path) -> None:
-    engine = Replicated(pins=False)
-
-    def move(answer: Any) -> Any:
-        engine.first, engine.merges = "copy-b", 1
-        return answer
-
-    engine.fault = Spoiler(move, start=2, times=1)
-    log(engine, tmp_path / "moved.parquet", options=replace(QUICK, in_flight=1))
-    log(Replicated(pins=False, merges=1), tmp_path / "other.parquet")
-    assert digest(tmp_path / "moved.parquet") == digest(tmp_path / "other.parquet")
-
-
-@pytest.mark.parametrize("answer", [None, [], {}, {"indices": 1}, {"shards": [[]]},
-                                    {"indices": {"a": {"shards": {"x": []}}}},
-                                    {"shards": [[{"index": "a", "shard": "0"}]]}])  # fmt: skip
-def test_what_is_not_told_of_copies_is_not_made_up(answer: Any) -> None:
-    @dataclass
-    class Strange:
-        def request(self, *_: Any, **__: Any) -> Any:
-            return answer
-
-    assert differing_copies(Strange(), "a") == ""
-    assert searched_copies(Strange(), "a") is None
-
-
-def test_statistics_that_may_not_be_seen_are_done_without() -> None:
-    class Closed:
-        def request(self, method: str, path: str, **_: Any) -> Any:
-            raise EngineRefusal(f"{method} {path}", 403, "security_exception", "no permissions")
-
-    assert differing_copies(Closed(), "a") == ""
-    assert searched_copies(Closed(), "a") is None
 
 
 GONE = ["node_disconnected_exception", "no_shard_available_action_exception"]

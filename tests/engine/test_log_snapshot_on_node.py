@@ -6,7 +6,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -18,24 +17,17 @@ from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
-from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log.job import Environment, observe
+from owpc_ltr.engine.feature_log.job import observe
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import (
-    ChangeDetection,
-    Contents,
-    PointInTime,
-    Snapshot,
-    open_snapshot,
-)
+from owpc_ltr.engine.feature_log.snapshot import Contents, point_in_time, read_contents
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.faults.selection import Selection
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* of another snapshot")
+pytestmark = pytest.mark.filterwarnings("ignore:.* logged again")
 
 INDEX = "one-moment-test"
 DOCUMENTS = 30
@@ -146,7 +138,6 @@ class Disturbed:
 
     engine: Engine
     happens: dict[int, Callable[[], None]]
-    pins: bool = True
     requests: int = 0
     points: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -160,8 +151,6 @@ class Disturbed:
             self.requests += 1
             self.happens.get(self.requests, lambda: None)()
         opens = method == "POST" and path.endswith("point_in_time")
-        if opens and not self.pins:
-            raise NotAllowed("not allowed")
         answer = self.engine.request(method, path, **given)
         if opens:
             self.points.append(answer["pit_id"])
@@ -238,7 +227,7 @@ def test_a_merge_between_two_parts_of_a_log_does_not_mix_two_statistics(
     with pytest.raises(Cut):
         log(disturbed, out)
     shop.merge()
-    with pytest.warns(OwpcLtrWarning, match="of another snapshot"):
+    with pytest.warns(OwpcLtrWarning, match="kept chunks? (is|are) logged again"):
         log(shop.engine, out)
     log(shop.engine, tmp_path / "undisturbed.parquet")
     assert text_scores(out) == text_scores(tmp_path / "undisturbed.parquet")
@@ -264,51 +253,34 @@ def test_an_alias_over_several_indices_with_a_filter_is_one_moment_too(
             params={"refresh": "true"},
         )
         shop.fill(range(3))
-        environment = observe(shop.engine, PluginFreeStore(shop.engine), FEATURESET.name, alias)
-        with opened(shop.engine, alias, environment) as moment:
-            told = moment.contents
+        told = contents(shop, alias)
         assert [part["index"] for part in told] == [INDEX, INDEX, other]
         assert sum(part["documents"] for part in told) == DOCUMENTS - 3 + 1
     finally:
         shop.engine.request("DELETE", f"/{other}")
 
 
-def test_an_engine_with_too_many_points_in_time_is_watched_at_once(
+def test_an_engine_with_too_many_points_in_time_is_told_with_its_setting(
     shop: Shop, tmp_path: Path
 ) -> None:
     shop.fill(range(DOCUMENTS))
     setting = "search.max_open_pit_context"
     shop.engine.request("PUT", "/_cluster/settings", body={"transient": {setting: 0}})
     try:
-        log(shop.engine, tmp_path / "watched.parquet")
-        watched = Disturbed(shop.engine, {15: lambda: shop.fill(range(3))})
-        with pytest.raises(Refused, match=r"has no point in time .*too many Point In Time"):
-            log(watched, tmp_path / "out.parquet")
+        with pytest.raises(Refused, match=rf"without a point in time: .*\[{setting}\]"):
+            log(shop.engine, tmp_path / "out.parquet")
     finally:
         shop.engine.request("PUT", "/_cluster/settings", body={"transient": {setting: None}})
-    assert logged(tmp_path / "watched.parquet") == of(shop.states[0])
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---------------------------------------------------------------- contents
 
 
-def opened(engine: Any, index: str, environment: Environment) -> AbstractContextManager[Snapshot]:
-    return open_snapshot(
-        engine,
-        index,
-        environment.shards,
-        OPTIONS,
-        elastic=environment.is_elasticsearch,
-        replicated=environment.replicated,
-    )
-
-
-def contents(shop: Shop, kind: type) -> Contents:
-    engine = Disturbed(shop.engine, {}, pins=kind is PointInTime)
-    environment = observe(engine, PluginFreeStore(shop.engine), FEATURESET.name, INDEX)
-    with opened(engine, INDEX, environment) as moment:
-        assert type(moment) is kind
-        return moment.contents
+def contents(shop: Shop, index: str = INDEX) -> Contents:
+    environment = observe(shop.engine, PluginFreeStore(shop.engine), FEATURESET.name, index)
+    with point_in_time(shop.engine, index, elastic=False) as snapshot:
+        return read_contents(snapshot, environment.shards, OPTIONS, elastic=False)
 
 
 @pytest.mark.faults(sample=2)
@@ -317,7 +289,7 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
     """Over random histories with refreshes and merges; each state is what a search finds."""
     rng = np.random.default_rng(seed)
     shop.fill(range(8))
-    seen: list[tuple[Contents, Contents, dict[str, int]]] = []
+    seen: list[tuple[Contents, dict[str, int]]] = []
     for step in range(25 if Selection.asked().thorough else 15):
         state = step + 2
         document = str(rng.integers(12))
@@ -331,15 +303,12 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
             shop.engine.request("POST", f"/{INDEX}/_bulk", params=refresh, ndjson=lines)
         else:
             shop.merge()
-        seen.append(
-            (contents(shop, PointInTime), contents(shop, ChangeDetection), searchable(shop))
-        )
+        seen.append((contents(shop), searchable(shop)))
     equal, pairs = 0, list(itertools.combinations(seen, 2))
     for one, other in pairs:
-        same = one[2] == other[2]
+        same = one[1] == other[1]
         equal += same
         assert (one[0] == other[0]) is same
-    assert all(pinned == watched for pinned, watched, _ in seen)
     assert 0 < equal < 2 / 3 * len(pairs)
 
 
@@ -358,15 +327,14 @@ def test_figures_of_the_whole_index_would_not_tell_what_those_of_shards_do(shop:
     for document in [*first[:4], *second[:2]]:
         shop.engine.request("PUT", f"/{INDEX}/_doc/{document}", body=put)
     shop.engine.request("POST", f"/{INDEX}/_refresh")
-    before, listed = contents(shop, PointInTime), searchable(shop)
+    before, listed = contents(shop), searchable(shop)
     shop.engine.request("DELETE", f"/{INDEX}/_doc/{first[2]}")
     shop.engine.request("PUT", f"/{INDEX}/_doc/{second[2]}", body=put)
     shop.engine.request("POST", f"/{INDEX}/_refresh")
-    after = contents(shop, PointInTime)
+    after = contents(shop)
     assert searchable(shop) != listed
     assert coarse(before) == coarse(after)
     assert before != after
-    assert contents(shop, ChangeDetection) == after
 
 
 def shard_of(shop: Shop, document: str) -> int:
@@ -385,30 +353,16 @@ def coarse(told: Contents) -> tuple[int, int]:
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(5))
 def test_never_two_states_in_one_published_file(shop: Shop, tmp_path: Path, seed: int) -> None:
-    log_while_written_to(shop, tmp_path, seed, pins=True)
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("seed", range(5))
-def test_never_two_states_in_one_published_file_without_points_in_time(
-    shop: Shop, tmp_path: Path, seed: int
-) -> None:
-    log_while_written_to(shop, tmp_path, seed, pins=False)
-
-
-def log_while_written_to(shop: Shop, tmp_path: Path, seed: int, *, pins: bool) -> None:
     """Log, cut off, go on, until there were so many states, and look at every file."""
     rng = np.random.default_rng(seed)
     shop.fill(range(DOCUMENTS))
-    whole = Disturbed(shop.engine, {}, pins=pins)
+    whole = Disturbed(shop.engine, {})
     log(whole, tmp_path / "whole.parquet")
-    seen = {"published": 0, "cut": 0, "resumed": 0, "refused": 0}
-    # No other refusal has a place here, and none at all where the index is pinned.
-    ends_of_watched = {(False, f"'{INDEX}' was written to while"[:30]): "refused"}
+    seen = {"published": 0, "cut": 0, "resumed": 0}
     number = 0
 
     def all_seen() -> bool:
-        return seen["cut"] > 2 and seen["resumed"] > 0 and (seen["refused"] > 0 or pins)
+        return seen["cut"] > 2 and seen["resumed"] > 0
 
     while len(shop.states) < STATES or not (all_seen() or len(shop.states) > MOST_STATES):
         number += 1
@@ -417,7 +371,7 @@ def log_while_written_to(shop: Shop, tmp_path: Path, seed: int, *, pins: bool) -
         if not quiet:
             shop.edit(rng)
         out = tmp_path / "out.parquet"
-        disturbed = Disturbed(shop.engine, {}, pins=pins)
+        disturbed = Disturbed(shop.engine, {})
         writes = 0 if quiet else int(rng.integers(0, 5))
         happenings: list[Callable[[], None]] = [lambda: shop.edit(rng)] * writes
         if rng.random() < 0.5:
@@ -428,8 +382,8 @@ def log_while_written_to(shop: Shop, tmp_path: Path, seed: int, *, pins: bool) -
         disturbed.happens = dict(zip(at.tolist(), happenings, strict=True))
         try:
             report = log(disturbed, out)
-        except (Cut, Refused) as end:
-            seen["cut" if isinstance(end, Cut) else ends_of_watched[pins, str(end)[:30]]] += 1
+        except Cut:
+            seen["cut"] += 1
             assert not out.exists()
             continue
         seen["published"] += 1

@@ -15,11 +15,17 @@ from owpc_ltr_demo.baselines import engine_scores
 from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
-from owpc_ltr.engine.client.responses import Incomplete, MalformedAnswer, SearchAnswer, part_of
+from owpc_ltr.engine.client.responses import (
+    NO_LIMIT,
+    Incomplete,
+    MalformedAnswer,
+    SearchAnswer,
+    part_of,
+)
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.live_results.rankers import LiveRanker
@@ -122,7 +128,7 @@ class Answering:
 
 
 def _pit(engine: Engine) -> PointInTime:
-    return PointInTime(engine, "small", "p", elastic=False)
+    return PointInTime(engine, "small", "p")
 
 
 def _logs(engine: Engine, folder: Path) -> object:
@@ -144,9 +150,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "latency": lambda e, _: timed(e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1),
     "feature log": _logs,
     "point in time": lambda e, _: _pit(e).search({"size": 1}, {}),
-    "change detection": lambda e, _: ChangeDetection(
-        e, "small", [{"query": {"match_all": {}}}], OPTIONS, "no right to open one"
-    ),
+    "contents": lambda e, _: read_contents(_pit(e), {"small": 1}, OPTIONS, elastic=False),
     "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW)],
     "number of events": lambda e, _: count(_pit(e), "small", {"match_all": {}}),
     "documents by a field": lambda e, _: FieldLookup(e, "small")("sku", ["a"]),
@@ -217,6 +221,8 @@ def test_an_answer_says_what_was_found() -> None:
 
 def test_a_search_that_may_stop_early_may_say_so() -> None:
     assert read(found("a", terminated_early=True), {"terminate_after": 1}).hits
+    with pytest.raises(Incomplete, match="terminated_early"):
+        read(found("a", terminated_early=True), {"terminate_after": NO_LIMIT})
 
 
 def test_a_total_that_is_a_bound_is_no_count() -> None:

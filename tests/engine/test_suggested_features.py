@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr.engine.client.responses import NO_LIMIT, Incomplete, check_complete
 from owpc_ltr.engine.feature_sets import SuggestedFeature, SuggestedFeatureSet
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import load_featureset
@@ -69,6 +70,23 @@ def test_every_suggested_feature_is_pushed_and_its_description_stays_in_the_file
     stored = shop.featuresets.get("suggest-shop").to_body()["featureset"]["features"]
     assert not any("description" in feature for feature in stored)
     shop.featuresets.delete("suggest-shop")
+
+
+def test_statistics_of_all_documents_are_complete_and_those_of_some_are_not(
+    shop: ltr.Cluster,
+) -> None:
+    """OpenSearch 3.8 says `terminated_early` of both, unless the search has a limit."""
+    aggregations = {"most": {"max": {"field": "price"}}, "skus": {"terms": {"field": "sku"}}}
+    queries: list[dict[str, Any]] = [{"match_all": {}}, {"term": {"brand": "acme"}}]
+    for query in queries:
+        body = {"size": 0, "query": query, "aggs": aggregations, "terminate_after": NO_LIMIT}
+        path = "/suggest-shop/_search"
+        answer = shop.engine.request("POST", path, body=body)
+        check_complete(answer, body, "statistics")
+        assert answer["aggregations"]["most"]["value"] >= 39.5
+        answer = shop.engine.request("POST", path, body={**body, "terminate_after": 1})
+        with pytest.raises(Incomplete, match="terminated_early"):
+            check_complete(answer, body, "statistics")
 
 
 def test_each_kind_of_field_gives_what_it_can(shop: ltr.Cluster) -> None:

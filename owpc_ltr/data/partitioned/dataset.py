@@ -465,7 +465,7 @@ def open_partitioned(folder: Path | str, memory: int | None = None) -> Partition
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,
-        manifest=manifest.whole_source,
+        manifest=manifest.source,
         pieces=pieces,
     )
 

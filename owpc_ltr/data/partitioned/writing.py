@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,7 @@ def whole_side(split: HashSplit, positions: tuple[float, float]) -> str | None:
 FORMAT = 1
 MANIFEST = "_manifest.json"
 UNFINISHED = "_unfinished"
-_SHARES = "_manifest-*-of-*.json"
-FOLDER_PATTERNS = (MANIFEST, _SHARES, f"{UNFINISHED}*", "bucket=*")
+FOLDER_PATTERNS = (MANIFEST, UNFINISHED, "bucket=*")
 """Patterns of the files in a folder of parts, finished or not."""
 _LARGEST = 1 << 28
 
@@ -80,41 +78,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Share:
-    """The buckets of one of several writers: bucket modulo `of` is `number` − 1."""
-
-    number: int = 1
-    of: int = 1
-
-    def has(self, bucket: int) -> bool:
-        """Whether a bucket is its own."""
-        return bucket % self.of == self.number - 1
-
-    def suffix(self) -> str:
-        """The part of its files' names that names it."""
-        return "" if self.of == 1 else f"-{self.number}-of-{self.of}"
-
-    @property
-    def manifest(self) -> str:
-        """The name of its manifest."""
-        return f"_manifest{self.suffix()}.json"
-
-
-@dataclass
-class DatasetFacts:
-    """Facts of the whole data, complete once all of them are written; see `Manifest`."""
-
-    source: dict[str, Any] | None = None
-    counts: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class Manifest:
-    """The content of a folder, or of what one of several writers has put there.
+    """The content of a folder.
 
-    `columns` are the optional ones of all parts: `doc_ids`, `query_params` … `source` and
-    `counts` are the manifest that a dataset of one file has: what is the same for all writers, and
-    what adds up.
+    `columns` are the optional ones of all parts: `doc_ids`, `query_params` … `source` is the
+    manifest that a dataset of one file has.
     """
 
     features: tuple[str, ...]
@@ -123,33 +91,24 @@ class Manifest:
     buckets: int
     parts: tuple[Part, ...]
     source: dict[str, Any] | None = None
-    counts: dict[str, Any] | None = None
-    share: Share = Share()
-
-    @property
-    def whole_source(self) -> dict[str, Any] | None:
-        """The manifest as a dataset of one file has it."""
-        return self.source if self.counts is None else {**self.counts, **(self.source or {})}
 
     def save(self, folder: Path) -> None:
         """Write it, as the last file of the folder."""
         about = {**asdict(self), "format": FORMAT, "salt": SALT}
         text = json.dumps({**about, "sha256": _digest(about)}, indent=1, sort_keys=True)
-        path = folder / self.share.manifest
+        path = folder / MANIFEST
         with disk_faults(path):
             write_atomically(path, text.encode() + b"\n")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The content of a folder, joined where several writers have written it.
+    """The content of a folder.
 
     Raises BadInput if it was not finished, is no such folder, or lacks a part.
     """
     if (folder / MANIFEST).exists():
         manifest = _read(folder / MANIFEST)
-    elif shares := [_read(path) for path in sorted(folder.glob(_SHARES))]:
-        manifest = _joined(folder, shares)
-    elif any(folder.glob(f"{UNFINISHED}*")):
+    elif (folder / UNFINISHED).exists():
         raise BadInput(
             f"cannot read {folder}: it is half-written; run the command that writes it again"
         )
@@ -169,49 +128,6 @@ def read_manifest(folder: Path) -> Manifest:
         except OSError as error:
             raise DiskFault(f"cannot read {folder / part.path}: {error.strerror}") from error
     return manifest
-
-
-def _joined(folder: Path, shares: Sequence[Manifest]) -> Manifest:
-    """The work of several writers as one. Raises BadInput where that of one is missing."""
-    first = shares[0]
-    for other in shares[1:]:
-        for name in ("features", "columns", "featureset_hash", "buckets", "source"):
-            if getattr(other, name) != getattr(first, name):
-                raise BadInput(
-                    f"cannot read {folder}: its parts {first.share.number} and "
-                    f"{other.share.number} of {first.share.of} are of two datasets, with other "
-                    f"{name.replace('_', ' ')}: write one of them again"
-                )
-        if other.share.of != first.share.of:
-            raise BadInput(
-                f"cannot read {folder}: it has a part of {first.share.of} and one of "
-                f"{other.share.of}: write all of them as parts of one number"
-            )
-    numbers = {manifest.share.number for manifest in shares}
-    missing = [number for number in range(1, first.share.of + 1) if number not in numbers]
-    if missing:
-        listed = ", ".join(f"{number}/{first.share.of}" for number in missing[:8])
-        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-        raise BadInput(
-            f"cannot read {folder}: it lacks {listed}{more}: write it with --part {missing[0]}/"
-            f"{first.share.of}"
-        )
-    parts = (part for manifest in shares for part in manifest.parts)
-    ordered = sorted(parts, key=lambda part: (part.bucket, part.path))
-    counts = [manifest.counts for manifest in shares if manifest.counts is not None]
-    total = _added(counts) if counts else None
-    return replace(first, parts=tuple(ordered), counts=total, share=Share())
-
-
-def _added(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Numbers by name, and numbers by name in these, added up."""
-    values: dict[str, list[Any]] = {}
-    for name, value in chain.from_iterable(entry.items() for entry in counts):
-        values.setdefault(name, []).append(value)
-    return {
-        name: _added(several) if isinstance(several[0], dict) else sum(several)
-        for name, several in values.items()
-    }
 
 
 def _read(path: Path) -> Manifest:
@@ -245,8 +161,7 @@ def _parsed(about: dict[str, Any]) -> Manifest:
         tuple(about["features"]),
         tuple(about["columns"]),
         parts=tuple(parts),
-        share=Share(**about["share"]),
-        **{name: about[name] for name in ("featureset_hash", "buckets", "source", "counts")},
+        **{name: about[name] for name in ("featureset_hash", "buckets", "source")},
     )
 
 
@@ -263,14 +178,14 @@ COLUMN = "bucket"
 
 
 @contextmanager
-def own_folder(folder: Path, share: Share) -> Iterator[None]:
+def own_folder(folder: Path) -> Iterator[None]:
     """The folder, locked by this process, without the files of an unfinished run."""
-    check_folder(folder, share)
+    check_folder(folder)
     with disk_faults(folder):
         if folder.exists():
             refuse_foreign(folder, linked=True)
         folder.mkdir(parents=True, exist_ok=True)
-        mark = folder / f"{UNFINISHED}{share.suffix()}"
+        mark = folder / UNFINISHED
         try:
             lock = lock_file(mark, mode=0o644)
         except LockHeld:
@@ -279,7 +194,7 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
             ) from None
     try:
         with disk_faults(folder):
-            _clear(folder, share)
+            _clear(folder)
         try:
             yield
         except BaseException:
@@ -290,38 +205,29 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
         os.close(lock)
 
 
-def check_folder(folder: Path, share: Share | None = None) -> None:
+def check_folder(folder: Path) -> None:
     """Refuse a folder that holds a dataset, or files of other kinds. Raises UsageError."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
-    share = share or Share()
-    if (folder / share.manifest).exists() or (folder / MANIFEST).exists():
-        what = "a dataset" if share.of == 1 else "this part of a dataset"
+    if (folder / MANIFEST).exists():
         raise UsageError(
-            f"cannot write to {folder}: it holds {what} already: remove it, or name another folder"
+            f"cannot write to {folder}: it holds a dataset already: remove it, or name another "
+            "folder"
         )
-    others = [path.name for path in folder.glob(_SHARES)]
-    for name in others:
-        if not name.endswith(f"-of-{share.of}.json"):
-            raise UsageError(
-                f"cannot write to {folder}: {name} in it is of other parts than these: name "
-                "another folder"
-            )
-    unfinished = others or any(folder.glob(f"{UNFINISHED}*"))
-    if not unfinished and any(folder.iterdir()):
+    if not (folder / UNFINISHED).exists() and any(folder.iterdir()):
         raise UsageError(
             f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
             "folder, or a new one"
         )
 
 
-def _clear(folder: Path, share: Share) -> None:
+def _clear(folder: Path) -> None:
     """Delete the parts of an unfinished run."""
     for bucket in folder.glob(f"{COLUMN}=*"):
         number = bucket.name.removeprefix(f"{COLUMN}=")
-        if number.isdecimal() and share.has(int(number)):
+        if number.isdecimal():
             refuse_foreign(bucket)
             for path in bucket.glob("*part-*.parquet*"):
                 path.unlink()
@@ -347,28 +253,25 @@ def write_partitioned(
     folder: Path | str,
     *,
     buckets: int = DEFAULT_BUCKETS,
-    facts: DatasetFacts | None = None,
-    share: Share | None = None,
+    source: Callable[[], dict[str, Any]] | None = None,
 ) -> Manifest:
     """Write the queries of several datasets, one after the other, as a folder of parts.
 
-    They have the same features and optional columns; feature scales are left out. `facts`, read at
-    the end, have the manifest of all; without them, it is joined from those of the datasets. How
-    the queries are cut into datasets does not matter. With a `share` only its buckets are written,
-    and their own manifest.
+    They have the same features and optional columns; feature scales are left out. `source`, called
+    at the end, gives the manifest of all; without it, it is joined from those of the datasets. How
+    the queries are cut into datasets does not matter.
 
     A stopped run leaves a folder that no reader takes; the next one starts it anew. Raises
     UsageError for a folder that holds something else, BadInput where datasets do not fit together
     or a query comes back, DiskFault where the disk fails.
     """
     check_buckets(buckets)
-    share = share or Share()
     folder = Path(folder)
-    with own_folder(folder, share):
-        writer = _Writer(folder, buckets, share)
+    with own_folder(folder):
+        writer = _Writer(folder, buckets)
         for dataset in datasets:
             writer.add(dataset)
-        manifest = writer.finish(facts or DatasetFacts(writer.source()))
+        manifest = writer.finish(source or writer.source)
         manifest.save(folder)
         return manifest
 
@@ -376,8 +279,8 @@ def write_partitioned(
 class _Writer:
     """Queries that wait until their part is full, by bucket, and the parts that were written."""
 
-    def __init__(self, folder: Path, buckets: int, share: Share) -> None:
-        self.folder, self.buckets, self.share = folder, buckets, share
+    def __init__(self, folder: Path, buckets: int) -> None:
+        self.folder, self.buckets = folder, buckets
         self.waiting: dict[int, list[RankingDataset]] = {}
         self.parts: dict[int, list[Part]] = {}
         self.seen: dict[int, NDArray[np.uint64]] = {}
@@ -396,12 +299,11 @@ class _Writer:
         self.queries += whole.n_queries
         buckets = bucket_of(query_positions(whole, SALT), self.buckets)
         for bucket in np.unique(buckets).tolist():
-            if self.share.has(bucket):
-                queries = whole.select(np.flatnonzero(buckets == bucket))
-                self.waiting.setdefault(bucket, []).append(queries)
-                self._write_full(bucket)
+            queries = whole.select(np.flatnonzero(buckets == bucket))
+            self.waiting.setdefault(bucket, []).append(queries)
+            self._write_full(bucket)
 
-    def finish(self, facts: DatasetFacts) -> Manifest:
+    def finish(self, source: Callable[[], dict[str, Any] | None]) -> Manifest:
         """Write the waiting queries. Raises BadInput if there is none, or if a query came back."""
         if self.first is None:
             raise BadInput(f"cannot write {self.folder}: there is no query in what was given")
@@ -415,9 +317,7 @@ class _Writer:
             featureset_hash=self.first.featureset_hash,
             buckets=self.buckets,
             parts=parts,
-            source=facts.source,
-            counts=facts.counts,
-            share=self.share,
+            source=source(),
         )
 
     def source(self) -> dict[str, Any] | None:

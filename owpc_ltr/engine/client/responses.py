@@ -206,7 +206,6 @@ class EngineRefusal(Refused):
     """
 
     def __init__(self, asked: str, status: int, type: str, reason: str) -> None:  # noqa: A002
-        self._asked = asked
         self.status = status
         self.type = type
         self.reason = reason
@@ -215,10 +214,6 @@ class EngineRefusal(Refused):
         super().__init__(
             f"the engine refuses {asked}: {reason or 'no reason given'} ({words}){advice}"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # It may come from another process.
-        return self.__class__, (self._asked, self.status, self.type, self.reason)
 
 
 class NoSuchIndex(EngineRefusal):
@@ -290,6 +285,9 @@ _LARGEST_SCORE = 1e39
 _SIZE = 10
 """The hits of a search that says no size."""
 _SHORTENING = frozenset({"collapse", "min_score", "search_after", "terminate_after"})
+NO_LIMIT = 2**31 - 1
+"""The `terminate_after` of a search for aggregations without hits, which no shard reaches: without
+one OpenSearch 3.8 says `terminated_early` of every such search, complete or not."""
 
 
 class Incomplete(Refused):
@@ -348,7 +346,10 @@ class SearchAnswer:
 
 
 def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
-    """Raise Incomplete unless every shard searched all of its documents in time."""
+    """Raise Incomplete unless every shard searched all of its documents in time.
+
+    A search whose body has a limit (`terminate_after`) may end there.
+    """
     shards = AnswerPart(answer, what)["_shards"].object
     # Engines count a skipped shard (nothing in it can match) among the successful ones.
     counts = [shards.get(name) for name in ("successful", "total", "failed")]
@@ -356,7 +357,7 @@ def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
     fault = ""
     if answer.get("timed_out") is not False:
         fault = "timed_out"
-    elif answer.get("terminated_early") and "terminate_after" not in body:
+    elif answer.get("terminated_early") and body.get("terminate_after", NO_LIMIT) == NO_LIMIT:
         fault = "terminated_early"
     elif not all(type(count) is int for count in counts):
         fault = "its shards are not counted"

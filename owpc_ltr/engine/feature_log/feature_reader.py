@@ -26,8 +26,8 @@ from owpc_ltr.engine.client.responses import (
     MalformedAnswer,
     SearchAnswer,
 )
-from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
-from owpc_ltr.engine.feature_log.snapshot import Snapshot
+from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import PointInTime
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -48,15 +48,16 @@ class QueryDocuments:
 
 @dataclass(frozen=True)
 class FeatureReader:
-    """Reads the feature values of a query's documents; safe to share between threads."""
+    """Reads the feature values of a query's documents; safe to share between threads.
 
-    snapshot: Snapshot
+    Hits may come from `indices`: the index itself, or those behind the alias.
+    """
+
+    snapshot: PointInTime
     store: Store
     featureset: FeatureSet
     indices: frozenset[str]
-    """The names that hits may come from: the index itself, or those behind the alias."""
     options: LogOptions
-    rate: RateLimit | None = None
 
     def values_of(self, question: QueryDocuments) -> Values:
         """The values of every document of a query, in order.
@@ -178,8 +179,6 @@ class FeatureReader:
     def _search(self, search: Search, documents: list[str]) -> dict[str, Hit]:
         body = {"_source": False, **search.body, "track_total_hits": True}
         body["size"] = max(body.get("size", 0), len(documents))
-        if self.rate is not None:
-            self.rate.wait(max(1, body["size"]))
         answer = self.snapshot.search(body, search.params)
         return requested_hits(answer, frozenset(documents), self.indices)
 
@@ -217,13 +216,12 @@ def requested_hits(
 
 @dataclass(frozen=True, repr=False)
 class LogCounts(ShortRepr):
-    """judged = logged + absent + rejected, else Refused."""
+    """judged = logged + absent + rejected (by reason), else Refused."""
 
     judged: int = 0
     logged: int = 0
     absent: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
-    """Number of documents by reason."""
 
     def __post_init__(self) -> None:
         parts = (self.logged, self.absent, *self.rejected.values())
@@ -239,17 +237,12 @@ class LogCounts(ShortRepr):
         return sum(self.rejected.values())
 
     def __add__(self, other: LogCounts) -> LogCounts:
-        rejected = Counter(self.rejected) + Counter(other.rejected)
         return LogCounts(
             self.judged + other.judged,
             self.logged + other.logged,
             self.absent + other.absent,
-            dict(sorted(rejected.items())),
+            dict(sorted((Counter(self.rejected) + Counter(other.rejected)).items())),
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """The four figures, rejected ones by reason."""
-        return {**vars(self), "rejected": dict(sorted(self.rejected.items()))}
 
 
 class DocumentStatus(IntEnum):
@@ -284,13 +277,14 @@ def cut(sizes: Sequence[int], documents: int) -> list[Chunk]:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What became of some judged documents, in their order; nothing is known at first."""
+    """What became of some judged documents, in their order, and the reasons of rejected ones.
+
+    `features` is float32 (n_documents, n_features), NaN where there is no value.
+    """
 
     status: NDArray[np.uint8]
     features: Matrix
-    """float32 (n_documents, n_features), NaN where there is no value."""
     reasons: dict[int, str]
-    """Why a rejected document (by position) was rejected."""
 
     @classmethod
     def unknown(cls, documents: int, features: int) -> Values:
@@ -314,44 +308,30 @@ class Values:
         )
 
     def counts(self, judged: int) -> LogCounts:
-        """The counts of these documents, of which so many were judged; Refused if it fails."""
-        counts = np.bincount(self.status, minlength=len(DocumentStatus))
-        if counts[DocumentStatus.REJECTED] != len(self.reasons):
-            raise Refused("a document was rejected without a reason; please report this")
+        """The counts of so many judged documents; Refused where the fate of one is not known."""
+        status = np.bincount(self.status, minlength=len(DocumentStatus)).tolist()
+        rejected = dict(sorted(Counter(self.reasons.values()).items()))
         return LogCounts(
-            judged,
-            int(counts[DocumentStatus.LOGGED]),
-            int(counts[DocumentStatus.ABSENT]),
-            dict(sorted(Counter(self.reasons.values()).items())),
+            judged, status[DocumentStatus.LOGGED], status[DocumentStatus.ABSENT], rejected
         )
 
+    def to_bytes(self) -> bytes:
+        """The values as an Arrow file."""
+        flat = pa.array(np.ascontiguousarray(self.features).reshape(-1), pa.float32())
+        features = pa.FixedSizeListArray.from_arrays(flat, self.features.shape[1])
+        table = pa.table({"status": pa.array(self.status, pa.uint8()), "features": features})
+        reasons = json.dumps(sorted(self.reasons.items()))
+        table = table.replace_schema_metadata({"reasons": reasons})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
 
-def to_bytes(values: Values) -> bytes:
-    """The values as an Arrow file."""
-    columns = values.features.shape[1]
-    flat = pa.array(np.ascontiguousarray(values.features).reshape(-1), pa.float32())
-    features = pa.FixedSizeListArray.from_arrays(flat, columns)
-    status = pa.array(values.status, pa.uint8())
-    table = pa.table({"fate": status, "features": features})
-    table = table.replace_schema_metadata(
-        {"reasons": json.dumps(sorted(values.reasons.items()), ensure_ascii=True)}
-    )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def from_bytes(content: bytes) -> Values:
-    """What `to_bytes` wrote."""
-    with pa.ipc.open_file(pa.py_buffer(content)) as reader:
-        table = reader.read_all()
-        table.validate(full=True)
-        table = table.combine_chunks()
-    features = table.column("features").combine_chunks()
-    flat = features.flatten().to_numpy(zero_copy_only=True)
-    return Values(
-        table.column("fate").combine_chunks().to_numpy(zero_copy_only=True),
-        flat.reshape(-1, features.type.list_size),
-        dict(json.loads(table.schema.metadata[b"reasons"])),
-    )
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Values:
+        """What `to_bytes` wrote."""
+        with pa.ipc.open_file(pa.py_buffer(content)) as reader:
+            table = reader.read_all().combine_chunks()
+        status, features = (table.column(name).combine_chunks() for name in ("status", "features"))
+        flat = features.flatten().to_numpy().reshape(-1, features.type.list_size)
+        return cls(status.to_numpy(), flat, dict(json.loads(table.schema.metadata[b"reasons"])))

@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,26 +23,27 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import Weighed, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about
 from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, MalformedAnswer
-from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
-from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
-from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
+from owpc_ltr.engine.feature_log.feature_reader import Chunk, QueryDocuments, cut
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.text import check_index, parse_version
+from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-
 
 @dataclass(frozen=True)
 class LogJob:
-    """Everything that is known before the first search."""
+    """Everything that is known before the first search.
+
+    `description` is what makes this job another one than others; `joined` has the columns from
+    outside the index, one row a judged pair.
+    """
 
     engine: EngineLike
     store: Store
@@ -54,10 +55,8 @@ class LogJob:
     chunks: list[Chunk]
     environment: Environment
     description: dict[str, Any]
-    """What makes this job another one than others."""
     weighed: Weighed
     joined: ExternalValues | None = None
-    """The columns from outside the index, one row a judged pair."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -65,35 +64,17 @@ class LogJob:
         names = self.environment.featureset.feature_names
         return names + (self.joined.feature_names if self.joined else ())
 
-    def observe(self) -> Environment:
-        """The environment now."""
-        return observe(self.engine, self.store, self.featureset.name, self.index)
-
-    def open_snapshot(self, engine: EngineLike) -> AbstractContextManager[Snapshot]:
-        """The index as it is now, searched through `engine`."""
-        environment = self.environment
-        return open_snapshot(
-            engine, self.index, environment.shards, self.options,
-            elastic=environment.is_elasticsearch, replicated=environment.replicated,
-        )  # fmt: skip
-
-    def reader(self, snapshot: Snapshot, rate: RateLimit | None) -> FeatureReader:
-        """The reader of features in this snapshot."""
-        indices = frozenset(self.environment.indices)
-        return FeatureReader(
-            snapshot, self.store, self.featureset, indices, options=self.options, rate=rate
-        )
-
-    def manifest(self, contents: Contents) -> dict[str, Any]:
-        """The job and what the index held, for the manifest."""
-        return {**self.description, "index": {**self.description["index"], "contents": contents}}
-
     def documents_of(self, chunk: Chunk) -> list[QueryDocuments]:
         """The documents of each query of a chunk."""
         queries = ((self.judgments.queries[query], self.params[query]) for query in chunk.queries)
         return [
             QueryDocuments(judged.query_id, params, judged.doc_ids) for judged, params in queries
         ]
+
+    def refuse_drift(self) -> None:
+        """Refuse an engine, an index or a feature set that is not the same any more."""
+        now = observe(self.engine, self.store, self.featureset.name, self.index)
+        _refuse_drift(self.environment, now)
 
 
 def plan(
@@ -103,15 +84,11 @@ def plan(
     judgments: Judgments,
     index: str,
     *,
-    whole: Judgments,
     source: str | None,
     options: LogOptions,
     tables: Sequence[ExternalTable] = (),
 ) -> LogJob:
-    """The job, checked: nothing that would only fail after hours. BadInput where it cannot be.
-
-    It is said to be of the `whole` judgments, of which other writers may log a part.
-    """
+    """The job, checked: nothing that would only fail after hours. BadInput where it cannot be."""
     check_index(index)
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
@@ -129,11 +106,10 @@ def plan(
             raise
         advice = close_index(engine, index, "check its name")
         raise BadInput(f"there is no index '{index}' to log from: {advice}") from refusal
-    refuse_drift(replace(environment, featureset=featureset), environment)
-    _warn_of_pipelines(environment, index)
-    judgment_facts: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(whole)}
+    _refuse_drift(replace(environment, featureset=featureset), environment)
+    judged = {"sha256": source, "fingerprint": fingerprint(judgments)}
     description = {
-        "judgments": judgment_facts | judges_of(whole.queries),
+        "judgments": judged | judges_of(judgments.queries),
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,
@@ -150,8 +126,7 @@ def plan(
         chunks=cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
         environment=environment,
         description=description,
-        # Parts of several writers have the same columns.
-        weighed=Weighed.among(whole.queries),
+        weighed=Weighed.among(judgments.queries),
         joined=joined,
     )
 
@@ -160,11 +135,10 @@ def _check_judgments(judgments: Judgments) -> None:
     """Refuse what would only fail after hours."""
     if not judgments.queries:
         raise BadInput("the judgments hold no query")
-    seen: set[str] = set()
+    [(most_common, times)] = Counter(query.query_id for query in judgments.queries).most_common(1)
+    if times > 1:
+        raise BadInput(f"query '{most_common}' stands twice in the judgments")
     for query in judgments.queries:
-        if query.query_id in seen:
-            raise BadInput(f"query '{query.query_id}' stands twice in the judgments")
-        seen.add(query.query_id)
         if not query.doc_ids:
             raise BadInput(f"query '{query.query_id}' has no judged document")
         if len(set(query.doc_ids)) < len(query.doc_ids):
@@ -218,9 +192,8 @@ def _numbers(featureset: FeatureSet) -> dict[str, bool]:
     numbers: dict[str, bool] = {}
     for feature in featureset.features:
         if feature.template_language in {"derived_expression", "script_feature"}:
-            for name in feature.params:
-                needed = feature.template_language == "derived_expression"
-                numbers[name] = numbers.get(name, False) or needed
+            needed = feature.template_language == "derived_expression"
+            numbers |= {name: numbers.get(name, False) or needed for name in feature.params}
     return numbers
 
 
@@ -255,7 +228,7 @@ def _number(text: Any) -> float | int | None:
         return None
     if isinstance(text, int | float):
         return text
-    if _WHOLE.fullmatch(text.strip()):
+    if re.fullmatch(r"[+-]?[0-9]+", text.strip()):
         return int(text)
     try:
         number = float(text)
@@ -274,19 +247,16 @@ def _quoted(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """The engine, the index and the feature set at one point in time."""
+    """The engine, the index and the feature set at one point in time.
+
+    `engine` has `version`, `distribution` and the `store` kind; `indices`, of the index or those
+    behind the alias, `uuid`, and `mapping_hash` of fields and analysis; `shards` how many.
+    """
 
     featureset: FeatureSet
     engine: dict[str, str]
-    """`version`, `distribution` and the `store` kind."""
     indices: dict[str, dict[str, str]]
-    """The index, or those behind the alias: `uuid`, and `mapping_hash` of fields and analysis."""
     shards: dict[str, int] = field(default_factory=dict)
-    """How many shards each of them has."""
-    replicated: bool = False
-    """Whether shards of one have several copies."""
-    pipelines: tuple[str, ...] = ()
-    """The search pipelines that searches of these indices run with by default."""
 
     @property
     def is_elasticsearch(self) -> bool:
@@ -300,52 +270,18 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
         running = about(engine, "the engine")
         answer = AnswerPart(engine.request("GET", "/" + quote(index, safe="")), f"'{index}'")
         indices = {name: answer[name] for name in sorted(answer.object)}
-        settings = {name: part["settings"]["index"] for name, part in indices.items()}
         identities = {name: _identity(part) for name, part in indices.items()}
+        shards = {name: _number_of_shards(part) for name, part in indices.items()}
     except MalformedAnswer as error:
         raise Refused(str(error)) from error
     if not indices:
         raise Refused(f"no index stands behind '{index}'")
-    searches = (part.object.get("search") for part in settings.values())
-    names = [search.get("default_pipeline") for search in searches if isinstance(search, dict)]
-    pipelines = dict.fromkeys(str(name) for name in names if name not in {None, "_none"})
     return Environment(
         store.get_featureset(featureset),
         {"version": running.version, "distribution": running.distribution, "store": store.kind},
         identities,
-        {name: _number_of(part, "shards", least=1) for name, part in settings.items()},
-        replicated=any(_number_of(part, "replicas", least=0) > 0 for part in settings.values()),
-        pipelines=tuple(pipelines),
+        shards,
     )
-
-
-def _warn_of_pipelines(environment: Environment, index: str) -> None:
-    """Before 3.6 the LTR plugin logs nothing of a search that a pipeline has written anew."""
-    engine = environment.engine
-    if not environment.pipelines or engine["store"] != "ltr-plugin":
-        return
-    if parse_version(engine["version"]) < (3, 6):
-        none = '{"index.search.default_pipeline": "_none"}'
-        give_warnings([
-            f"searches of '{index}' run with the search pipeline "
-            f"{', '.join(map(repr, environment.pipelines))}, and before 3.6 the LTR plugin logs no "
-            "features where a pipeline writes the search anew (ml_inference): if the log fails, "
-            f"leave the pipeline out meanwhile: PUT /{index}/_settings {none}"
-        ])  # fmt: skip
-
-
-def refuse_drift(before: Environment, now: Environment) -> None:
-    """Refused, in words, where the environment is not the same any more."""
-    change = (
-        _featureset_change(before.featureset, now.featureset)
-        or _change("the engine's", before.engine, now.engine)
-        or _index_change(before.indices, now.indices)
-    )
-    if change:
-        raise Refused(
-            f"{change} while features were logged: values from before and after do not belong "
-            "together, so nothing is published; log again with --restart"
-        )
 
 
 def _identity(index: AnswerPart) -> dict[str, str]:
@@ -361,9 +297,23 @@ def _identity(index: AnswerPart) -> dict[str, str]:
     return {"uuid": settings["uuid"].text, "mapping_hash": digest}
 
 
-def _number_of(settings: AnswerPart, what: str, *, least: int) -> int:
-    number = str(settings.object.get(f"number_of_{what}", least))
-    return max(int(number), least) if number.isdecimal() else least
+def _number_of_shards(index: AnswerPart) -> int:
+    number = str(index["settings"]["index"].object.get("number_of_shards", 1))
+    return max(int(number), 1) if number.isdecimal() else 1
+
+
+def _refuse_drift(before: Environment, now: Environment) -> None:
+    """Refused, in words, where the environment is not the same any more."""
+    change = (
+        _featureset_change(before.featureset, now.featureset)
+        or _change("the engine's", before.engine, now.engine)
+        or _index_change(before.indices, now.indices)
+    )
+    if change:
+        raise Refused(
+            f"{change} while features were logged: values from before and after do not belong "
+            "together, so nothing is published; log again with --restart"
+        )
 
 
 def _featureset_change(before: FeatureSet, now: FeatureSet) -> str | None:

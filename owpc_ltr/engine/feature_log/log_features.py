@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import DEFAULT_BUCKETS, Columns, DuplicatePolicy, SkipUnjudged, Topics
+from owpc_ltr.data.options import Columns, DuplicatePolicy, SkipUnjudged, Topics
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
-    from owpc_ltr.engine.feature_log.remote import RemoteWorkers
-    from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
     from owpc_ltr.features.feature_set import FeatureSet
 
 
@@ -43,7 +40,7 @@ def log_features(
     out: Annotated[
         Path | str,
         Writes(
-            "The dataset to write (Parquet); a folder with --buckets or --part.",
+            "The dataset to write (Parquet); a folder with --buckets.",
             needs_folder=False,
             standard_output="unfinished work is stored beside --out: name a file, not -",
             or_folder=True,
@@ -77,14 +74,6 @@ def log_features(
         int | None,
         Help("Write a folder of parts, for data larger than memory; see partition.", panel="Data"),
     ] = None,
-    part: Annotated[
-        str | None,
-        Help(
-            "Log only one part of such a folder, as 3/16; other parts may run at the same time.",
-            panel="Data",
-            metavar="K/N",
-        ),
-    ] = None,
     columns: Columns = None,
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
@@ -92,17 +81,7 @@ def log_features(
     options: Annotated[
         LogOptions | None,
         Argument.OPTIONS,
-        "How many searches, how fast and when, and which documents may be missing.",
-    ] = None,
-    workers: Annotated[
-        RemoteWorkers | str | None,
-        Help(
-            "Dask workers that search: local:4 (processes here), tcp://HOST:8786.",
-            flag="--dask",
-            cli=str,
-            panel="Advanced",
-            metavar="PLACE",
-        ),
+        "How many searches, and which documents may be missing.",
     ] = None,
     progress: Progress = silent,
 ) -> LogReport:
@@ -121,8 +100,7 @@ def log_features(
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
     inputs = [path for path in (judgments, topics, *tables) if isinstance(path, Path | str)]
-    parted = output_parts(buckets, part)
-    target = Path(out) if parted else output_file(out, inputs)
+    target = output_file(out, inputs) if buckets is None else Path(out)
     if target is None:
         raise UsageError(
             f"unfinished work is stored beside {option_name('out')}: name a file, not -"
@@ -138,44 +116,19 @@ def log_features(
     elif window is not None:
         raise UsageError(
             f"{option_name('window')} is of legs: name these with {option_name('candidates')}, or "
-            "leave it "
-            "out"
+            "leave it out"
         )
-    total = (judged if parted is None else parted.own(judged)).n_judgments
+    total = judged.n_judgments
 
     def accounted(done: int) -> None:
         progress(f"{done:,} of {total:,} judged documents", done / total)
 
-    with _started(workers) as remote:
-        report = run_log(
-            cluster.engine, holding.store, features, judged, index=where, out=target,
-            source=source, options=options, joined=joined, parted=parted,
-            workers=remote, progress=accounted,
-        )  # fmt: skip
+    report = run_log(
+        cluster.engine, holding.store, features, judged, index=where, out=target, source=source,
+        options=options, joined=joined, buckets=buckets, progress=accounted,
+    )  # fmt: skip
     give_warnings(report.warnings)
     return report
-
-
-def output_parts(buckets: int | None, part: str | None) -> PartitionedOutput | None:
-    """A folder of so many buckets, and the part of it that is meant; None where none is.
-
-    Raises UsageError for a text that does not name a part.
-
-    >>> output_parts(None, "3/16").share
-    Share(number=3, of=16)
-    """
-    if buckets is None and part is None:
-        return None
-    from owpc_ltr.data.partitioned.writing import Share
-    from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
-
-    share = Share()
-    if part is not None:
-        number, slash, of = part.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise UsageError(f"'{part[:40]}' is not a part: write it as 3/16, the third of sixteen")
-        share = Share(int(number), int(of))
-    return PartitionedOutput(DEFAULT_BUCKETS if buckets is None else buckets, share)
 
 
 def _read(
@@ -205,15 +158,3 @@ def _read(
     )
     give_warnings(judged.notes)
     return judged, hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
-
-
-def _started(workers: RemoteWorkers | str | None) -> Any:
-    """The workers as a context: those that are there, or started at a place."""
-    if not isinstance(workers, str):
-        return nullcontext(workers)
-    from owpc_ltr.host.commands import plugin_answer
-
-    use_workers = plugin_answer("ltr_workers")
-    if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {option_name('workers')}")
-    return use_workers(workers)

@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from owpc_ltr.engine.client.responses import (
     part_of,
     strange,
 )
-from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, point_in_time
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import disk_faults
@@ -132,19 +132,6 @@ def within(**bounds: str) -> EngineQuery:
 def without_time() -> EngineQuery:
     """Documents without a time that the index could read."""
     return {"bool": {"must_not": [{"exists": {"field": TIME}}]}}
-
-
-@contextmanager
-def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[PointInTime]:
-    """A point in time of the index. Raises Refused where the engine does not have that."""
-    pinned, why_not = open_point_in_time(engine, check_index(index), elastic=elastic, needed=True)
-    if pinned is None:
-        raise Refused(f"'{index}' cannot be read as it is at one moment: {why_not}")
-    try:
-        yield pinned
-    finally:
-        with suppress(EngineRefusal):
-            pinned.close()
 
 
 def count(pinned: PointInTime, index: str, query: EngineQuery, **more: Any) -> int:
@@ -260,7 +247,7 @@ def _read_index(
     """
     with (
         ConcurrencyLimiter(slices or MAX_SLICES) as limiter,
-        snapshot(engine.limited(limiter), index, elastic=elastic) as pinned,
+        point_in_time(engine.limited(limiter), index, elastic=elastic) as pinned,
     ):
         number_of_slices = slices_of(engine, pinned, index, window, slices)
         scan_slices = window.slices(number_of_slices, elastic=elastic)
@@ -362,7 +349,7 @@ class FieldLookup:
         elastic = _is_elasticsearch(self.engine)
         with (
             ConcurrencyLimiter(_AT_ONCE) as limiter,
-            snapshot(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
+            point_in_time(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
             RequestThreads(_AT_ONCE) as threads,
         ):
             results = threads.map(lambda part: self._found(pinned, name, part), parts)
