@@ -211,43 +211,6 @@ def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen() -
     assert benchmark_proxy.explained(human[:60], list(rng.normal(size=(20, 60)))) < 0
 
 
-benchmark_sample = benchmark_script("judge_next")
-
-
-def test_errors_are_told_in_percent() -> None:
-    assert benchmark_sample.errors("0.5/10") == (0.005, 0.1)
-
-
-def test_every_way_judges_as_many_queries_and_draws_more_where_rankers_differ() -> None:
-    rng = np.random.default_rng(0)
-    cheap = rng.normal(size=400) * (rng.random(400) < 0.5)
-    people = cheap + rng.normal(0, 0.3, 400)
-    ids = [f"q{number}" for number in range(400)]
-    found = list(benchmark_sample.ways(cheap, people, ids, 60, 7))
-    assert len(found) == len(benchmark_sample.WAYS)
-    assert {one.n_human for one in found} == {60}
-    # The drawn queries with and without their strata are the same, and say different things.
-    assert found[1].agreement.differ == found[3].agreement.differ
-    assert found[1].by_human.mean != found[3].by_human.mean
-
-
-def test_drawn_queries_are_sharper_and_hold_the_truth_unless_the_strata_are_forgotten() -> None:
-    rng = np.random.default_rng(0)
-    size = rng.exponential(0.3, 3000) * (rng.random(3000) < 0.4)
-    human = size * rng.choice([1.5, -1.0], 3000, p=[0.7, 0.3])
-    cheap = np.where(rng.random((3, 3000)) < 0.7, 0.8, -0.4) * human
-    lines = benchmark_sample.compared(human, cheap, 300, 100, 100, rng)
-    told = {line[:16].strip(): line[16:].replace("%", "").split() for line in lines}
-    assert tuple(told) == benchmark_sample.WAYS
-    figures = {way: [float(word) for word in words] for way, words in told.items()}
-    for way in ("at random", "judge next", "half and half"):
-        _, both, people, width, share = figures[way]
-        assert min(both, people) > 90
-        assert share == pytest.approx(width**2, abs=0.02)
-    assert figures["judge next"][3] < 0.95 * figures["at random"][3]
-    assert figures["strata forgotten"][2] < 85
-
-
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("setting", clicks.SETTINGS)
 def test_every_model_orders_documents_better_than_srw(setting: str) -> None:

@@ -1,8 +1,7 @@
 """`judge page`: one HTML file on which people grade a sheet, or the same page from a service.
 
-A sheet is what `judge pool` and `judge sample` write. Columns that begin with `document:` show the
-document, in their order. `information_need` is what the user wants to know; all other columns say
-nothing to a rater.
+A sheet is what `judge pool` writes. Columns that begin with `document:` show the document, in their
+order. `information_need` is what the user wants to know; all other columns say nothing to a rater.
 """
 
 from __future__ import annotations
@@ -71,16 +70,11 @@ class Sheet:
         return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
 
 
-SheetFile = Annotated[
-    Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
-]
+SheetFile = Annotated[Path | str, Reads("The sheet that judge pool wrote (CSV).", cli=Path)]
 
 Documents = Annotated[
     Path | str | None,
-    Reads(
-        "Another sheet that shows these documents (judge pool --fields), where SHEET does not, as "
-        "that of judge sample."
-    ),
+    Reads("Another sheet that shows these documents (judge pool --fields), where SHEET does not."),
 ]
 
 

@@ -20,7 +20,7 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.options import SmallestGain, Strata
+from owpc_ltr.evaluation.options import SmallestGain
 from owpc_ltr.signatures import Help, Reads
 from owpc_ltr.text import ShortRepr
 
@@ -88,7 +88,6 @@ class Evidence(ShortRepr):
             panel="Data",
         ),
     ] = None
-    strata: Strata = None
     accept_unproven: Annotated[
         str | None,
         Help(
