@@ -6,8 +6,6 @@
 - preparation: node, index, feature set, logged features; the demo as files
 - training: OWPC, fewer features, trees; baselines: tuned BM25 and LambdaMART
 - evaluation: held-out queries, the upload, live searches
-- clicks: simulated users, and rankers from their clicks
-- hybrid: vectors, and one weight for each leg
 """
 
 from __future__ import annotations
