@@ -273,7 +273,6 @@ def answering(ids: list[str], *, timed_out: bool = False) -> Engine:
 def test_the_commands_that_go_on_are_accepted_as_printed(tmp_path: Path) -> None:
     root: Any = typer.main.get_command(app)
     session = DemoSession(DemoOptions(port=9999, folder=tmp_path))
-    session.file("-owpc-fewer.json").touch()
     context = typer.Context(root)
     for line in next_commands(session, "http://127.0.0.1:9999"):
         command, words = root, shlex.split(line)[1:]

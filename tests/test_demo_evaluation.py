@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from owpc_ltr_demo import training
-from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune, untuned
+from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune
 from owpc_ltr_demo.corpus import index_body
-from owpc_ltr_demo.demo import demo, next_commands
+from owpc_ltr_demo.demo import demo
 from owpc_ltr_demo.evaluation import (
     LAMBDAMART,
     METRICS,
@@ -33,16 +30,15 @@ from owpc_ltr_demo.evaluation import (
 )
 from owpc_ltr_demo.preparation import featureset_file
 from owpc_ltr_demo.queries import DemoQuery
-from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession
+from owpc_ltr_demo.session import WINDOW
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.linear import LinearModel
 from tests.engine.memory_engine import whole
 
 
@@ -94,7 +90,7 @@ def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingD
     result = compare_on_held_out(
         {
             "tuned": found.best.score(data.features, COLUMNS),
-            "untuned": untuned(COLUMNS).score(data.features, COLUMNS),
+            "untuned": MultiMatch(dict.fromkeys(COLUMNS, 1.0)).score(data.features, COLUMNS),
         },
         data,
     )
@@ -262,34 +258,6 @@ def _fields(query: Any) -> list[str]:
             else:
                 found += _fields(value)
     return found
-
-
-def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def refuse(*_given: object) -> None:
-        raise Refused("there is no gain to keep a share of")
-
-    for name, put in (
-        ("_timed_model", lambda *_: contextlib.nullcontext()),
-        ("_costs", lambda *_: []),
-        ("_baseline_validation", lambda *_: 1.0),
-        ("_select_features", refuse),
-    ):
-        monkeypatch.setattr(training, name, put)
-    featureset = load_featureset(featureset_file())
-    model = LinearModel(featureset.feature_names, np.ones(len(featureset.features)))
-    params = pa.array(['{"keywords": "a"}'])
-    told: list[str] = []
-    session = DemoSession(DemoOptions(folder=tmp_path))
-    monkeypatch.setattr(session, "line", lambda text="": told.append(text))
-    sides = SimpleNamespace(validation=SimpleNamespace(query_params=params))
-    logged: Any = SimpleNamespace(featureset=featureset, splits=sides)
-    found = training.train_with_fewer_features(session, logged, model, MultiMatch({"name": 1.0}))
-    assert found is model
-    assert told == ["there is no gain to keep a share of"]
-    assert "fewer" not in session.figures
-    assert not any("owpc-fewer" in line for line in next_commands(session, "http://127.0.0.1"))
 
 
 def test_lambdamart_runs_in_the_engine_where_the_ltr_plugin_is() -> None:

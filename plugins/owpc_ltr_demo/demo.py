@@ -131,8 +131,7 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
     model = training.train_owpc(session, splits)
     trees = training.train_interaction_trees(session, splits)
     baseline = training.tune_baseline(session, logged)
-    fewer = training.train_with_fewer_features(session, logged, model, baseline)
-    rankers = {evaluation.OWPC: model, evaluation.FEWER: fewer, evaluation.TREES: trees}
+    rankers = {evaluation.OWPC: model, evaluation.TREES: trees}
     evaluation.compare_rankers(session, logged, rankers, baseline)
     names = evaluation.upload_models(session, logged, model, trees)
     evaluation.search_held_out(session, logged, names, baseline)
@@ -142,16 +141,13 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
 def next_commands(session: DemoSession, url: str) -> list[str]:
     """Commands that continue after the demo."""
     model, data = session.file("-owpc.json"), session.file(".parquet")
-    fewer = session.file("-owpc-fewer.json")
     query = f"--query-template {session.file('-bm25.json')}"
     target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
     command = program()
-    upload = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
     return [
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f'{command} request "split a string into lines" {target}',
         f"{command} evaluate {model} --data {data} --metric ndcg@10,map --baseline feature:text",
-        *([upload] if fewer.exists() else []),
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
         f"{command} engine stop --port {session.options.port}",
     ]

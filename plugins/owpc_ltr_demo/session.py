@@ -38,7 +38,7 @@ WINDOW = 100
 """Documents that a model reranks in a live search."""
 SELECT = "ndcg@10"
 """The metric that selects loss weights, C, trees and boosts."""
-STEPS = 12
+STEPS = 11
 """The number of steps."""
 
 

@@ -1,4 +1,4 @@
-"""Training: OWPC, OWPC with fewer features, pairwise-interaction trees, and tuned BM25."""
+"""Training: OWPC, pairwise-interaction trees, and tuned BM25."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.columns import constant_in_training
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
-from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoSession, LoggedFeatures
+from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.feature_cost import Selected
     from owpc_ltr.training.plan import Plan
     from owpc_ltr_demo.session import Splits
 
@@ -128,128 +123,6 @@ def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
             "form": form.in_words(),
         }
     return model
-
-
-RETAINED = 0.95
-_SEARCHES, _TIMED = 20, 40
-
-
-def train_with_fewer_features(
-    session: DemoSession, logged: LoggedFeatures, model: LinearModel, baseline: MultiMatch
-) -> LinearModel:
-    """The cheapest linear model that retains most of the gain over tuned BM25, as a file.
-
-    Features are timed in the live query and left out one by one, by validation queries. Where
-    these show no gain, the model itself is returned.
-    """
-    title = f"leave out expensive features, retaining {RETAINED:.0%} of the gain"
-    with session.step("fewer", title):
-        params = [json.loads(text) for text in _query_params(logged.splits.validation)]
-        with _timed_model(logged, baseline, model) as subject:
-            costs = _costs(session, logged, subject, params)
-        baseline_value = _baseline_validation(logged, baseline)
-        try:
-            selected = _select_features(session, logged.splits, costs, baseline_value)
-        except Refused as no_gain:
-            session.line(str(no_gain))
-            return model
-        fewer = selected.trained.model
-        assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
-        save_model(fewer, session.file("-owpc-fewer.json"))
-        with (
-            _timed_model(logged, baseline, model) as whole,
-            _timed_model(logged, baseline, fewer) as cheap,
-        ):
-            added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
-        record = fewer.record["feature_cost"]
-        chosen = next(step for step in selected.path if step.features == len(selected.kept))
-        session.line(
-            f"{len(selected.kept)} of {selected.path[0].features} features retain "
-            f"{chosen.worth:.0%} of the gain over tuned BM25 on validation queries "
-            f"({record['gain']:+.4f} {SELECT}): {', '.join(selected.kept)}"
-        )
-        session.line(
-            f"a search takes {added['none']:.1f} ms, {added['all']:+.1f} ms with all features, "
-            f"{added['fewer']:+.1f} ms with these (medians of {_TIMED})"
-        )
-        session.figures["fewer"] = {
-            "kept": list(selected.kept),
-            "gain_kept": chosen.worth,
-            "milliseconds": added,
-            "path": record["path"],
-        }
-    return fewer
-
-
-@contextmanager
-def _timed_model(
-    logged: LoggedFeatures, baseline: MultiMatch, model: LinearModel
-) -> Iterator[Subject]:
-    """A model in the tuned query, stored in the engine while it is timed."""
-    from owpc_ltr.engine.deployment.serving_mode import searchable
-    from owpc_ltr.engine.search.latency import Subject
-
-    with searchable(logged.store, export_linear(model, logged.featureset, "timed")) as stored:
-        yield Subject(INDEX, baseline.query(), logged.featureset, stored)
-
-
-def _query_params(data: RankingDataset) -> list[str]:
-    """The parameters of some queries, as JSON."""
-    assert data.query_params is not None  # noqa: S101 - logged a moment ago
-    return [text for text in data.query_params[:_SEARCHES].to_pylist() if text]
-
-
-def _costs(
-    session: DemoSession, logged: LoggedFeatures, subject: Subject, params: list[dict[str, Any]]
-) -> list[FeatureCost]:
-    from owpc_ltr.engine.search.latency import feature_costs
-
-    with session.working() as show:
-        costs, _ = feature_costs(
-            logged.engine, logged.store, subject, params,
-            repeat=_SEARCHES, window=WINDOW, seed=session.options.seed,
-            progress=lambda share: show("timing each feature in the live query", share),
-        )  # fmt: skip
-    return costs
-
-
-def _baseline_validation(logged: LoggedFeatures, baseline: MultiMatch) -> float:
-    """Tuned BM25 on the validation queries."""
-    data = logged.splits.validation
-    scores = baseline.score(data.features, field_columns(logged.featureset))
-    return float(parse_metric(SELECT).mean(scores, data.labels, data.offsets))
-
-
-def _select_features(
-    session: DemoSession, splits: Splits, costs: list[FeatureCost], baseline_value: float
-) -> Selected:
-    from owpc_ltr.training.feature_cost import Costs, train_at_cost
-
-    plan = plan_of("owpc", "larank", session.figures["owpc"]["settings"], {})
-    prices = {cost.feature: cost.milliseconds for cost in costs}
-    with _running(session) as run:
-        target = Costs(prices, 0.0, keep_gain=RETAINED, baseline=baseline_value)
-        return train_at_cost(
-            splits.training, plan, run, splits.validation, target, source=splits.source
-        )
-
-
-def _search_times(
-    session: DemoSession,
-    logged: LoggedFeatures,
-    subjects: dict[str, Subject],
-    params: list[dict[str, Any]],
-) -> dict[str, float]:
-    """The median search without a model, and what each of these adds to it."""
-    from owpc_ltr.engine.search.latency import model_latencies
-
-    samples = model_latencies(
-        logged.engine, logged.store, subjects, params,
-        window=WINDOW, repeat=_TIMED, seed=session.options.seed,
-    )  # fmt: skip
-    alone = samples["none"].wall
-    added = {name: float(np.median(samples[name].wall - alone)) for name in subjects}
-    return {"none": float(np.median(alone)), **added}
 
 
 def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> MultiMatch:
