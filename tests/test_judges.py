@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments, save_dataset
@@ -29,6 +27,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import without_features
 from tests.commands import Run
 from tests.rankers import QUERIES, judged
+from tests.simulated_users import simulate
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
 MIXED = "query,doc_id,grade,judged_by\nred,a,2,clicks\nred,b,0,Ann\nblue,c,1,\nblue,d,0,clicks\n"
@@ -45,9 +44,6 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
-    weighted = judge_clicks(EVENTS, ips=True).table
-    for table in (weighted, judge_clicks(EVENTS, as_srw=True).table):
-        assert set(table["judged_by"].to_pylist()) == {"clicks"}
 
 
 def test_queries_of_a_list_are_asked_without_their_judges(tmp_path: Path) -> None:
@@ -93,23 +89,6 @@ def test_a_dataset_knows_how_many_of_its_judgments_are_of_clicks(tmp_path: Path)
     assert machines_among(data) == {"clicks": 0.5}
     ltr.save_dataset(data, tmp_path / "data.parquet")
     assert machines_among(load_dataset(tmp_path / "data.parquet")) == {"clicks": 0.5}
-
-
-def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
-    found = judge_clicks(EVENTS, model="sdbn")
-    table = found.table
-    data = ltr.make_dataset(
-        np.ones((len(table), 1)), [0.0] * len(table), table["query"].to_pylist(), ["one"],
-        doc_ids=table["doc_id"].to_pylist(),
-    )  # fmt: skip
-    data = replace(
-        data, manifest={"judged": 9, "judgments": {"sha256": "x", "judged_by": {"A": 9}}}
-    )
-    graded = relabel_log(data, table).data
-    assert graded.manifest == {
-        "judged": 9, "judgments": {"sha256": "x", "judged_by": {"clicks": len(table)}},
-    }  # fmt: skip
-    assert machines_among(relabel_log(data, table.drop_columns(["judged_by"])).data) == {}
 
 
 def test_logs_together_know_the_judges_of_each() -> None:
