@@ -5,12 +5,12 @@
 
 The features `--served` take turns in ordering the logged documents of the training and validation
 queries; where a feature has no match, a document is not shown. Simulated users click, who look by
-position, or read from the top (cascade). OWPC is trained on judgments by several click models, on
-clicks themselves with and without weights by examination (`--ips`), and on the true grades: all
-with the same settings, C chosen on validation queries by the same kind of judgments. Held-out
-queries are ranked by the laptop (the judged documents) and live by the engine (the whole index,
-unjudged documents count as irrelevant), and measured by the true grades: means with 95 % intervals,
-and each difference to the ranker of the true grades with a paired test, corrected over all (Holm).
+position, or read from the top (cascade). OWPC is trained on judgments by several click models, and
+on the true grades: all with the same settings, C chosen on validation queries by the same kind of
+judgments. Held-out queries are ranked by the laptop (the judged documents) and live by the engine
+(the whole index, unjudged documents count as irrelevant), and measured by the true grades: means
+with 95 % intervals, and each difference to the ranker of the true grades with a paired test,
+corrected over all (Holm).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa
-from owpc_ltr_clicks import simulation as simulate
+import simulated_users as simulate
 from owpc_ltr_clicks.counting import Behaviour
-from owpc_ltr_clicks.grading import CLIP, GradingOptions
+from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts
-from owpc_ltr_clicks.judgments import judge
-from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
@@ -41,6 +40,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.live_queries import SearchOptions
+from owpc_ltr.evaluation.judged_data import texts_of
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.options import TrainingOptions
 
@@ -110,16 +110,13 @@ def judgments_of(behaviour: Behaviour) -> dict[str, pa.Table]:
     chosen = found.pop("auto")
     tables = {f"auto ({chosen.chosen.name})": chosen.table}
     tables |= {name: one.table for name, one in found.items()}
-    tables["clicks, --ips"] = judge(behaviour, found["pbm"].chosen, GradingOptions(clip=CLIP)).table
-    # Nobody's looks are taken to differ: every click counts the same.
-    tables["clicks, raw"] = judge(behaviour, found[RAW].chosen, GradingOptions(clip=CLIP)).table
     return tables
 
 
 def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Model:
     """OWPC on these judgments, or on the true grades; C by judgments of the same kind."""
     parts = [
-        part if judged is None else relabel_log(part, judged).data
+        part if judged is None else relabelled(part, judged)
         for part in (sides.training, sides.validation)
     ]
     with warnings.catch_warnings():
@@ -132,6 +129,30 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
             metric=METRIC,
             options=TrainingOptions(source=sides.source),
         )
+
+
+def relabelled(data: RankingDataset, judged: pa.Table) -> RankingDataset:
+    """The judged rows of a feature log, with these grades and weights."""
+    assert data.doc_ids is not None
+    texts = texts_of(data)
+    ids = data.query_ids if texts is None else texts
+    names = [normalised(text) for text in ids.to_pylist()]
+    owner = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    columns = (judged[name].to_pylist() for name in ("query", "doc_id", "grade", "weight"))
+    graded = {
+        (query, doc): (grade, weight) for query, doc, grade, weight in zip(*columns, strict=True)
+    }
+    documents = data.doc_ids.to_pylist()
+    found = [graded.get((names[query], doc)) for query, doc in zip(owner, documents, strict=True)]
+    rows = np.flatnonzero([one is not None for one in found])
+    labels, weights = np.array(np.array([found[row] for row in rows], np.float32).T, order="C")
+    owners, sizes = np.unique(owner[rows], return_counts=True)
+    return replace(
+        data.select(owners), features=data.features[rows], labels=labels,
+        offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
+        doc_ids=data.doc_ids.take(pa.array(rows)), document_weights=weights,
+        document_fields=None, comments=None,
+    )  # fmt: skip
 
 
 def told_of(behaviour: Behaviour) -> str:

@@ -36,8 +36,8 @@ TOPICS = {
         ("owpc_ltr.data", "owpc_ltr.host.judgment_lists", "owpc_ltr.inspection"),
     ),
     "Judgments": (
-        "Choose what to judge, and make judgments from clicks.",
-        ("owpc_ltr.evaluation.active_sampling", "owpc_ltr_clicks"),
+        "Make judgments from clicks.",
+        ("owpc_ltr_clicks",),
     ),
     "Training": (
         "Train, select, average, save and load models.",

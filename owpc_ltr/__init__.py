@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from owpc_ltr.errors import Refused as Refused
     from owpc_ltr.errors import UsageError as UsageError
     from owpc_ltr.errors import WorkersUnavailable as WorkersUnavailable
-    from owpc_ltr.evaluation.active_sampling import judge_sample as judge_sample
     from owpc_ltr.evaluation.compare import compare as compare
     from owpc_ltr.evaluation.comparison_table import RankerComparison as RankerComparison
     from owpc_ltr.evaluation.evaluate import evaluate as evaluate

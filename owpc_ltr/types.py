@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.search import Hit as Hit
     from owpc_ltr.engine.search.serving import Served as Served
     from owpc_ltr.engine.stores import Store as Store
-    from owpc_ltr.evaluation.active_sampling import HumanLabelSample as HumanLabelSample
-    from owpc_ltr.evaluation.active_sampling import Stratum as Stratum
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.measurement import Measured as Measured

@@ -352,7 +352,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "trained_on": read_data,
     "cheap": read_dataset,
     "human": read_judgments,
-    "strata": read_text,
     "proxy_labels": read_dataset,
     "human_labels": read_judgments,
     "query": read_json_object,

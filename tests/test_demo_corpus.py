@@ -1,4 +1,4 @@
-"""The demo's corpus, queries and simulated users."""
+"""The demo's corpus and queries."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import re
 import shlex
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks.simulation import Users, clicks
 from owpc_ltr_demo import corpus as corpus_module
-from owpc_ltr_demo.clicks import rankers, world_of
 from owpc_ltr_demo.corpus import (
     MODULES,
     Document,
@@ -27,7 +23,7 @@ from owpc_ltr_demo.corpus import (
     split_docstring,
     words_of,
 )
-from owpc_ltr_demo.demo import next_commands, next_commands_after_clicks
+from owpc_ltr_demo.demo import next_commands
 from owpc_ltr_demo.queries import (
     MODULE,
     CandidatePool,
@@ -42,9 +38,7 @@ from typer.core import TyperGroup
 
 from owpc_ltr.cli.app import app
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
-from tests.commands import Run
 from tests.engine.memory_engine import whole
 from tests.faults.selection import Selection
 from tests.fresh_process import printed_by
@@ -276,72 +270,12 @@ def answering(ids: list[str], *, timed_out: bool = False) -> Engine:
     return cast("Engine", types.SimpleNamespace(request=lambda *_, **__: answer))
 
 
-ASKED = (
-    DemoQuery("object:a", "first words", "object", {"a": 1}),
-    DemoQuery("module:m", "other words", "module", {"m": 2, "m.x": 1, "never shown": 1}),
-)
-LISTS = [
-    (Served(("c", "a"), 1), Served(("m", "m.x", "z"), 1)),
-    (Served(("a", "b"), 1), Served((), 1)),
-]
-
-
-def test_users_see_the_lists_that_were_served_and_nothing_else() -> None:
-    world, scores = world_of(ASKED, LISTS, Users())
-    assert world.documents == ("a", "b", "c", "m", "m.x", "z")
-    events = clicks(world, Users(), scores, 400, shown=10).to_pylist()
-    shown: dict[tuple[int, str], dict[int, str]] = {}
-    for one in events:
-        if one["action"] == "impression":
-            ranker = one["session"] * 2 // 400
-            shown.setdefault((ranker, one["query"]), {})[one["position"]] = one["document"]
-    for ranker, lists in enumerate(LISTS):
-        for query, served in zip(ASKED, lists, strict=True):
-            wanted = dict(enumerate(served.doc_ids, 1))
-            assert shown.get((ranker, query.text), {}) == wanted
-
-
-def test_what_draws_users_is_the_true_grade() -> None:
-    users = Users(noise=0.1, most=0.7)
-    world, _ = world_of(ASKED, LISTS, users)
-    assert world.attraction == pytest.approx([0.3, 0.1, 0.1, 0.7, 0.3, 0.1])
-
-
-def test_rankers_that_take_turns_are_different_ones() -> None:
-    columns = {name: n for n, name in enumerate(["name", "name_words", "text", "doc", "parents"])}
-    found = rankers(columns)
-    queries = [None if one is None else str(one.query()) for one in found.values()]
-    assert len(set(queries)) == len(queries) == 4
-    features = np.eye(5, dtype=np.float32)
-    by_name, by_text = found["names first"], found["texts first"]
-    assert by_name is not None
-    assert by_text is not None
-    assert by_name.score(features, columns).argmax() in {0, 1}
-    assert by_text.score(features, columns).argmax() in {2, 3}
-
-
-def test_files_are_for_walking_alone(run: Run, tmp_path: Path) -> None:
-    assert "leave out --clicks" in run.refusal(2, "demo", "--files", "here", "--clicks")
-    assert not list(tmp_path.glob("here"))
-
-
-@pytest.mark.parametrize("commands", [next_commands, next_commands_after_clicks])
-def test_the_commands_that_go_on_are_accepted_as_printed(
-    commands: Callable[[DemoSession, str], list[str]], tmp_path: Path
-) -> None:
+def test_the_commands_that_go_on_are_accepted_as_printed(tmp_path: Path) -> None:
     root: Any = typer.main.get_command(app)
     session = DemoSession(DemoOptions(port=9999, folder=tmp_path))
     context = typer.Context(root)
-    for line in commands(session, "http://127.0.0.1:9999"):
+    for line in next_commands(session, "http://127.0.0.1:9999"):
         command, words = root, shlex.split(line)[1:]
         while isinstance(command, TyperGroup):
             command, words = command.get_command(context, words[0]), words[1:]
         assert command.make_context(line, words).params
-
-
-def test_the_commands_that_go_on_name_the_files_that_are_there() -> None:
-    session = DemoSession(DemoOptions(port=9999, folder=Path("d")))
-    told = "\n".join(next_commands_after_clicks(session, "http://u"))
-    for name in ("-events.parquet", "-clicks.parquet", "-clicks.json", "-query.json", ".parquet"):
-        assert f"d/python-docs{name}" in told
-    assert "engine stop --port 9999" in told

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments, save_dataset
@@ -27,9 +25,9 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.upload import gate_judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import without_features
-from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from tests.commands import Run
 from tests.rankers import QUERIES, judged
+from tests.simulated_users import simulate
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
 MIXED = "query,doc_id,grade,judged_by\nred,a,2,clicks\nred,b,0,Ann\nblue,c,1,\nblue,d,0,clicks\n"
@@ -46,9 +44,6 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
-    weighted = judge_clicks(EVENTS, ips=True).table
-    for table in (weighted, judge_clicks(EVENTS, as_srw=True).table):
-        assert set(table["judged_by"].to_pylist()) == {"clicks"}
 
 
 def test_queries_of_a_list_are_asked_without_their_judges(tmp_path: Path) -> None:
@@ -96,23 +91,6 @@ def test_a_dataset_knows_how_many_of_its_judgments_are_of_clicks(tmp_path: Path)
     assert machines_among(load_dataset(tmp_path / "data.parquet")) == {"clicks": 0.5}
 
 
-def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
-    found = judge_clicks(EVENTS, model="sdbn")
-    table = found.table
-    data = ltr.make_dataset(
-        np.ones((len(table), 1)), [0.0] * len(table), table["query"].to_pylist(), ["one"],
-        doc_ids=table["doc_id"].to_pylist(),
-    )  # fmt: skip
-    data = replace(
-        data, manifest={"judged": 9, "judgments": {"sha256": "x", "judged_by": {"A": 9}}}
-    )
-    graded = relabel_log(data, table).data
-    assert graded.manifest == {
-        "judged": 9, "judgments": {"sha256": "x", "judged_by": {"clicks": len(table)}},
-    }  # fmt: skip
-    assert machines_among(relabel_log(data, table.drop_columns(["judged_by"])).data) == {}
-
-
 def test_logs_together_know_the_judges_of_each() -> None:
     def log(query: str, **about: object) -> ltr.RankingDataset:
         data = ltr.make_dataset([[1.0], [0.0]], [1, 0], [query] * 2, ["one"])
@@ -131,27 +109,21 @@ DATA = judged(np.ones(QUERIES))
 
 
 def given(**how: Any) -> Any:
-    asked = dict.fromkeys(("proxy", "human", "strata", "live"))
+    asked = dict.fromkeys(("proxy", "human", "live"))
     return gate_judgments(how.pop("metric", "ndcg@10"), how.pop("data", None), **{**asked, **how})
 
 
 def test_what_is_given_alone_is_taken_as_it_is() -> None:
-    assert given(data=DATA) == (DATA, None, None)
+    assert given(data=DATA) == (DATA, None)
 
 
 def test_files_are_read(tmp_path: Path) -> None:
     save_dataset(DATA, tmp_path / "clicks.parquet")
-    write_strata(DATA.query_ids.to_pylist(), ["1"] * QUERIES, tmp_path / "strata.csv")
     rows = ["query_id\tquery\tdoc_id\tgrade", "q0\twords\td0\t1", "q1\tothers\td8\t0"]
     (tmp_path / "sample.tsv").write_text("\n".join(rows) + "\n")
-    data, human, strata = given(
-        proxy=tmp_path / "clicks.parquet",
-        human=tmp_path / "sample.tsv",
-        strata=tmp_path / "strata.csv",
-    )
+    data, human = given(proxy=tmp_path / "clicks.parquet", human=tmp_path / "sample.tsv")
     assert data.n_queries == QUERIES
     assert [query.query_id for query in human.queries] == ["q0", "q1"]
-    assert strata["q7"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -162,19 +134,11 @@ def test_files_are_read(tmp_path: Path) -> None:
         ({"proxy": DATA, "human": DATA, "metric": None}, "with require_gain="),
         ({"proxy": DATA, "human": DATA, "data": DATA}, "proxy_labels= and data="),
         ({"proxy": DATA, "human": DATA, "live": object()}, "proxy_labels= and judgments="),
-        ({"strata": {"q0": "1"}}, "give proxy_labels= and human_labels="),
     ],
 )
 def test_what_does_not_go_together_is_refused(how: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         given(**how)
-
-
-@pytest.mark.parametrize("text", ["", "query,stratum\n", "query_id,stratum\nq0,1\nq0,2\n"])
-def test_strata_of_another_kind_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "strata.csv").write_text(text)
-    with pytest.raises(BadInput, match=r"strata\.csv"):
-        read_strata(tmp_path / "strata.csv")
 
 
 def _cell(value: object) -> str:

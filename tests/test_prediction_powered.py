@@ -183,26 +183,6 @@ def test_where_all_are_judged_nothing_is_left_to_predict() -> None:
     assert one.n_more is None or one.n_more == 0
 
 
-def test_strata_stand_for_all_their_queries() -> None:
-    proxy, _ = drawn()
-    truth = np.where(proxy > 0.1, 1.0, 0.0) + np.random.default_rng(0).normal(0, 0.01, N)
-    strata = np.where(proxy > 0.1, "large", "small")
-    # Nine of ten judged queries are of the large stratum, which has about half of all.
-    large, small = np.flatnonzero(strata == "large")[:90], np.flatnonzero(strata == "small")[:10]
-    human = np.full(N, np.nan)
-    human[large], human[small] = truth[large], truth[small]
-    one = found(np.zeros(N), human, strata=strata.tolist())
-    assert one.by_human.mean == pytest.approx(truth.mean(), abs=0.01)
-    assert found(np.zeros(N), human).by_human.mean > 0.8
-    # Judging more cannot make this narrower: what is left is that queries differ.
-    assert one.n_more == 0
-
-
-def test_as_many_strata_as_one_is_without() -> None:
-    proxy, human = drawn()
-    alike(found(proxy, human, strata=["all"] * N), found(proxy, human))
-
-
 def test_further_judgments_decide_as_was_told() -> None:
     """Of a sample that decides nothing: as many as it says, of the same spread, decide."""
     rng = np.random.default_rng(12)
@@ -272,8 +252,6 @@ def test_what_cannot_be_is_refused() -> None:
     proxy, human = drawn()
     with pytest.raises(Refused, match="1 of the compared queries"):
         found(*drawn(n=1))
-    with pytest.raises(Refused, match="0 of the 100 queries of the stratum 'c'"):
-        found(proxy, human, strata=["a"] * 200 + ["c"] * 100)
     with pytest.raises(BadInput, match="3 human values for 300 queries"):
         found(proxy, human[:3])
     with pytest.raises(BadInput, match="query q4 has the differences nan"):
@@ -400,8 +378,6 @@ def test_several_pairs_are_corrected_together() -> None:
 
 def test_what_cannot_be_is_refused_command() -> None:
     people = listed(PEOPLE, SAMPLE)
-    with pytest.raises(UsageError, match="give proxy_labels="):
-        ltr.compare(RANKERS, data=PEOPLE, metrics="map", strata={})
     with pytest.raises(UsageError, match="compare-live"):
         compared(people, rankers=["live:x@y", "live:z@y"])
     labels = PROXY.labels.copy()
@@ -416,8 +392,8 @@ def test_what_cannot_be_is_refused_command() -> None:
         compared(Judgments(strange))
     with pytest.raises(BadInput, match="do not know their documents"):
         compared(people, replace(PROXY, doc_ids=None))
-    with pytest.raises(BadInput, match="is in no stratum"):
-        compared(people, strata={"q0": "1"})
+    with pytest.raises(BadInput, match="none of the queries"):
+        compared(Judgments([]))
     with pytest.raises(Refused, match="1 of the 240 queries"):
         compared(listed(PEOPLE, SAMPLE[:1]))
 

@@ -18,7 +18,6 @@ from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
-from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
 from tests.commands import Run
 from tests.rankers import judged, linear
@@ -171,13 +170,6 @@ def test_a_grading_sheet_has_no_formula_and_is_read_as_it_was_meant(tmp_path: Pa
     assert [query.params["=param"] for query in found.queries] == FORMULAS
     assert [query.doc_ids for query in found.queries] == [q.doc_ids for q in queries]
     assert [query.params["query"] for query in read_queries(path)] == FORMULAS
-
-
-def test_strata_are_read_as_they_were_written(tmp_path: Path) -> None:
-    write_strata(FORMULAS, FORMULAS[::-1], tmp_path / "strata.csv")
-    assert read_strata(tmp_path / "strata.csv") == dict(zip(FORMULAS, FORMULAS[::-1], strict=True))
-    with (tmp_path / "strata.csv").open(newline="") as file:
-        assert not [cell for row in csv.reader(file) for cell in row if is_formula(cell)]
 
 
 def test_tables_of_judgments_keep_their_ids(tmp_path: Path) -> None:

@@ -25,10 +25,6 @@ _CORE = {
         "engine.live_results.compare_live:compare_live",
         "Compare rankers, or one with the query alone, by live results of the whole index.",
     ),
-    "judge sample": (
-        "evaluation.active_sampling:judge_sample",
-        "Draw the queries whose human labels best compare two rankers.",
-    ),
     "average": ("models.average:average", "Make one model that averages the scores of several."),
     "log-features": (
         "engine.feature_log.log_features:log_features",

@@ -23,10 +23,9 @@ from owpc_ltr.evaluation.options import (
     PerQueryTable,
     Resamples,
     Split,
-    Strata,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -76,7 +75,6 @@ def compare(
             cli=Path,
         ),
     ] = None,
-    strata: Strata = None,
     columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,
@@ -123,7 +121,7 @@ def compare(
         judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)
     judged = dataset_of(judged)
     folds = not isinstance(judged, Data)
-    _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
+    _check_folds(named, folds=folds, labels=proxy_labels is not None)
     if folds:
         from owpc_ltr.evaluation.data_comparison import compare_over_folds
 
@@ -131,7 +129,7 @@ def compare(
     elif proxy_labels is not None:
         from owpc_ltr.evaluation.proxy_labels import compare_with_proxy_labels
 
-        comparison = compare_with_proxy_labels(request, judged, proxy_labels, strata)
+        comparison = compare_with_proxy_labels(request, judged, proxy_labels)
     else:
         from owpc_ltr.evaluation.data_comparison import compare_on_data
 
@@ -208,20 +206,15 @@ def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata: bool) -> None:
+def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool) -> None:
     """Refuse options that do not fit together."""
-    if folds and (labels or strata):
+    if folds and labels:
         raise UsageError("folds are compared by their own labels: leave out proxy labels")
     lists = [name for name, ranker in named.items() if isinstance(ranker, list | tuple)]
     if lists and not folds:
         raise UsageError(
             f"'{lists[0]}' is a list of models, which is compared over folds: give a list of test "
             "data, too"
-        )
-    if strata and not labels:
-        raise UsageError(
-            "strata are of a sample of proxy-labelled queries: give "
-            f"{option_name('proxy_labels')}, too"
         )
 
 

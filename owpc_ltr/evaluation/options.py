@@ -123,15 +123,6 @@ IdField = Annotated[
     ),
     Argument.NAME,
 ]
-PoolDepth = Annotated[int, Help("How many documents of each ranker to judge.", min=1)]
-Strata = Annotated[
-    Any,
-    Reads(
-        "The strata file of judge sample, if it drew the human-labelled queries.",
-        cli=Path,
-        panel="Data",
-    ),
-]
 IndexToCheck = Annotated[
     str | None,
     Help(

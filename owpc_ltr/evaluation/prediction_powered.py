@@ -9,8 +9,7 @@ The best λ is the slope of human on proxy differences. One that is fitted on th
 it moves makes intervals too narrow; here each tenth of the sample gets the slope of the others
 (cross-fitting).
 
-The sample is random, of all queries or of each stratum of them. A sampled query stands for as many
-as its stratum has queries to a sampled one; means are ratios of such sums (Hájek 1971).
+The sample is a simple random one of all queries; weighted means are ratios of sums (Hájek 1971).
 """
 
 from __future__ import annotations
@@ -47,29 +46,20 @@ FOLDS = 10
 class SampledQueries:
     """Every query's `proxy` value, and the `human` one of those `judged` (their numbers).
 
-    `stratum` is a number for each judged query, whose strata have `sizes` queries, of which
-    `counts` are judged. `turn` is a random place among the judged queries, by their ids.
+    `turn` is a random place among the judged queries, by their ids.
     """
 
     proxy: Vector
     human: Vector
     judged: NDArray[np.int64]
     weights: Vector
-    stratum: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    counts: NDArray[np.int64]
     turn: NDArray[np.int64]
-
-    @cached_property
-    def expansion(self) -> Vector:
-        """How many queries each judged one stands for."""
-        of_strata: Vector = self.sizes / self.counts
-        return of_strata[self.stratum]
 
     @cached_property
     def worth(self) -> Vector:
         """How much each judged query counts in a mean over all."""
-        return self.expansion * self.weights[self.judged]
+        worth: Vector = self.weights[self.judged]
+        return worth
 
     @cached_property
     def centred_proxy(self) -> Vector:
@@ -88,50 +78,29 @@ class SampledQueries:
         n = len(self.proxy)
         return float((self.whole**3).sum()) / (n * max((n - 1.0) * (n - 2.0), 1.0))
 
-    @property
-    def shares(self) -> Vector:
-        """Each stratum's part in the variance of a mean, for a variance of 1 within it."""
-        whole = self.sizes / self.sizes.sum()
-        shares: Vector = whole**2 * (1.0 - self.counts / self.sizes) / self.counts
-        return shares
-
     def mean(self, values: Vector) -> float:
         """What the judged queries say of the mean over all."""
         return float(self.worth @ values / self.worth.sum())
 
     def scaled(self, deviations: Vector) -> Vector:
         """Deviations from a mean as they add up to its error."""
-        share = len(self.proxy) / self.worth.sum()
-        terms: Vector = self.weights[self.judged] * deviations * share
+        terms: Vector = deviations * self.worth / self.worth.mean()
         return terms
 
-    def _within_strata(self, deviations: Vector) -> Vector:
-        """The deviations less their mean in each stratum."""
-        sums = np.bincount(self.stratum, deviations, len(self.sizes))
-        within: Vector = deviations - (sums / self.counts)[self.stratum]
-        return within
+    def variance_of_mean(self, deviations: Vector) -> float:
+        """The variance of the mean of deviations, by the choice of the sample alone.
 
-    def variance_of_mean(self, deviations: Vector) -> tuple[float, float]:
-        """The variance of the mean of scaled deviations, and its degrees of freedom.
-
-        It is of the choice of the sample alone, and 0 where all queries are judged.
+        It is 0 where all queries are judged.
         """
-        within = self._within_strata(deviations)
-        squares = np.bincount(self.stratum, within**2, len(self.sizes))
-        free = np.maximum(self.counts - 1, 1)
-        parts = self.shares * squares / free
-        total = float(parts.sum())
-        if total == 0.0:
-            return 0.0, float(len(deviations) - 1)
-        return total, total**2 / float((parts**2 / free).sum())
+        n = len(self.judged)
+        return float(deviations.var(ddof=1)) / n * (1.0 - n / len(self.proxy))
 
     def third_of_mean(self, deviations: Vector) -> float:
         """The third moment of the mean of scaled deviations."""
-        counts = self.counts[self.stratum]
-        within = self._within_strata(deviations)
+        n = len(self.judged)
+        cubes = float(((deviations - deviations.mean()) ** 3).sum())
         # As the variance of few is too small, so is the third moment (Joanes & Gill 1998).
-        unbiased = counts**2 / np.maximum((counts - 1.0) * (counts - 2.0), 1.0)
-        return float((((self.expansion / len(self.proxy)) * within) ** 3) @ unbiased)
+        return cubes / (n * max((n - 1.0) * (n - 2.0), 1.0))
 
 
 def sampled_queries(
@@ -139,13 +108,10 @@ def sampled_queries(
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None = None,
-    strata: Sequence[str] | None = None,
 ) -> SampledQueries:
     """The queries, those of weight 0 left out. Raises BadInput, or Refused for too few."""
     proxy, human = np.asarray(proxy, np.float64), np.asarray(human, np.float64)
-    for what, values in (
-        ("human values", human), ("ids", query_ids), ("weights", weights), ("strata", strata)
-    ):  # fmt: skip
+    for what, values in (("human values", human), ("ids", query_ids), ("weights", weights)):
         if values is not None and len(values) != len(proxy):
             raise BadInput(
                 f"there are {len(values)} {what} for {len(proxy)} queries: give one a query"
@@ -160,29 +126,18 @@ def sampled_queries(
     if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
         raise BadInput("a query's weight is negative or no number: weights are 0 or more")
     ids = np.asarray(query_ids, dtype=np.str_)
-    stratum_of = np.asarray([""] * len(proxy) if strata is None else strata, dtype=np.str_)
     weights = np.ones(len(proxy)) if weights is None else np.asarray(weights, np.float64)
     counted = weights > 0
-    proxy, human, weights = proxy[counted], human[counted], weights[counted]
-    ids, stratum_of = ids[counted], stratum_of[counted]
+    proxy, human, weights, ids = proxy[counted], human[counted], weights[counted], ids[counted]
     if (weights == weights[:1]).all():
         weights = np.ones(len(proxy))
     # Equal rankings summed in another order are equal.
     proxy, human = (np.where(np.abs(one) <= ROUNDING, 0.0, one) for one in (proxy, human))
     judged = np.flatnonzero(~np.isnan(human))
-    names, codes = np.unique(stratum_of, return_inverse=True)
-    sizes = np.bincount(codes, minlength=len(names))
-    counts = np.bincount(codes[judged], minlength=len(names))
-    if counts.sum() < 2:
+    if len(judged) < 2:
         raise Refused(
-            f"{int(counts.sum())} of the compared queries have human labels, and an interval needs "
-            "2 at least: label more (owpc-ltr judge sample)"
-        )
-    few = np.flatnonzero(counts < np.minimum(sizes, 2))
-    if len(few):
-        raise Refused(
-            f"{counts[few[0]]} of the {sizes[few[0]]} queries of the stratum '{names[few[0]]}' "
-            "have human labels: label 2 of it at least"
+            f"{len(judged)} of the compared queries have human labels, and an interval needs 2 at "
+            "least: label more (owpc-ltr judge pool --sample N)"
         )
     turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
     return SampledQueries(
@@ -190,27 +145,23 @@ def sampled_queries(
         human=human[judged],
         judged=judged,
         weights=weights,
-        stratum=codes[judged],
-        sizes=sizes,
-        counts=counts,
         turn=turn,
     )
 
 
 def p_of_random(sample: SampledQueries) -> float:
-    """How often a random sample (of each stratum) has means so far from those of all queries.
+    """How often a random sample has means so far from those of all queries.
 
     Of the proxy differences and of their sizes, twice the smaller p (Bonferroni).
     """
     p = 1.0
     for values in (sample.proxy, np.abs(sample.proxy)):
-        sampled = values[sample.judged]
-        centre = sampled.mean()
         # Importance says nothing of who was drawn: each query counts once.
-        apart = float(sample.expansion @ sampled) / len(values) - float(values.mean())
-        variance, degrees = sample.variance_of_mean(sampled - centre)
+        sampled = values[sample.judged]
+        apart = float(sampled.mean() - values.mean())
+        variance = sample.variance_of_mean(sampled)
         if variance > 0.0 and math.isfinite(apart):
-            p = min(p, student_p(apart / math.sqrt(variance), degrees))
+            p = min(p, student_p(apart / math.sqrt(variance), len(sampled) - 1))
     return min(1.0, 2.0 * p)
 
 
@@ -319,17 +270,16 @@ def prediction_powered(
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None = None,
-    strata: Sequence[str] | None = None,
     span: float = 1.0,
 ) -> PredictionPowered:
     """The interval of two rankers' mean difference, from each query's difference by either judge.
 
     `human` is NaN where the query has no human labels; those that have are a random sample of
-    all, or of each of the `strata`. With `weights`, means are weighted. `span` is the largest
-    difference that the metric allows. The same queries give the same numbers, in whatever order.
+    all. With `weights`, means are weighted. `span` is the largest difference that the metric
+    allows. The same queries give the same numbers, in whatever order.
     Raises BadInput for what cannot be, Refused for too few.
     """
-    sample = sampled_queries(proxy, human, query_ids, weights, strata)
+    sample = sampled_queries(proxy, human, query_ids, weights)
     n, n_all = len(sample.human), len(sample.proxy)
     slopes = crossfitted_slopes(sample) if n >= FEWEST else np.zeros(n)
     mean, variance = _mean(sample, slopes)
@@ -344,7 +294,7 @@ def prediction_powered(
     few = ResultWarning(
         "few-human-labels",
         f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
-        "label more (owpc-ltr judge sample)",
+        "label more (owpc-ltr judge pool --sample N)",
     )
     return PredictionPowered(
         n_queries=n_all,
@@ -373,17 +323,17 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     mean = sample.mean(residuals)
     errors = sample.scaled(residuals - mean)
     strength = sample.mean(slopes)
-    judging, degrees = sample.variance_of_mean(errors)
+    judging = sample.variance_of_mean(errors)
     whole = sample.whole
-    spread = n / (n - 1) * float(sample.expansion @ errors**2) / n_all
-    shared = n / (n - 1) * float(sample.expansion @ (errors * whole[sample.judged])) / n_all
+    spread = float(errors @ errors) / (n - 1)
+    shared = float(errors @ whole[sample.judged]) / (n - 1)
     # A shared part below 0 would make the interval narrower by chance.
     by_human = judging + (spread + 2.0 * strength * max(shared, 0.0)) / n_all
     by_proxy = strength**2 * float(whole @ whole) / (n_all - 1) / n_all
     total = by_human + by_proxy
     if total == 0.0:
         return mean, _Variance(0.0, 0.0, n - 1)
-    inverse = (by_human / total) ** 2 / degrees + (by_proxy / total) ** 2 / (n_all - 1)
+    inverse = (by_human / total) ** 2 / (n - 1) + (by_proxy / total) ** 2 / (n_all - 1)
     third = sample.third_of_mean(errors) + strength**3 * sample.third_of_all
     return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
 
@@ -415,38 +365,37 @@ def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float
 def crossfitted_slopes(sample: SampledQueries) -> Vector:
     """One slope for each judged query, from the judged ones of other folds.
 
-    Within strata, and weighed by what these add to the variance. A slope is taken back by as much
-    as it may be chance (the positive part of 1 − 1/t²; James & Stein 1961): proxy labels that
-    tell nothing get 0, and so do those that say the opposite.
+    A slope is taken back by as much as it may be chance (the positive part of 1 − 1/t²; James &
+    Stein 1961): proxy labels that tell nothing get 0, and so do those that say the opposite, and
+    all where every query is judged.
     """
+    if len(sample.judged) == len(sample.proxy):
+        return np.zeros(len(sample.judged))
     human, proxy = (
         sample.scaled(values - sample.mean(values))
         for values in (sample.human, sample.proxy[sample.judged])
     )
-    fold, width = sample.turn % FOLDS, len(sample.sizes)
+    fold = sample.turn % FOLDS
 
-    def of_others(values: Vector) -> NDArray[np.float64]:
-        """By fold and stratum, the sum of the values of the stratum's queries in other folds."""
-        sums = np.bincount(fold * width + sample.stratum, values, FOLDS * width)
-        by_fold = sums.reshape(FOLDS, width)
-        others: NDArray[np.float64] = by_fold.sum(axis=0) - by_fold
+    def of_others(values: Vector) -> Vector:
+        """By fold, the sum of the values of queries in other folds."""
+        by_fold = np.bincount(fold, values, FOLDS)
+        others: Vector = by_fold.sum() - by_fold
         return others
 
     counts = of_others(np.ones(len(human)))
 
-    def within(one: Vector, other: Vector) -> NDArray[np.float64]:
-        """By fold and stratum, the sum of products of what deviates within the stratum."""
-        sums = of_others(one) * of_others(other)
-        return of_others(one * other) - np.divide(sums, counts, where=counts > 0, out=counts * 0.0)
+    def products(one: Vector, other: Vector) -> Vector:
+        """By fold, the sum of products of deviations from the means of other folds."""
+        others: Vector = of_others(one * other) - of_others(one) * of_others(other) / counts
+        return others
 
-    part = sample.shares / np.maximum(sample.counts - 1, 1)
-    part /= part.max() if part.max() > 0 else 1.0
     both, of_proxy, of_human = (
-        within(*pair) @ part for pair in ((human, proxy), (proxy, proxy), (human, human))
+        products(*pair) for pair in ((human, proxy), (proxy, proxy), (human, human))
     )
-    flat = of_proxy <= 1e-12 * (part[sample.stratum] @ proxy**2)
+    flat = of_proxy <= 1e-12 * (proxy @ proxy)
     slopes = np.divide(both, of_proxy, where=~flat, out=np.zeros(FOLDS))
-    free = counts.sum(axis=1) - (counts > 0).sum(axis=1) - 1
+    free = counts - 2
     explained = slopes * both
     chance = np.maximum(of_human - explained, 0.0) / np.maximum(free, 1)
     shrinkage = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(FOLDS))

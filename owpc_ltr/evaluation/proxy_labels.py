@@ -6,9 +6,7 @@ documents in the proxy-labelled dataset, and a ranker is shown those that have h
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +28,6 @@ from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
 from owpc_ltr.evaluation.significance import holm
-from owpc_ltr.files.input import read_text
-from owpc_ltr.files.output import write_output
-from owpc_ltr.files.sheets import read_rows, sheet_bytes
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.signatures import option_name
 
@@ -46,7 +41,6 @@ def compare_with_proxy_labels(
     request: ComparisonRequest,
     data: Data | Path | str,
     proxy: Data | Path | str,
-    strata: Mapping[str, str] | Path | str | None,
 ) -> RankerComparison:
     """The comparison by human labels, whose pairs have prediction-powered figures, too."""
     labelled = judged_data(proxy)
@@ -54,21 +48,18 @@ def compare_with_proxy_labels(
     sample = human_sample(labelled, people)
     _, part, chosen = compared = chosen_data(request, labelled)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
-    weights, strata = uneven(part.query_weights) if request.weighted else None, read_strata(strata)
+    weights = uneven(part.query_weights) if request.weighted else None
     seen: tuple[str, ...] = ()
     if isinstance(people, RankingDataset):
         # A model that was trained on the human labels has seen them, too. Splits are by the hash
         # of ids, so that what is left of a random sample is one.
-        known = sample.among(part, weights, strata).data
+        known = sample.among(part, weights).data
         unseen = chosen_data(replace(request, documents=None, id_field=None), known)
         seen = unseen.chosen.notes
         sample = replace(sample, data=in_memory(unseen.part, option_name("proxy_labels")))
-    labels = sample.among(part, weights, strata)
+    labels = sample.among(part, weights)
     human = compare_on_data(replace(request, split="all", weighted=True), labels.data)
-    notes = (
-        *chosen.notes, *seen, *sample.notes, *human.notes,
-        *_sample_notes(human, part, stratified=strata is not None),
-    )  # fmt: skip
+    notes = (*chosen.notes, *seen, *sample.notes, *human.notes, _sample_note(human, part), IDEAL)
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
@@ -109,10 +100,9 @@ def with_proxy_labels(
         of_all[labels.places] = a - b
         figures.append(
             prediction_powered(
-                proxy_a - proxy_b, of_all, query_ids=ids, weights=labels.weights,
-                strata=labels.strata, span=metric.span,
+                proxy_a - proxy_b, of_all, query_ids=ids, weights=labels.weights, span=metric.span
             )
-        )  # fmt: skip
+        )
     corrected = holm(np.array([both.by_both.p for both in figures])).tolist()
     pairs = tuple(
         replace(pair, prediction_powered=replace(both, p_holm=p))
@@ -125,17 +115,11 @@ def with_proxy_labels(
     )
 
 
-def _sample_notes(
-    human: RankerComparison, part: RankingDataset, *, stratified: bool
-) -> Iterator[str]:
-    drawn = "of each stratum" if stratified else "of all"
-    yield (
+def _sample_note(human: RankerComparison, part: RankingDataset) -> str:
+    return (
         f"human labels for {human.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
-        f"figures by both hold if these are a random sample {drawn}"
+        "figures by both hold if these are a random sample of all"
     )
-    yield IDEAL
-    if stratified:
-        yield "means by human labels weigh each query by how many of its stratum it stands for"
 
 
 _BETWEEN = "\n"
@@ -145,13 +129,12 @@ _BETWEEN = "\n"
 class HumanLabels(NamedTuple):
     """Human labels of some of the compared queries: where each of these stands among them.
 
-    `weights` and `strata` are those of all compared queries.
+    `weights` are those of all compared queries.
     """
 
     data: RankingDataset
     places: NDArray[np.int64]
     weights: Vector | None
-    strata: list[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,27 +144,22 @@ class HumanSample:
     data: RankingDataset
     notes: tuple[str, ...] = ()
 
-    def among(
-        self, compared: RankingDataset, weights: Vector | None, strata: Mapping[str, str] | None
-    ) -> HumanLabels:
-        """Those of the compared queries, weighted by how many they stand for.
-
-        Raises Refused for fewer than two, BadInput for a query that is in no stratum.
-        """
+    def among(self, compared: RankingDataset, weights: Vector | None) -> HumanLabels:
+        """Those of the compared queries, with their weights. Raises Refused for fewer than two."""
         index = pc.index_in(self.data.query_ids, value_set=compared.query_ids)
         places = np.array(pc.fill_null(index, -1)).astype(np.int64)
         sampled = np.flatnonzero(places >= 0)
         if len(sampled) < 2:
             raise Refused(
                 f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
-                "labels, and an interval needs 2 at least: label more (owpc-ltr judge sample)"
+                "labels, and an interval needs 2 at least: label more (owpc-ltr "
+                "judge pool --sample N)"
             )
         data = self.data
         if len(sampled) < data.n_queries:
             data, places = data.select(sampled), places[sampled]
-        stratum_of = strata_of(compared.query_ids, strata)
-        data = replace(data, query_weights=sample_weights(weights, places, stratum_of))
-        return HumanLabels(data, places, weights, stratum_of)
+        importance = None if weights is None else weights[places]
+        return HumanLabels(replace(data, query_weights=importance), places, weights)
 
 
 def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
@@ -205,33 +183,6 @@ def check_counted(metric: Metric, proxy: Vector, human: Vector) -> None:
             "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
             "documents"
         )
-
-
-def strata_of(query_ids: pa.StringArray, strata: Mapping[str, str] | None) -> list[str] | None:
-    """The stratum of each query. Raises BadInput for a query that is in none."""
-    if strata is None:
-        return None
-    names = query_ids.to_pylist()
-    if lacking := [name for name in names if name not in strata]:
-        raise BadInput(
-            f"query '{lacking[0]}' is in no stratum: give the strata that judge sample wrote for "
-            "these proxy labels"
-        )
-    return [strata[name] for name in names]
-
-
-def sample_weights(
-    weights: Vector | None, places: NDArray[np.int64], strata: list[str] | None
-) -> Vector | None:
-    """How much each sampled query counts alone: its importance, and how many it stands for."""
-    importance = None if weights is None else weights[places]
-    if strata is None:
-        return importance
-    _, codes = np.unique(strata, return_inverse=True)
-    sizes = np.bincount(codes)
-    counts = np.bincount(codes[places], minlength=len(sizes))
-    stands: Vector = (sizes / np.maximum(counts, 1))[codes[places]]
-    return stands if importance is None else importance * stands
 
 
 def _other(what: str, where: str) -> BadInput:
@@ -290,27 +241,3 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
         manifest=None,
     )  # fmt: skip
     return data, len(keys) - len(rows), alone
-
-
-STRATA_HEADER = ["query_id", "stratum"]
-
-
-def read_strata(strata: Mapping[str, str] | Path | str | None) -> Mapping[str, str] | None:
-    """Each query's stratum by its id. Raises BadInput for a file that is not one of strata."""
-    if strata is None or isinstance(strata, Mapping):
-        return strata
-    rows = list(csv.reader(io.StringIO(read_text(Path(strata)))))
-    queries: set[str] = set()
-    for number, row in enumerate(rows, 1):
-        if number > 1 and (len(row) != len(STRATA_HEADER) or row[0] in queries):
-            raise BadInput(f"cannot read {strata}, line {number}: one query and its stratum a line")
-        queries.update(row[:1])
-    header, *pairs = read_rows(rows, strata) or [[]]
-    if list(header) != STRATA_HEADER:
-        raise BadInput(f"cannot read {strata}: its first line is not {','.join(STRATA_HEADER)}")
-    return {query: stratum for query, stratum in pairs}  # noqa: C416
-
-
-def write_strata(query_ids: Sequence[str], strata: Sequence[str], path: Path) -> None:
-    """Write the stratum of each query."""
-    write_output(path, sheet_bytes([STRATA_HEADER, *zip(query_ids, strata, strict=True)]))

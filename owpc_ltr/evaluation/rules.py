@@ -62,7 +62,7 @@ def machine_labels(judged: Any) -> Iterator[ResultWarning]:
         "machine-labels",
         f"{share:.0%} of the judgments are by {names}: such labels favour what was shown, or "
         "what looks relevant, and decide nothing alone",
-        "let people label a random sample of the queries (owpc-ltr judge sample)",
+        "let people label a random sample of the queries (owpc-ltr judge pool --sample N)",
     )
 
 
@@ -94,7 +94,7 @@ def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
         "not-random",
         "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
         f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
-        "draw them at random (owpc-ltr judge sample)",
+        "draw them at random (owpc-ltr judge pool --sample N)",
     )
 
 

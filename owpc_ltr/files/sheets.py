@@ -10,7 +10,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput
@@ -64,14 +63,6 @@ def read_column(
             f"{shown(ambiguous[1:])}, which mean the same: write the same cell in all lines"
         )
     return name[1:], [cell[1:] if cell in escaped else cell for cell in cells]
-
-
-def read_rows(rows: Sequence[Sequence[str]], path: Path | str) -> Sequence[Sequence[str]]:
-    """Rows below a header, as `sheet_bytes` was given them. Raises as `read_column` does."""
-    if not any(name.startswith("'") for name in chain(*rows[:1])):
-        return rows
-    columns = [read_column(name, cells, path) for name, *cells in zip(*rows, strict=True)]
-    return [*zip(*([name, *cells] for name, cells in columns), strict=True)]
 
 
 def sheet_bytes(rows: Iterable[Sequence[object]]) -> bytes:

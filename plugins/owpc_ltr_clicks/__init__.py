@@ -1,12 +1,10 @@
-"""Judgments from clicks: logs, click models, simulated users.
+"""Judgments from clicks: logs, click models, grades.
 
 - `cleaning`: which events count; the limits above which a session or client is a bot
 - `log_files`: logs in files; `ubi`: User Behavior Insights out of a cluster
 - `encoding`, `events`, `sessions`, `counting`: from events to counts by query, document and rank
 - `models`: the shipped click models; `model_selection`: the one that predicts held-out clicks best
 - `grading`, `judgments`: grades and weights; `judge_clicks`: the public functions
-- `relabelling`: a feature log with the grades of click judgments
-- `simulation`: users whose behaviour is known
 """
 
 from __future__ import annotations

@@ -56,14 +56,10 @@ def count_events(
     options: EventOptions,
     in_memory: int = ROWS_IN_MEMORY,
     lookup: Lookup | None = None,
-    *,
-    every_event: bool = False,
 ) -> Behaviour:
     """Count all events. Raises BadInput, with the reasons, where no event can be used.
 
-    A `lookup` finds the `_id`s of documents that the log names by another field. With `every_event`
-    each event counts by itself, as in the Search Relevance Workbench; such counts suit no click
-    model, as a result may have more clicks than impressions.
+    A `lookup` finds the `_id`s of documents that the log names by another field.
     """
     coder = EventCoder(options)
     with person_buckets(map(coder.rows, batches), in_memory) as buckets:
@@ -78,11 +74,7 @@ def count_events(
         table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
         for rows in buckets:
             resolved = _with_resolved_documents(rows, documents, events)
-            first = events.first_position
-            table.add(
-                results_of(resolved, options, events, first, every_event=every_event),
-                are_lists=not every_event,
-            )
+            table.add(results_of(resolved, options, events, events.first_position))
     few = table.people < options.min_people
     events.leave_out(
         f"a query that fewer than {options.min_people} people asked", int(table.events[few].sum())
@@ -141,12 +133,11 @@ class _Table:
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self._waiting = 0
 
-    def add(self, results: ListResults, *, are_lists: bool) -> None:
+    def add(self, results: ListResults) -> None:
         """Count the results of some people; all results of a person come in one call."""
         # The results of one person are all in one part.
         held = (results.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
-        if are_lists:
-            self.lists.add(results.keep(held))
+        self.lists.add(results.keep(held))
         held, results = held[~results.again], results.keep(~results.again)
         _, documents, ranks = self.sizes
         self.shown += int((results.events > results.clicked).sum())

@@ -1,4 +1,4 @@
-"""Grades and weights of pairs: by attractiveness, by inverse propensity, or as the SRW rates them.
+"""Grades and weights of pairs, by their attractiveness.
 
 A beta prior, estimated by moments, describes how rates vary between documents. Take k clicks in m
 impressions, each of which was examined with probability e: n = Σe is the number of trials. Given a
@@ -16,14 +16,12 @@ same reason: a pair that was examined once says nothing about the variance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts
@@ -44,25 +42,18 @@ PRIOR_CLICKS = 5.0
 A grade needs no minimum of impressions: by the click model's prior, a document with few of them is
 near the mean of all documents, and its weight is small. `MIN_PEOPLE` drops queries.
 """
-CLIP = 10.0
-"""The greatest inverse-propensity weight of a click."""
-SRW_MAX_RANK = 20
-"""The Search Relevance Workbench's own default of its setting maxRank."""
 
 _TOP_GRADE = 30
 _ROUNDING = 1e-9
-_SMALL_SAMPLE = 0.2
-"""Below this share of the clicks, the effective sample is warned of."""
 
 
 @dataclass(frozen=True)
 class GradingOptions:
-    """The grades and weights of click judgments; with a `clip`, of clicks by inverse propensity."""
+    """The grades and weights of click judgments."""
 
     grades: str = GRADES
     weights: Weights = "certainty"
     query_weights: QueryWeights = "none"
-    clip: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""
@@ -73,8 +64,6 @@ class GradingOptions:
         if self.query_weights not in get_args(QueryWeights):
             kinds = " or ".join(get_args(QueryWeights))
             raise UsageError(f"there are no query weights '{self.query_weights}': use {kinds}")
-        if self.clip is not None and not self.clip >= 1:
-            raise UsageError(f"weights cannot be clipped at {self.clip:g}: give 1 or more")
 
 
 def parse_grades(text: str) -> int | None:
@@ -132,115 +121,6 @@ def grades(worths: Vector, top: int | None, of_any: float = 0.0) -> Vector:
         return worths
     grade = np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
     return np.where(worths > of_any * (1 + _ROUNDING), grade, 0.0)
-
-
-@dataclass(frozen=True)
-class EffectiveSample:
-    """The number of clicks, the effective number of equally weighted ones, how many were clipped.
-
-    `queries` have clicks, `silent` ones do not: nothing is learned from them.
-    """
-
-    clicks: int
-    effective: float
-    clipped: int
-    queries: int = 0
-    silent: int = 0
-
-    @property
-    def share(self) -> float:
-        """The effective sample as a share of the clicks."""
-        return self.effective / self.clicks if self.clicks else 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The sample as JSON."""
-        return {
-            "clicks": self.clicks,
-            "effective": self.effective,
-            "clipped": self.clipped,
-            "queries": self.queries,
-            "queries_without_clicks": self.silent,
-        }
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the weights."""
-        warnings = []
-        if self.share < _SMALL_SAMPLE:
-            warnings.append(
-                f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
-                f"few of them decide; lower {option_name('clip')}, or collect more"
-            )
-        if self.silent > self.queries:
-            warnings.append(
-                f"{self.silent:,} of {self.queries + self.silent:,} queries have no click: nothing "
-                "is learnt of them"
-            )
-        return tuple(warnings)
-
-
-def propensity_weights(
-    counts: ClickCounts, fit: ClickFit, clip: float
-) -> tuple[Vector, Vector, EffectiveSample]:
-    """The grade (1 where it was clicked, else 0) and the weight of each pair; the effective sample.
-
-    A click at rank r weighs 1 / examination, `clip` at most (Joachims, Swaminathan & Schnabel
-    2017): a click at a rank that one user in ten examines counts for ten. The weight of a clicked
-    pair is the sum over its clicks, divided by the mean of these sums; that of other pairs is 1.
-    """
-    examined = fit.examination[np.minimum(counts.rank, len(fit.examination)) - 1]
-    inverse = 1.0 / np.maximum(examined, 1e-12)
-    weight = np.minimum(inverse, clip)
-    summed = counts.by_pair(counts.clicked * weight)
-    clicked = summed > 0
-    mean = float(summed[clicked].mean()) if clicked.any() else 1.0
-    total = float((counts.clicked * weight).sum())
-    squares = float((counts.clicked * weight**2).sum())
-    queries = len(np.unique(counts.pair_query[clicked]))
-    effective = EffectiveSample(
-        int(counts.clicked.sum()),
-        total**2 / squares if squares else 0.0,
-        int(counts.clicked[inverse > clip].sum()),
-        queries,
-        len(counts.queries) - queries,
-    )
-    return clicked.astype(np.float64), np.where(clicked, summed / mean, 1.0), effective
-
-
-def srw_ratings(
-    counts: ClickCounts, max_rank: int = SRW_MAX_RANK, first_position: int = 1
-) -> Vector:
-    """The COEC rating that the Search Relevance Workbench gives to each pair, to three digits.
-
-    A rating is the clicks on a document over the clicks expected of its impressions, all of them
-    taken to be at the best rank at which it was ever shown. The workbench's loop over ranks ends
-    before the last one, as positions count from 0: where they count from 1, that rank has no rate,
-    and rates 0 (`CoecClickModel.java`, opensearch-project/search-relevance).
-
-    `counts` are those of single events (`count_events(…, every_event=True)`), of the actions click
-    and impression alone, down to rank `max_rank` + 1 − `first_position`.
-    """
-    position = counts.rank - 1 + first_position
-    seen = (position <= max_rank) & ((counts.shown > 0) | (counts.clicked > 0))
-    rates = _rates(counts, position, max_rank)
-    best = np.full(counts.n_pairs, len(rates) - 1)
-    np.minimum.at(best, counts.pair[seen], position[seen])
-    expected = rates[best] * counts.by_pair(np.where(seen, counts.shown, 0))
-    clicks = counts.by_pair(np.where(seen, counts.clicked, 0))
-    ratings = np.divide(clicks, expected, out=np.zeros(counts.n_pairs), where=expected > 0)
-    # Java's %.3f rounds halves away from zero, on the digits of the number.
-    digits: Vector = np.floor(ratings * 1000 + 0.5 + 1e-9) / 1000
-    return digits
-
-
-def _rates(counts: ClickCounts, position: NDArray[np.int64], max_rank: int) -> Vector:
-    """The click-through rate of each position below `max_rank`, and 0 for all others."""
-    size = int(max(position.max(initial=0), max_rank)) + 2
-    shown = np.bincount(position, counts.shown, size)
-    clicks = np.bincount(position, counts.clicked, size)
-    rates = np.divide(clicks, shown, out=np.zeros(size), where=shown > 0)
-    rates[max_rank:] = 0.0
-    return rates
 
 
 def _mean_value(counts: ClickCounts, greatest: float) -> float:

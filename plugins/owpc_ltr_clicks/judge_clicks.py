@@ -13,14 +13,7 @@ from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.host.commands import NO_STORE, Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, option_name, silent
 from owpc_ltr_clicks.cleaning import EventOptions, click_columns
-from owpc_ltr_clicks.grading import (
-    CLIP,
-    GRADES,
-    SRW_MAX_RANK,
-    GradingOptions,
-    QueryWeights,
-    Weights,
-)
+from owpc_ltr_clicks.grading import GRADES, GradingOptions, QueryWeights, Weights
 from owpc_ltr_clicks.ubi import UbiOptions
 
 if TYPE_CHECKING:
@@ -98,16 +91,6 @@ def judge_clicks(
             metavar="NAME=VALUE",
         ),
     ] = None,
-    ips: Annotated[
-        bool, Help("Grade 1 for what was clicked, weighted by inverse propensity.")
-    ] = False,
-    clip: Annotated[
-        float | None, Help(f"The greatest weight of a click with --ips; default: {CLIP:g}.")
-    ] = None,
-    as_srw: Annotated[bool, Help("The ratings of the Search Relevance Workbench's COEC.")] = False,
-    srw_max_rank: Annotated[
-        int | None, Help(f"Its maxRank, with --as-srw; default: {SRW_MAX_RANK}.", min=1)
-    ] = None,
     from_ubi: Annotated[
         bool, Help("Read User Behavior Insights out of the cluster.", panel="Engine")
     ] = False,
@@ -131,59 +114,29 @@ def judge_clicks(
     Raises BadInput for a log that cannot be read or has no click, UsageError for invalid options.
     """
     ubi = ubi or UbiOptions()
-    grading = GradingOptions(
-        grades, weights, query_weights, (CLIP if clip is None else clip) if ips else None
-    )
-    graded = (grades, weights, query_weights) != (GRADES, "certainty", "none")
-    name, grades_of = option_name, option_name("ips" if ips else "as_srw")
-    faults = (
-        (
-            (events is None) != from_ubi,
-            f"name a log, or read one out of the cluster with {name('from_ubi')}: one of them",
-        ),
-        (
-            from_ubi and (as_srw or columns),
-            f"{name('from_ubi')} knows its columns, and goes without {name('columns')} and "
-            f"{name('as_srw')}",
-        ),
-        *(
-            (
-                given is not None and not is_set,
-                f"{name(option)} is for {name(needed)}: add it, or leave {name(option)} out",
-            )
-            for option, given, needed, is_set in (
-                ("slices", ubi.slices, "from_ubi", from_ubi),
-                ("clip", clip, "ips", ips),
-                ("srw_max_rank", srw_max_rank, "as_srw", as_srw),
-            )
-        ),
-        (ips and as_srw, f"{name('ips')} and {name('as_srw')} exclude each other: choose one"),
-        (
-            graded and (ips or as_srw),
-            f"{grades_of} has grades and weights of its own: leave {name('grades')}, "
-            f"{name('weights')} and {name('query_weights')} out",
-        ),
-        (
-            as_srw and (model != "auto" or index is not None or report is not None),
-            f"{name('as_srw')} fits no click model: leave {name('model')}, {name('index')} and "
-            f"{name('report')} out",
-        ),
-    )
-    for is_wrong, message in faults:
-        if is_wrong:
-            raise UsageError(message)
+    grading = GradingOptions(grades, weights, query_weights)
+    name = option_name
+    if (events is None) != from_ubi:
+        raise UsageError(
+            f"name a log, or read one out of the cluster with {name('from_ubi')}: one of them"
+        )
+    if from_ubi and columns:
+        raise UsageError(
+            f"{name('from_ubi')} knows its columns, and goes without {name('columns')}"
+        )
+    if ubi.slices is not None and not from_ubi:
+        raise UsageError(
+            f"{name('slices')} is for {name('from_ubi')}: add it, or leave {name('slices')} out"
+        )
     options = options or EventOptions()
-    if as_srw:
-        judgments = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
+    if from_ubi:
+        behaviour = count_ubi(cluster, ubi, index=index, progress=progress, options=options)
+        index = index or _searched_index(cluster, {ubi.ubi_queries, ubi.ubi_events})
     else:
-        if from_ubi:
-            behaviour = count_ubi(cluster, ubi, index=index, progress=progress, options=options)
-            index = index or _searched_index(cluster, {ubi.ubi_queries, ubi.ubi_events})
-        else:
-            behaviour = count_clicks(
-                events, columns=columns, cluster=cluster, index=index, options=options
-            )
-        judgments = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
+        behaviour = count_clicks(
+            events, columns=columns, cluster=cluster, index=index, options=options
+        )
+    judgments = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
     log = ubi.ubi_events
     if events is not None:
         log = Path(events).name if isinstance(events, str | PathLike) else "a table"
@@ -261,19 +214,6 @@ def judge_counts(
     refuse_without_clicks(behaviour)
     chosen = choose_model(behaviour, _models(model, settings or {}, plugins))
     return judge(behaviour, chosen, options or GradingOptions())
-
-
-def _srw_ratings(
-    events: Any, columns: Mapping[str, str] | None, options: EventOptions, max_rank: int
-) -> ClickJudgments:
-    """The COEC ratings that the Search Relevance Workbench gives to the same events."""
-    from owpc_ltr_clicks.counting import count_events, refuse_without_clicks
-    from owpc_ltr_clicks.judgments import rate
-
-    raw = replace(options, min_people=1, max_clicks_per_session=0, max_sessions_per_client=0)
-    behaviour = count_events(_batches(events, columns), raw, every_event=True)
-    refuse_without_clicks(behaviour)
-    return rate(behaviour, max_rank)
 
 
 def _searched_index(cluster: Cluster | None, of_ubi: set[str]) -> str | None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ranks_vary
 from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
-from owpc_ltr.errors import UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import option_name
@@ -22,16 +21,7 @@ from owpc_ltr.text import text_table, wrapped_text
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts
-from owpc_ltr_clicks.grading import (
-    EffectiveSample,
-    GradingOptions,
-    grades,
-    parse_grades,
-    propensity_weights,
-    srw_ratings,
-    worth,
-    worth_of_any,
-)
+from owpc_ltr_clicks.grading import GradingOptions, grades, parse_grades, worth, worth_of_any
 from owpc_ltr_clicks.model_selection import ChosenModel
 
 SAMPLED_QUERIES, JUDGED_DEPTH = 50, 10
@@ -53,26 +43,17 @@ _WIDTH = 76
 class ClickJudgments:
     """Judgments as a table, one row per document of a query, and what they were made from.
 
-    `selection` is the click model that judged, None for ratings of the Search Relevance Workbench;
-    `effective` the sample of clicks by inverse propensity. `settings` are the names and values of
-    the options, for people to read. `path` is the file of the judgments, `live` the options with
-    which the commands after them find the engine.
+    `chosen` is the click model that judged. `settings` are the names and values of the options, for
+    people to read. `path` is the file of the judgments, `live` the options with which the commands
+    after them find the engine.
     """
 
     behaviour: Behaviour
-    selection: ChosenModel | None
+    chosen: ChosenModel
     table: pa.Table
     settings: tuple[tuple[str, str], ...] = ()
-    effective: EffectiveSample | None = None
     path: Path | None = None
     live: tuple[str, ...] = ()
-
-    @property
-    def chosen(self) -> ChosenModel:
-        """The click model that judged. Raises UsageError where none did."""
-        if self.selection is None:
-            raise UsageError("ratings of the Search Relevance Workbench have no click model")
-        return self.selection
 
     @property
     def n_queries(self) -> int:
@@ -82,15 +63,14 @@ class ClickJudgments:
     @property
     def next_steps(self) -> NextSteps | None:
         """What people judge next, and the commands, where the judgments are in a file."""
-        if self.path is None or self.selection is None:
+        if self.path is None:
             return None
         return NextSteps(self.path, min(SAMPLED_QUERIES, self.n_queries), self.live)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the judgments."""
-        notes = () if self.selection is None else tuple(_warnings(self.behaviour, self.selection))
-        return notes if self.effective is None else (*notes, *self.effective.warnings)
+        return tuple(_warnings(self.behaviour, self.chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """What became of the events, the fit, and the judgments, as JSON."""
@@ -99,12 +79,9 @@ class ClickJudgments:
             "documents": len(self.table),
             "events": self.behaviour.event_counts.as_dict(),
         }
-        if self.effective is not None:
-            content |= {**self.effective.as_dict(), "model": self.chosen.name}
-        elif self.selection is not None:
-            grades_given = _histogram(np.asarray(self.table["grade"]))
-            content |= _fit_as_dict(self.behaviour, self.selection)
-            content |= {"grades": grades_given, "warnings": list(self.warnings)}
+        content |= _fit_as_dict(self.behaviour, self.chosen)
+        content["grades"] = _histogram(np.asarray(self.table["grade"]))
+        content["warnings"] = list(self.warnings)
         return content if self.next_steps is None else content | self.next_steps.as_dict()
 
     def __str__(self) -> str:
@@ -115,7 +92,19 @@ class ClickJudgments:
 
     def write(self, path: Path | str) -> None:
         """Write a judgment list: Parquet, or TSV by its name. It has no user and no session."""
-        write_columns(self.table, path)
+        sink = pa.BufferOutputStream()
+        is_tsv = str(path).endswith(".tsv")
+        if is_tsv:
+            import pyarrow.csv
+
+            options = pyarrow.csv.WriteOptions(delimiter="\t", quoting_style="needed")
+            pyarrow.csv.write_csv(self.table, sink, options)
+        else:
+            import pyarrow.parquet as pq
+
+            pq.write_table(self.table, sink, compression="zstd", write_page_checksum=True)
+        with open_output(path, binary=not is_tsv) as file:
+            file.write(sink.getvalue())
 
 
 @dataclass(frozen=True)
@@ -177,14 +166,13 @@ class NextSteps:
 def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) -> ClickJudgments:
     """The judgments of a fitted click model."""
     counts, top = behaviour.counts, parse_grades(options.grades)
-    if options.clip is not None:
-        graded, weights, effective = propensity_weights(counts, chosen.fit, options.clip)
-        columns = _columns(behaviour, graded) | {"weight": pa.array(weights)}
-        most = f"1/examination, {options.clip:g} at most"
-        applied = (("grades", "1 for a click"), ("weights", most))
-        return ClickJudgments(behaviour, chosen, pa.table(columns), applied, effective)
     fitted = counts, chosen.fit, behaviour.options.greatest_value
-    columns = _columns(behaviour, grades(worth(*fitted), top, worth_of_any(*fitted)))
+    columns = {
+        "query": counts.queries.take(pa.array(counts.pair_query)),
+        "doc_id": counts.documents.take(pa.array(counts.pair_document)),
+        "grade": pa.array(grades(worth(*fitted), top, worth_of_any(*fitted))),
+        JUDGED_BY: pa.repeat(CLICKS, counts.n_pairs),
+    }
     if options.weights != "none":
         certain = options.weights == "certainty"
         weights = chosen.fit.certainty if certain else chosen.fit.trials
@@ -198,40 +186,6 @@ def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) ->
         ("weights of queries", options.query_weights),
     )
     return ClickJudgments(behaviour, chosen, pa.table(columns), settings)
-
-
-def rate(behaviour: Behaviour, max_rank: int) -> ClickJudgments:
-    """The COEC ratings of the Search Relevance Workbench, for counts of single events."""
-    first = behaviour.event_counts.first_position
-    ratings = srw_ratings(behaviour.counts, max_rank, first)
-    return ClickJudgments(behaviour, None, pa.table(_columns(behaviour, ratings)))
-
-
-def _columns(behaviour: Behaviour, values: Vector) -> dict[str, Any]:
-    """The columns that every judgment list has."""
-    counts = behaviour.counts
-    return {
-        "query": counts.queries.take(pa.array(counts.pair_query)),
-        "doc_id": counts.documents.take(pa.array(counts.pair_document)),
-        "grade": pa.array(values),
-        JUDGED_BY: pa.repeat(CLICKS, counts.n_pairs),
-    }
-
-
-def write_columns(table: pa.Table, path: Path | str) -> None:
-    """A table as Parquet, or as TSV where the name ends in .tsv."""
-    sink = pa.BufferOutputStream()
-    if str(path).endswith(".tsv"):
-        import pyarrow.csv
-
-        options = pyarrow.csv.WriteOptions(delimiter="\t", quoting_style="needed")
-        pyarrow.csv.write_csv(table, sink, options)
-    else:
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    with open_output(path, binary=not str(path).endswith(".tsv")) as file:
-        file.write(sink.getvalue())
 
 
 def _histogram(grades: Vector) -> dict[str, int]:
@@ -265,18 +219,11 @@ def _fit_as_dict(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
 def _lines(judgments: ClickJudgments) -> Iterator[str]:
     """The result as text: events, the fit, the judgments, and what comes next."""
     yield from _event_lines(judgments.behaviour.event_counts)
-    if judgments.effective is not None:
-        effective = judgments.effective
-        yield (
-            f"{effective.clicks:,} clicks, weighted by {judgments.chosen.name}, are worth "
-            f"{effective.effective:,.0f} equal ones; {effective.clipped:,} were clipped"
-        )
-        if effective.silent:
-            yield f"{effective.silent:,} queries have no click"
-    elif judgments.selection is not None:
-        yield from _fit_lines(judgments)
-    judge_name = "the SRW's COEC" if judgments.selection is None else judgments.selection.name
-    yield f"{len(judgments.table):,} documents of {judgments.n_queries:,} queries, by {judge_name}"
+    yield from _fit_lines(judgments)
+    yield (
+        f"{len(judgments.table):,} documents of {judgments.n_queries:,} queries, by "
+        f"{judgments.chosen.name}"
+    )
     if judgments.next_steps is not None:
         yield ""
         yield str(judgments.next_steps)

@@ -100,22 +100,10 @@ class ListResults:
         return ListResults(**{name: values[rows] for name, values in vars(self).items()})
 
 
-def results_of(
-    rows: Rows,
-    options: EventOptions,
-    events: EventCounts,
-    first: int,
-    *,
-    every_event: bool = False,
-) -> ListResults:
-    """The results of all rows of some people; `events` receives what is left out.
-
-    With `every_event` each event counts by itself, whatever its list and person.
-    """
+def results_of(rows: Rows, options: EventOptions, events: EventCounts, first: int) -> ListResults:
+    """The results of all rows of some people; `events` receives what is left out."""
     rows = _without_bots(rows, options, events)
     rows, rank = _ranked(rows, options, events, first)
-    if every_event:
-        return _single_events(rows, rank, events)
     results = _results_by_list(rows, rank, events)
     if not options.keep_repeats:
         results = _first_clicks(results, events)
@@ -202,20 +190,6 @@ def _first_clicks(results: ListResults, events: EventCounts) -> ListResults:
     again[order[repeated]] = True
     events.leave_out("clicked before by the same person", int(results.events[again].sum()))
     return replace(results, again=again)
-
-
-def _single_events(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:
-    """Each event as a result by itself."""
-    lost = rank == NO_POSITION
-    events.leave_out("no position", int(lost.sum()))
-    rows, rank = rows[~lost], rank[~lost]
-    clicked = rows["value"] > 0
-    nothing = np.zeros(len(rows), bool)
-    return ListResults(
-        rows["person"], rows["view"], query=rows["query"], document=rows["document"], rank=rank,
-        shown=~clicked, clicked=clicked, reached=nothing, last=nothing, value=rows["value"],
-        events=np.ones(len(rows), np.int64), again=nothing,
-    )  # fmt: skip
 
 
 def changes(*columns: NDArray[Any]) -> Flags:

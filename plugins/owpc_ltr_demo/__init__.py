@@ -4,10 +4,8 @@
 - session: options, printed steps, figures
 - corpus: documents of the standard library; queries: queries, candidates and judgments
 - preparation: node, index, feature set, logged features; the demo as files
-- training: OWPC, fewer features, trees; baselines: tuned BM25 and LambdaMART
+- training: OWPC, trees; baselines: tuned BM25 and LambdaMART
 - evaluation: held-out queries, the upload, live searches
-- clicks: simulated users, and rankers from their clicks
-- hybrid: vectors, and one weight for each leg
 """
 
 from __future__ import annotations

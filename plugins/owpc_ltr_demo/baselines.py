@@ -75,11 +75,6 @@ def field_columns(featureset: FeatureSet) -> dict[str, int]:
     return columns
 
 
-def untuned(columns: Mapping[str, int]) -> MultiMatch:
-    """What `multi_match` does where nothing is said: every field counts the same."""
-    return MultiMatch(dict.fromkeys(columns, 1.0))
-
-
 def tune(data: RankingDataset, columns: Mapping[str, int], metric: str) -> TuningResult:
     """The best setting on all queries of `data`, by coordinate ascent from several starts.
 

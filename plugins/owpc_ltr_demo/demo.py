@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help, Seed, job, option_name
 from owpc_ltr_demo.session import (
-    CLICKS_MODEL,
-    CLICKS_STEPS,
     FOLDER,
-    HYBRID_INDEX,
-    HYBRID_PORT,
-    HYBRID_QUERIES,
-    HYBRID_STEPS,
     INDEX,
     MODEL,
     PORT,
     QUERIES,
-    STEPS,
     DemoOptions,
     DemoSession,
     LoggedFeatures,
@@ -50,22 +43,14 @@ class DemoResult:
 @job
 def demo(
     *,
-    port: Annotated[
-        int | None,
-        Help(f"The port of the demo's own node; default: {PORT}, with vectors {HYBRID_PORT}."),
-    ] = None,
+    port: Annotated[int, Help("The port of the demo's own node.")] = PORT,
     folder: Annotated[
         Path | str,
         Help("The folder for judgments, dataset, models and baseline.", metavar="FOLDER"),
     ] = FOLDER,
     queries: Annotated[
-        int | None,
-        Help(
-            f"The number of queries; default: {QUERIES:,}, of which a fifth is held out, with "
-            f"--hybrid {HYBRID_QUERIES}.",
-            min=200,
-        ),
-    ] = None,
+        int, Help("The number of queries, of which a fifth is held out.", min=200)
+    ] = QUERIES,
     files: Annotated[
         Path | str | None,
         Help(
@@ -73,10 +58,6 @@ def demo(
             metavar="FOLDER",
         ),
     ] = None,
-    clicks: Annotated[bool, Help("Learn from clicks of simulated users on live results.")] = False,
-    hybrid: Annotated[
-        bool, Help("Learn to fuse words and vectors, which are made of the documentation's words.")
-    ] = False,
     threads: Annotated[
         int,
         Help(
@@ -93,35 +74,13 @@ def demo(
     OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's
     summary is the query that should find its object. The node is left running.
 
-    With --clicks the judgments come from simulated users, who click on live results; a ranker is
-    trained on judgments from their clicks, and compared with others by the true grades.
-
-    With --hybrid the node has OpenSearch's k-NN and neural search (2.19.1). Vectors are made by
-    latent semantic analysis, a usual hybrid request is checked for traps, and one weight for words
-    and one for vectors is learned, uploaded and measured live, or it says why not to fuse.
-
     With --files the node is started, and only the files for running the workflow command by command
     are written. The node is left running; with a cluster of your own you may stop it then.
     """
-    flags = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
-    demos = [name for name, is_set in flags.items() if is_set]
-    if len(demos) > 1:
-        one, other = map(option_name, demos[:2])
-        raise UsageError(f"{one} and {other} are two demos: leave out {other}, or {one}")
-    options = DemoOptions(
-        port=port or (HYBRID_PORT if hybrid else PORT),
-        folder=Path(folder if files is None else files),
-        queries=queries or (HYBRID_QUERIES if hybrid else QUERIES),
-        threads=threads,
-        seed=seed,
-        index=HYBRID_INDEX if hybrid else INDEX,
-    )
-    steps = {"clicks": CLICKS_STEPS, "hybrid": HYBRID_STEPS}
-    session = DemoSession(options, steps.get("".join(demos), STEPS))
+    options = DemoOptions(port, Path(folder if files is None else files), queries, threads, seed)
+    session = DemoSession(options)
     _prepare_folder(options.folder)
-    if files is not None:
-        return _write_files(session)
-    return _run(session, clicks=clicks, hybrid=hybrid)
+    return _run(session) if files is None else _write_files(session)
 
 
 def _write_files(session: DemoSession) -> DemoResult:
@@ -136,21 +95,15 @@ def _write_files(session: DemoSession) -> DemoResult:
     )
 
 
-def _run(session: DemoSession, *, clicks: bool, hybrid: bool) -> DemoResult:
+def _run(session: DemoSession) -> DemoResult:
     """All steps on the demo's own node, which is left running; the figures, and how to go on.
 
     Test queries select nothing: boosts are tuned on training queries; loss weights, C and trees
     are selected on validation queries; all by one metric.
     """
-    from owpc_ltr_demo.hybrid import learn_to_fuse
     from owpc_ltr_demo.preparation import start_node
 
-    engine = start_node(session, with_vectors=hybrid)
-    if hybrid:
-        commands = learn_to_fuse(session, engine.settings.url)
-    else:
-        learn = learn_from_clicks if clicks else learn_from_judgments
-        commands = learn(session, log_corpus(session, engine))
+    commands = learn_from_judgments(session, log_corpus(session, start_node(session)))
     seconds = session.figures["seconds"]
     seconds["all"] = sum(seconds.values())
     session.figures["next"] = commands
@@ -178,34 +131,16 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
     model = training.train_owpc(session, splits)
     trees = training.train_interaction_trees(session, splits)
     baseline = training.tune_baseline(session, logged)
-    fewer = training.train_with_fewer_features(session, logged, model, baseline)
-    rankers = {evaluation.OWPC: model, evaluation.FEWER: fewer, evaluation.TREES: trees}
+    rankers = {evaluation.OWPC: model, evaluation.TREES: trees}
     evaluation.compare_rankers(session, logged, rankers, baseline)
     names = evaluation.upload_models(session, logged, model, trees)
     evaluation.search_held_out(session, logged, names, baseline)
     return next_commands(session, logged.engine.settings.url)
 
 
-def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]:
-    """The same with judgments from clicks; true grades serve only for comparison."""
-    from owpc_ltr_demo import clicks, evaluation, training
-
-    log = clicks.simulate_clicks(session, logged)
-    judged = clicks.judge_simulated_clicks(session, log)
-    models = clicks.train_on_clicks(session, logged.splits, judged)
-    baseline = training.tune_baseline(session, logged)
-    clicks.compare_live(session, logged, models, baseline)
-    title = "upload the model from clicks, and compare engine and local scores"
-    with session.step("upload", title):
-        model = models[clicks.FROM_CLICKS]
-        evaluation.uploaded_name(session, logged, model, CLICKS_MODEL, "upload")
-    return next_commands_after_clicks(session, logged.engine.settings.url)
-
-
 def next_commands(session: DemoSession, url: str) -> list[str]:
     """Commands that continue after the demo."""
     model, data = session.file("-owpc.json"), session.file(".parquet")
-    fewer = session.file("-owpc-fewer.json")
     query = f"--query-template {session.file('-bm25.json')}"
     target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
     command = program()
@@ -213,23 +148,7 @@ def next_commands(session: DemoSession, url: str) -> list[str]:
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f'{command} request "split a string into lines" {target}',
         f"{command} evaluate {model} --data {data} --metric ndcg@10,map --baseline feature:text",
-        f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}",
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
-        f"{command} engine stop --port {session.options.port}",
-    ]
-
-
-def next_commands_after_clicks(session: DemoSession, url: str) -> list[str]:
-    """Commands that continue after the demo from clicks."""
-    command, events = program(), session.file("-events.parquet")
-    model, judged = session.file("-clicks.json"), session.file("-clicks.parquet")
-    query = session.file("-query.json")
-    target = f"--index {INDEX} --model {CLICKS_MODEL} --query-template {query} --url {url}"
-    return [
-        f'{command} search "split a string into lines" {target} --title-field qualified_name',
-        f"{command} judge clicks {events} --out {judged}",
-        f"{command} judge clicks {events} --out {session.file('-ips.parquet')} --ips",
-        f"{command} evaluate {model} --data {session.file('.parquet')} --metric ndcg@10",
         f"{command} engine stop --port {session.options.port}",
     ]
 

@@ -24,7 +24,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress
-from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, untuned
+from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart
 from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
 from owpc_ltr_demo.session import (
     INDEX,
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 
 METRICS = ("map", "mrr", SELECT)
-OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "pairwise-interaction trees"
-TUNED, UNTUNED, LAMBDAMART = "BM25, tuned", "BM25, untuned", "LambdaMART"
+OWPC, TREES = "OWPC (linear)", "pairwise-interaction trees"
+TUNED, LAMBDAMART = "BM25, tuned", "LambdaMART"
 ENGINE, CLIENT = "engine", "client"
 _SHOWN = 5
 
 
 def runs_in(store_kind: str) -> dict[str, str]:
     """Where each ranker runs in a cluster whose store is of this kind."""
-    in_any = dict.fromkeys((OWPC, FEWER, TREES, TUNED, UNTUNED), ENGINE)
+    in_any = dict.fromkeys((OWPC, TREES, TUNED), ENGINE)
     return {**in_any, LAMBDAMART: ENGINE if store_kind == "ltr-plugin" else CLIENT}
 
 
@@ -178,7 +178,6 @@ def compare_rankers(
             **{name: model.score(features) for name, model in models.items()},
             TUNED: baseline.score(features, columns),
             LAMBDAMART: rival.score(features),
-            UNTUNED: untuned(columns).score(features, columns),
         }
         result = compare_on_held_out(scores, splits.test, session.options.seed)
         places = runs_in(logged.store.kind)
@@ -210,15 +209,13 @@ def compare_rankers(
 
 def _verdict_lines(session: DemoSession, result: RankerComparison) -> None:
     """The verdicts on pairs of rankers, by the metric of the selection."""
-    for ranker in (OWPC, FEWER, TREES):
+    for ranker in (OWPC, TREES):
         for other in (TUNED, LAMBDAMART):
-            if ranker != FEWER or other == TUNED:
-                session.line(verdict(result.pair(ranker, other, SELECT), ranker, other))
-    for ranker, key in ((FEWER, "fewer"), (TREES, "trees")):
-        session.figures[f"comparison_{key}"] = {
-            other: result.pair(ranker, other, SELECT).comparison.as_dict()
-            for other in (TUNED, LAMBDAMART)
-        }
+            session.line(verdict(result.pair(ranker, other, SELECT), ranker, other))
+    session.figures["comparison_trees"] = {
+        other: result.pair(TREES, other, SELECT).comparison.as_dict()
+        for other in (TUNED, LAMBDAMART)
+    }
 
 
 def upload_models(

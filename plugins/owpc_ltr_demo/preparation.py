@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import owpc_ltr
 from owpc_ltr.engine.client.engine import Engine, open_engine
-from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Progress, option_name
+from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
 from owpc_ltr_demo.queries import (
     MODULE,
@@ -32,14 +31,13 @@ if TYPE_CHECKING:
 _SCRATCH = f"{INDEX}-candidates"
 
 
-def start_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
+def start_node(session: DemoSession) -> Engine:
     """The demo's own node, started or found running, as the first step."""
-    what = "with k-NN and neural search" if with_vectors else "for the demo"
-    with session.step("node", f"start a local OpenSearch node {what}"):
-        return running_node(session, with_vectors=with_vectors)
+    with session.step("node", "start a local OpenSearch node for the demo"):
+        return running_node(session)
 
 
-def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
+def running_node(session: DemoSession) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node.engine import start_node
     from owpc_ltr_node.folders import Report
@@ -47,15 +45,9 @@ def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
 
     with session.working() as show:
         lines: list[str] = []
-        node = LocalNode(port=session.options.port, with_vectors=with_vectors)
-        status = start_node(node, Report(lines.append, show))
+        status = start_node(LocalNode(port=session.options.port), Report(lines.append, show))
     for line in lines:
         session.line(line)
-    if with_vectors and not status.vectors:
-        raise UsageError(
-            f"the node on port {status.port} runs without k-NN and neural search: stop it, or name "
-            f"another {option_name('port')}"
-        )
     session.line(f"opensearch {status.version} answers at {status.url}")
     session.figures["node"] = {
         "url": status.url,

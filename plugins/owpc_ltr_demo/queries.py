@@ -150,14 +150,8 @@ def _draw(query: DemoQuery) -> bytes:
     return hashlib.sha256(f"demo\0{query.query_id}".encode()).digest()
 
 
-def judgments_of(pools: Iterable[CandidatePool], *, all_relevant: bool = False) -> Judgments:
-    """The candidates with their labels, as judgments; with all relevant documents if asked for."""
+def judgments_of(pools: Iterable[CandidatePool]) -> Judgments:
+    """The candidates with their labels, as judgments."""
     from owpc_ltr.data.judgments import Judgments
 
-    judged = [
-        pool.query.judged(
-            sorted({*pool.query.relevant, *pool.doc_ids}) if all_relevant else pool.doc_ids
-        )
-        for pool in pools
-    ]
-    return Judgments(judged)
+    return Judgments([pool.query.judged(pool.doc_ids) for pool in pools])

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 PORT = 9270
 """The port of the demo's own node."""
-HYBRID_PORT = 9271
-"""The port of the node with vectors."""
 FOLDER = Path("owpc-ltr-demo")
-QUERIES, HYBRID_QUERIES = 2500, 400
+QUERIES = 2500
 INDEX = "python-docs"
 """The name of the index and of the feature set."""
 MODEL = "python-docs-owpc"
@@ -40,11 +38,8 @@ WINDOW = 100
 """Documents that a model reranks in a live search."""
 SELECT = "ndcg@10"
 """The metric that selects loss weights, C, trees and boosts."""
-CLICKS_MODEL = "python-docs-clicks"
-HYBRID_INDEX = "python-docs-vectors"
-HYBRID_MODEL = "python-docs-fused"
-STEPS, CLICKS_STEPS, HYBRID_STEPS = 12, 11, 7
-"""The number of steps with judgments, with clicks, and with vectors."""
+STEPS = 11
+"""The number of steps."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,6 @@ class DemoOptions:
     queries: int = QUERIES
     threads: int = 1
     seed: int = 0
-    index: str = INDEX
 
 
 @dataclass
@@ -64,7 +58,6 @@ class DemoSession:
     """A run of the demo: it prints the steps and their results, and keeps the figures so far."""
 
     options: DemoOptions
-    steps: int = STEPS
     figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
 
     @contextmanager
@@ -77,7 +70,7 @@ class DemoSession:
 
     def announce(self, number: int, title: str) -> None:
         """Print the number and the title of a step."""
-        print(f"\n[{number}/{self.steps}] {title}")
+        print(f"\n[{number}/{STEPS}] {title}")
 
     def line(self, text: str = "") -> None:
         """Print one result."""
@@ -100,7 +93,7 @@ class DemoSession:
 
     def file(self, ending: str) -> Path:
         """A file of the demo."""
-        return self.options.folder / f"{self.options.index}{ending}"
+        return self.options.folder / f"{INDEX}{ending}"
 
     def write(self, ending: str, text: str) -> Path:
         """Write a file of the demo."""

@@ -1,4 +1,4 @@
-"""Training: OWPC, OWPC with fewer features, pairwise-interaction trees, and tuned BM25."""
+"""Training: OWPC, pairwise-interaction trees, and tuned BM25."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.models.linear import LinearModel
@@ -19,14 +17,12 @@ from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
-from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoSession, LoggedFeatures
+from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.feature_selection import Selected
     from owpc_ltr.training.plan import Plan
     from owpc_ltr_demo.session import Splits
 
@@ -127,110 +123,6 @@ def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
             "form": form.in_words(),
         }
     return model
-
-
-FEWER_FEATURES = 10
-_SEARCHES, _TIMED = 20, 40
-
-
-def train_with_fewer_features(
-    session: DemoSession, logged: LoggedFeatures, model: LinearModel, baseline: MultiMatch
-) -> LinearModel:
-    """A linear model of at most ten features, by what they gain and cost, as a file.
-
-    Features are timed in the live query and left out one by one, by validation queries.
-    """
-    title = f"leave out features that gain little for what they cost, down to {FEWER_FEATURES}"
-    with session.step("fewer", title):
-        params = [json.loads(text) for text in _query_params(logged.splits.validation)]
-        with _timed_model(logged, baseline, model) as subject:
-            costs = _costs(session, logged, subject, params)
-        selected = _select_features(session, logged.splits, costs)
-        fewer = selected.trained.model
-        assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
-        save_model(fewer, session.file("-owpc-fewer.json"))
-        with (
-            _timed_model(logged, baseline, model) as whole,
-            _timed_model(logged, baseline, fewer) as cheap,
-        ):
-            added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
-        first, last = selected.path[0], selected.path[-1]
-        session.line(
-            f"{last.features} of {first.features} features: validation {SELECT} "
-            f"{last.validation:.4f}, {first.validation:.4f} with all: {', '.join(selected.kept)}"
-        )
-        session.line(
-            f"a search takes {added['none']:.1f} ms, {added['all']:+.1f} ms with all features, "
-            f"{added['fewer']:+.1f} ms with these (medians of {_TIMED})"
-        )
-        session.figures["fewer"] = {
-            "kept": list(selected.kept),
-            "milliseconds": added,
-            "path": fewer.record["feature_selection"]["path"],
-        }
-    return fewer
-
-
-@contextmanager
-def _timed_model(
-    logged: LoggedFeatures, baseline: MultiMatch, model: LinearModel
-) -> Iterator[Subject]:
-    """A model in the tuned query, stored in the engine while it is timed."""
-    from owpc_ltr.engine.deployment.serving_mode import searchable
-    from owpc_ltr.engine.search.latency import Subject
-
-    with searchable(logged.store, export_linear(model, logged.featureset, "timed")) as stored:
-        yield Subject(INDEX, baseline.query(), logged.featureset, stored)
-
-
-def _query_params(data: RankingDataset) -> list[str]:
-    """The parameters of some queries, as JSON."""
-    assert data.query_params is not None  # noqa: S101 - logged a moment ago
-    return [text for text in data.query_params[:_SEARCHES].to_pylist() if text]
-
-
-def _costs(
-    session: DemoSession, logged: LoggedFeatures, subject: Subject, params: list[dict[str, Any]]
-) -> list[FeatureCost]:
-    from owpc_ltr.engine.search.latency import feature_costs
-
-    with session.working() as show:
-        costs, _ = feature_costs(
-            logged.engine, logged.store, subject, params,
-            repeat=_SEARCHES, window=WINDOW, seed=session.options.seed,
-            progress=lambda share: show("timing each feature in the live query", share),
-        )  # fmt: skip
-    return costs
-
-
-def _select_features(session: DemoSession, splits: Splits, costs: list[FeatureCost]) -> Selected:
-    from owpc_ltr.training.feature_selection import Costs, train_on_few_features
-
-    plan = plan_of("owpc", "larank", session.figures["owpc"]["settings"], {})
-    measured = Costs({cost.feature: cost.milliseconds for cost in costs})
-    with _running(session) as run:
-        return train_on_few_features(
-            splits.training, plan, run, splits.validation,
-            max_features=FEWER_FEATURES, costs=measured, source=splits.source,
-        )  # fmt: skip
-
-
-def _search_times(
-    session: DemoSession,
-    logged: LoggedFeatures,
-    subjects: dict[str, Subject],
-    params: list[dict[str, Any]],
-) -> dict[str, float]:
-    """The median search without a model, and what each of these adds to it."""
-    from owpc_ltr.engine.search.latency import model_latencies
-
-    samples = model_latencies(
-        logged.engine, logged.store, subjects, params,
-        window=WINDOW, repeat=_TIMED, seed=session.options.seed,
-    )  # fmt: skip
-    alone = samples["none"].wall
-    added = {name: float(np.median(samples[name].wall - alone)) for name in subjects}
-    return {"none": float(np.median(alone)), **added}
 
 
 def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> MultiMatch:

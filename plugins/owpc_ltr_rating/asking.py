@@ -26,7 +26,7 @@ from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr.text import shortened, text_table, wrapped_text
 from owpc_ltr_rating.endpoint import KEY, ChatEndpoint, Unanswered
-from owpc_ltr_rating.page import NEED, Documents, Pair, Sheet, SheetFile, read_sheet
+from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
 
 CANARIES = 10
@@ -141,7 +141,6 @@ def judge_ask(
             standard_output="the log of answers is beside the ratings: name a file, not -",
         ),
     ] = None,
-    documents: Documents = None,
     prompt: Annotated[
         Path | str | None,
         Reads("The prompt, with {{query}} and {{document}}; default: grades 0 to 3."),
@@ -168,12 +167,11 @@ def judge_ask(
 
     Raises EngineUnavailable if pairs failed; what was graded is written all the same.
     """
-    read = read_sheet(sheet, documents)
+    read = read_sheet(sheet)
     if not read.pairs[0].fields:
         raise BadInput(
             f"{sheet} shows no field of the documents, so that a model knows their ids alone: "
-            "write it with judge pool --fields, or give such a sheet with "
-            f"{option_name('documents')}"
+            "write it with judge pool --fields"
         )
     template = files("owpc_ltr_rating").joinpath("prompt.txt").read_text("utf-8")
     if prompt is not None:

@@ -1,8 +1,7 @@
 """`judge page`: one HTML file on which people grade a sheet, or the same page from a service.
 
-A sheet is what `judge pool` and `judge sample` write. Columns that begin with `document:` show the
-document, in their order. `information_need` is what the user wants to know; all other columns say
-nothing to a rater.
+A sheet is what `judge pool` writes. Columns that begin with `document:` show the document, in their
+order. `information_need` is what the user wants to know; all other columns say nothing to a rater.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,33 +70,12 @@ class Sheet:
         return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
 
 
-SheetFile = Annotated[
-    Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
-]
-
-Documents = Annotated[
-    Path | str | None,
-    Reads(
-        "Another sheet that shows these documents (judge pool --fields), where SHEET does not, as "
-        "that of judge sample."
-    ),
-]
+SheetFile = Annotated[Path | str, Reads("The sheet that judge pool wrote (CSV).", cli=Path)]
 
 
-def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
-    """The pairs of a sheet (CSV or TSV), their documents as another sheet shows them, if given.
-
-    Raises BadInput, naming the line of what is wrong.
-    """
+def read_sheet(path: Path | str) -> Sheet:
+    """The pairs of a sheet (CSV or TSV). Raises BadInput, naming the line of what is wrong."""
     path = Path(path)
-    if documents is not None:
-        sheet = read_sheet(path)
-        fields_of = {pair.doc_id: pair.fields for pair in read_sheet(documents).pairs}
-        absent = next((pair for pair in sheet.pairs if pair.doc_id not in fields_of), None)
-        if absent is not None:
-            raise BadInput(f"{documents} does not show document '{absent.doc_id}' of {path}")
-        pairs = tuple(replace(pair, fields=fields_of[pair.doc_id]) for pair in sheet.pairs)
-        return replace(sheet, pairs=pairs)
     text = read_text(path)
     if not text.strip():
         raise BadInput(f"cannot read {path}: it is empty; judge pool writes such a sheet")
@@ -207,7 +185,6 @@ def judge_page(
             standard_output="a page is opened in a browser: name a file, not -",
         ),
     ] = None,
-    documents: Documents = None,
     raters: Annotated[
         Sequence[str],
         Help(
@@ -248,7 +225,7 @@ def judge_page(
 
     Raises UsageError for a field that the sheet does not show, BadInput for what is no sheet.
     """
-    read = read_sheet(sheet, documents)
+    read = read_sheet(sheet)
     names = tuple(dict.fromkeys(name.strip() for name in raters))
     if wrong := next((name for name in names if not name or "=" in name or "," in name), None):
         raise UsageError(

@@ -352,7 +352,7 @@ def _evidence_section(judgments: ClickJudgments) -> Section:
     words = {
         "queries": sizes, "middle_of_queries": np.median(sizes), "seen": seen,
         "middle_of_seen": np.median(seen), "clicked": np.mean(counts.by_pair(counts.clicked) > 0),
-        "effective": judgments.effective, "own_shares": own_shares,
+        "own_shares": own_shares,
         "most": queries[:n], "least": queries[n:][::-1][:n],
     }  # fmt: skip
     return Section("evidence", charts, words)

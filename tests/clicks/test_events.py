@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions, parse_actions
 from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.sessions import AGAIN
@@ -33,6 +32,7 @@ from tests.clicks.counts import (
     plain_counts,
     query,
 )
+from tests.simulated_users import simulate
 
 EVENTS = st.lists(
     st.fixed_dictionaries(

@@ -1,4 +1,4 @@
-"""`judge clicks`: grades by gain, weights by certainty, files, and relabelled feature logs."""
+"""`judge clicks`: grades by gain, weights by certainty, files, and what a ranker learns of them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.grading import (
-    CLIP,
-    GradingOptions,
     cuts,
     grades,
     parse_grades,
-    propensity_weights,
     worth,
     worth_of_any,
 )
 from owpc_ltr_clicks.judge_clicks import judge_counts
-from owpc_ltr_clicks.judgments import judge
-from owpc_ltr_clicks.model_selection import ChosenModel, choose_model
-from owpc_ltr_clicks.relabelling import relabel_log
-from owpc_ltr_clicks.simulation import clicks
+from owpc_ltr_clicks.model_selection import choose_model
 
 import owpc_ltr as ltr
 from owpc_ltr import (
@@ -43,13 +36,14 @@ from owpc_ltr import (
     read_judgments,
     save_dataset,
 )
-from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
+from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import installed
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.protocols import ClickFit
+from tests.benchmark_scripts import benchmark_script
 from tests.clicks.counts import counted, event, simulated
 from tests.commands import Run
 from tests.datasets import train_on_all
+from tests.simulated_users import simulate
 
 WORLD = simulate.example_world(40, 20)
 EVENTS = simulate.clicks(WORLD, sessions=2000)
@@ -146,41 +140,6 @@ def test_no_session_and_no_client_is_in_the_judgments() -> None:
     assert (people >= 5).all()
 
 
-def test_weighted_judgments_are_those_of_users_who_look_at_everything() -> None:
-    users = simulate.Users(steepness=0.5)
-    world, behaviour = simulated(8_000, users, (0.0,) * 4, queries=20)
-    counts = behaviour.counts
-    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
-                   users.examination(10), (1.0, 1.0))  # fmt: skip
-    graded, weights, effective = propensity_weights(counts, fit, clip=100.0)
-    row = {name: number for number, name in enumerate(world.documents)}
-    names = counts.documents.to_pylist()
-    truth = world.attraction[[row[names[d]] for d in counts.pair_document]]
-    shown = counts.by_pair(counts.shown)
-    clicked = graded == 1
-    per_look = weights[clicked] / shown[clicked]
-    assert np.corrcoef(per_look, truth[clicked])[0, 1] > 0.95
-    assert effective.clipped == 0
-    assert 0 < effective.effective < effective.clicks == counts.clicked.sum()
-
-
-def test_clipped_weights_are_told_and_few_effective_clicks_are_warned_of() -> None:
-    _, behaviour = simulated(3000, queries=20)
-    counts = behaviour.counts
-    looked = np.array([1.0, *[1e-4] * 9])
-    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown), looked, (1.0, 1.0))
-    _, _, clipped = propensity_weights(counts, fit, clip=2.0)
-    low = counts.clicked[counts.rank > 1].sum()
-    assert clipped.clipped == low
-    assert clipped.warnings == ()
-    rare = ClickFit(fit.attractiveness, fit.trials, np.array([*[1.0] * 9, 1e-6]), (1.0, 1.0))
-    _, _, decided = propensity_weights(counts, rare, clip=1e6)
-    assert decided.share < 0.2
-    assert "a few of them decide" in decided.warnings[0]
-    with pytest.raises(UsageError, match="weights cannot be clipped at 0"):
-        judge_clicks(EVENTS, ips=True, clip=0.0)
-
-
 def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run: Run) -> None:
     code, out, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet")
     assert (code, err) == (0, "")
@@ -237,9 +196,6 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
     told = json.loads(run(*words, "--json")[1])
     assert told["to_judge"]["documents_at_most"] == 800
     assert all(f" {command} " in f" {out} " for command in told["next"])
-    weighted = json.loads(run(*words, "--ips", "--json")[1])
-    assert weighted["next"] == told["next"]
-    assert "next" not in json.loads(run(*words, "--as-srw", "--json")[1])
     there = ("--document-field", "_id", "--index", "products", "--url", "http://127.0.0.1:9")
     _, train_, *asking = (
         json.loads(run(*words, *there, "--json")[1])["next"]
@@ -275,15 +231,6 @@ def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
     assert Path("one.parquet").read_bytes() == Path("other.parquet").read_bytes()
 
 
-def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
-    out = run.output("judge", "clicks", "events.parquet", "--out", "i.parquet", "--ips")
-    assert "clicks, weighted by " in out
-    assert set(pq.read_table("i.parquet")["grade"].to_pylist()) == {0.0, 1.0}
-    out = run.output("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
-    assert f"{len(EVENTS):,} events read, {len(EVENTS):,} used" in out
-    assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade", "judged_by"]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -291,11 +238,6 @@ def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
         (("--columns", "sku"), 2, "cannot read the column 'sku': write ROLE=COLUMN"),
         (("--columns", "query=q"), 3, "it has no column 'q'"),
         (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
-        (("--as-srw", "--ips"), 2, "--ips and --as-srw exclude each other"),
-        (("--clip", "5"), 2, "--clip is for --ips"),
-        (("--srw-max-rank", "5"), 2, "--srw-max-rank is for --as-srw"),
-        (("--ips", "--grades", "none"), 2, "--ips has grades and weights of its own"),
-        (("--as-srw", "--weights", "none"), 2, "--as-srw has grades and weights of its own"),
         (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
         (("--set", "click-model.rounds=1"), 2, "settings are of one click model: name it"),
         (("--weights", "much"), 2, "'much' is not one of 'certainty', 'impressions', 'none'"),
@@ -316,7 +258,7 @@ def test_what_cannot_be_meant_is_one_line(
 def test_a_log_without_a_click_is_refused(run: Run) -> None:
     views = EVENTS.filter(pc.equal(EVENTS["action"].cast(pa.string()), "impression"))
     pq.write_table(views, "views.parquet")
-    for more in ((), ("--ips",), ("--as-srw",), ("--model", "pbm")):
+    for more in ((), ("--model", "pbm")):
         code, out, err = run("judge", "clicks", "views.parquet", "--out", "j.parquet", *more)
         assert (code, out) == (3, "")
         assert f"no click is left to learn from: of {len(views):,} impressions none" in err
@@ -347,9 +289,6 @@ def test_a_data_frame_of_any_library_is_a_log() -> None:
     plain = EVENTS.set_column(3, "query", EVENTS["query"].cast(pa.string()))
     for frame in (EVENTS.to_pandas(), pl.from_arrow(EVENTS), plain.to_reader(), plain.to_pandas()):
         assert judge_clicks(frame, model="sdbn").table.equals(wanted)
-    assert judge_clicks(EVENTS.to_pandas(), as_srw=True).table.equals(
-        judge_clicks(EVENTS, as_srw=True).table
-    )
     with pytest.raises(BadInput, match="a list is no data frame"):
         judge_clicks([{"query": "x"}])
 
@@ -411,93 +350,6 @@ def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -
     ]  # fmt: skip
 
 
-def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -> None:
-    world = simulate.example_world(150, 20, seed=3)
-    rng = np.random.default_rng(0)
-    good = world.attraction + 0.3 * rng.normal(size=len(world.documents))
-    old = rng.normal(size=len(good))
-    rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
-    behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=10_000))
-    model = installed().find("click-model", "pbm")()
-    chosen = ChosenModel("pbm", model, model.fit(behaviour.counts), ())
-    table = judge(behaviour, chosen, GradingOptions(clip=CLIP)).table
-    row = {name: number for number, name in enumerate(world.documents)}
-    rows = np.array([row[name] for name in table["doc_id"].to_pylist()])
-    features = np.stack([good[rows], old[rows]], axis=1)
-    trust = []
-    for weights in (np.asarray(behaviour.counts.by_pair(behaviour.counts.clicked)),
-                    np.asarray(table["weight"])):  # fmt: skip
-        data = make_dataset(
-            features, table["grade"].to_pylist(), table["query"].to_pylist(),
-            document_weights=np.maximum(weights, 1e-3), feature_names=["good", "old"],
-        )  # fmt: skip
-        model = train_on_all(
-            data, loss="pairwise", optimizer="bundle", settings={"optimizer.C": 1.0}
-        )
-        of_good, of_old = model.as_dict()["weights"]
-        trust.append(of_old / of_good)
-    clicked, weighted = trust
-    assert weighted < clicked
-
-
-@pytest.fixture(scope="module")
-def log() -> RankingDataset:
-    rng = np.random.default_rng(0)
-    ids = np.repeat([f"q{number}" for number in range(12)], 9)
-    texts = [json.dumps({"keywords": f"Red  SHOE {number}"}) for number in range(12)]
-    return ltr.make_dataset(
-        rng.normal(size=(len(ids), 2)),
-        rng.integers(0, 3, len(ids)),
-        ids,
-        doc_ids=[f"d{number % 40}" for number in range(len(ids))],
-        query_params=pa.array(texts),
-    )
-
-
-def pairs_of(data: RankingDataset) -> dict[tuple[str, str], tuple[float, float, float]]:
-    assert data.doc_ids is not None
-    names = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
-    values = zip(data.labels.tolist(), data.weights.tolist(), data.features[:, 0], strict=True)
-    return dict(zip(zip(names, data.doc_ids.to_pylist(), strict=True), values, strict=True))
-
-
-def test_every_judged_row_has_the_grade_and_weight_of_its_judgment(log: RankingDataset) -> None:
-    judged = judge_clicks(clicks(log, sessions=4000, shown=6), model="pbm").table
-    found = relabel_log(log, judged)
-    assert found.not_logged == 0
-    own, before = pairs_of(found.data), pairs_of(log)
-    assert len(own) == len(judged) < log.n_documents
-    for row in judged.to_pylist():
-        name = f"q{row['query'].removeprefix('red shoe ')}", row["doc_id"]
-        assert own[name] == pytest.approx((row["grade"], row["weight"], before[name][2]))
-
-
-def test_what_was_not_logged_is_counted_and_queries_without_a_row_are_left_out(
-    log: RankingDataset,
-) -> None:
-    judged = pa.table(
-        {
-            "query": ["red shoe 3", "red shoe 3", "red shoe 4", "blue hat"],
-            "doc_id": ["d27", "elsewhere", "nowhere", "d1"],
-            "grade": [1.0, 2.0, 1.0, 1.0],
-        }
-    )
-    found = relabel_log(log, judged)
-    assert found.not_logged == 3
-    assert found.data.query_ids.to_pylist() == ["q3"]
-    assert pairs_of(found.data) == {("q3", "d27"): (1.0, 1.0, log.features[27, 0])}
-    with pytest.raises(Refused, match="none of 1 judgments"):
-        relabel_log(log, judged.slice(3))
-
-
-def test_what_cannot_be_joined_is_refused(log: RankingDataset) -> None:
-    twice = pa.table({"query": ["red shoe 3"] * 2, "doc_id": ["d27"] * 2, "grade": [1.0, 2.0]})
-    with pytest.raises(BadInput, match="judged twice"):
-        relabel_log(log, twice)
-    with pytest.raises(BadInput, match="no document ids"):
-        relabel_log(replace(log, doc_ids=None), twice)
-
-
 def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(400 * 20, 2)).astype(np.float32)
@@ -506,7 +358,7 @@ def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> Non
     names = [f"d{number}" for number in range(len(ids))]
     data = ltr.make_dataset(features, labels, ids, doc_ids=names)
     served = [features[:, 1] + 0.5 * rng.normal(size=len(features)) for _ in range(4)]
-    events = clicks(data, None, served, 8000)
+    events = simulate.clicks(data, None, served, 8000)
     found, raw = (judge_clicks(events, model=model) for model in ("pbm", "dctr"))
     assert 0 < what_served_weighs(data, found.table) < 1.5
     assert what_served_weighs(data, raw.table) > 2
@@ -518,6 +370,7 @@ def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> Non
 def what_served_weighs(data: RankingDataset, judged: pa.Table) -> float:
     """The weight of what the lists were ordered by, beside that of what attracts."""
     settings = {"C": 1.0, "generator": "constant", "grades": "thresholds"}
-    model = train_on_all(relabel_log(data, judged).data, settings=settings)
+    graded = benchmark_script("clicks_to_ranker").relabelled(data, judged)
+    model = train_on_all(graded, settings=settings)
     assert isinstance(model, LinearModel)
     return float(model.weights[1] / model.weights[0])

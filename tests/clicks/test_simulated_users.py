@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.simulation import Users, clicks, example_world
 
 from owpc_ltr import make_dataset
-from owpc_ltr.errors import UsageError
 from tests.engine.ubi_indices import ubi_documents
+from tests.simulated_users import simulate
 
-WORLD = example_world(50, 20)
+WORLD = simulate.example_world(50, 20)
 
 
-def _rates(users: Users, sessions: int = 20_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _rates(
+    users: simulate.Users, sessions: int = 20_000
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Impressions, clicks and the attraction of what was shown, by position."""
-    world = example_world(50, 20, users)
-    events = clicks(world, users, (0.0,), sessions)
+    world = simulate.example_world(50, 20, users)
+    events = simulate.clicks(world, users, (0.0,), sessions)
     position = events["position"].to_numpy() - 1
     document = events["document"].combine_chunks().indices.to_numpy()
     clicked = events["action"].combine_chunks().indices.to_numpy() == 1
@@ -27,33 +26,35 @@ def _rates(users: Users, sessions: int = 20_000) -> tuple[np.ndarray, np.ndarray
 
 
 def test_users_by_position_click_with_the_chance_of_a_look_times_that_of_a_draw() -> None:
-    users = Users(steepness=0.7)
+    users = simulate.Users(steepness=0.7)
     shown, clicked, drawn = _rates(users)
     expected = drawn * users.examination(10)
     assert (np.abs(clicked - expected) < 4 * np.sqrt(shown / 4)).all()
 
 
 def test_users_who_are_satisfied_and_have_no_patience_click_once_at_the_top() -> None:
-    shown, clicked, _ = _rates(Users("cascade", satisfied=1.0, patience=0.0), 2000)
+    shown, clicked, _ = _rates(simulate.Users("cascade", satisfied=1.0, patience=0.0), 2000)
     assert shown.tolist() == [2000] * 10
     assert clicked[0] > 0
     assert not clicked[1:].any()
 
 
 def test_users_who_never_leave_click_on_all_that_draws_them() -> None:
-    shown, clicked, drawn = _rates(Users("cascade", satisfied=0.0, patience=1.0))
+    shown, clicked, drawn = _rates(simulate.Users("cascade", satisfied=0.0, patience=1.0))
     assert (np.abs(clicked - drawn) < 4 * np.sqrt(shown / 4)).all()
 
 
 def test_the_same_seed_gives_the_same_events_and_another_one_others() -> None:
-    assert clicks(WORLD, sessions=500).equals(clicks(WORLD, sessions=500))
-    assert not clicks(WORLD, sessions=500).equals(clicks(WORLD, sessions=500, seed=1))
+    assert simulate.clicks(WORLD, sessions=500).equals(simulate.clicks(WORLD, sessions=500))
+    assert not simulate.clicks(WORLD, sessions=500).equals(
+        simulate.clicks(WORLD, sessions=500, seed=1)
+    )
 
 
 def test_a_better_ranker_shows_what_attracts_more() -> None:
     means = []
     for ranker in (0.0, 0.3, 0.6, 1.0):
-        events = clicks(WORLD, rankers=(ranker,), sessions=500)
+        events = simulate.clicks(WORLD, rankers=(ranker,), sessions=500)
         shown = events["document"].combine_chunks().indices.to_numpy()
         means.append(WORLD.attraction[shown].mean())
     assert means == sorted(means)
@@ -61,7 +62,7 @@ def test_a_better_ranker_shows_what_attracts_more() -> None:
 
 def test_with_drift_documents_are_shown_that_were_not_there_before() -> None:
     def late(drift: float) -> int:
-        events = clicks(WORLD, rankers=(1.0, 1.0), sessions=4000, shown=20, drift=drift)
+        events = simulate.clicks(WORLD, rankers=(1.0, 1.0), sessions=4000, shown=20, drift=drift)
         document = events["document"].combine_chunks().indices.to_numpy()
         first = events["session"].to_numpy() < 2000
         return len(np.setdiff1d(document[~first], document[first]))
@@ -75,11 +76,11 @@ def test_a_judged_dataset_is_a_world() -> None:
     world = simulate.truth(data)
     assert world.queries == ("a", "b")
     assert world.attraction.argsort(kind="stable").tolist() == [0, 3, 1, 2, 4]
-    assert set(clicks(data, sessions=50)["query"].to_pylist()) == {"a", "b"}
+    assert set(simulate.clicks(data, sessions=50)["query"].to_pylist()) == {"a", "b"}
 
 
 def test_documents_of_user_behavior_insights_hold_the_same_lists_and_clicks() -> None:
-    events = clicks(WORLD, sessions=200)
+    events = simulate.clicks(WORLD, sessions=200)
     queries, acts = map(list, ubi_documents(events))
     rows = events.to_pylist()
     assert [d for q in queries for d in q["query_response_hit_ids"]] == [
@@ -95,17 +96,3 @@ def test_documents_of_user_behavior_insights_hold_the_same_lists_and_clicks() ->
         for row in rows
         if row["action"] == "click"
     ]
-
-
-@pytest.mark.parametrize("change", [{"most": 1.5}, {"kind": "random"}, {"steepness": -1}])
-def test_users_that_cannot_be_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        Users(**change)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "change", [{"sessions": 0}, {"rankers": ()}, {"rankers": (np.zeros(3),)}, {"drift": 2.0}]
-)
-def test_a_simulation_that_cannot_be_is_refused(change: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        clicks(WORLD, **change)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import snapshot
@@ -21,6 +20,7 @@ from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.clicks.counts import cells_of, counted
 from tests.commands import Run
 from tests.engine.ubi_indices import filled, ubi_documents
+from tests.simulated_users import simulate
 
 EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=250)
 QUERIES, ACTS = map(list, ubi_documents(EVENTS))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import UbiOptions, snapshot
@@ -22,6 +21,7 @@ from owpc_ltr.errors import Refused
 from tests.clicks.counts import cells_of
 from tests.commands import Run
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_documents, ubi_indices
+from tests.simulated_users import simulate
 
 pytestmark = pytest.mark.thorough(sample=1)
 

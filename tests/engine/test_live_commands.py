@@ -62,6 +62,20 @@ def place(small: Small, tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV file."""
+    with path.open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as a CSV file."""
+    with path.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 QUERY = ["--query-template", "query.json"]
 LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
 GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
@@ -105,12 +119,7 @@ def test_a_refused_upload_is_one_line_and_leaves_nothing(
 def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
     run: Run, place: list[str], tmp_path: Path, small: Small
 ) -> None:
-    with (tmp_path / "judged.csv").open(newline="") as opened:
-        rows = list(csv.DictReader(opened))
-    with (tmp_path / "few.csv").open("w", newline="") as opened:
-        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[::3])
+    write_rows(tmp_path / "few.csv", rows_of(tmp_path / "judged.csv")[::3])
     name = f"{small.name}-settled"
     words = ["upload", "good.json", *GATE, "--name", name]
     code, out, err = run(*words, "--judgments", "few.csv", *place)
@@ -148,10 +157,32 @@ def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
     )
     pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "query,trained.json"]
     pool += ["--sample", "12", "--depth", "5", "--out", "sheet.csv", *QUERY, *place]
-    assert "documents of 12 queries" in run.output(*pool)
-    with (tmp_path / "sheet.csv").open(newline="") as opened:
-        drawn = sorted({row["query_id"] for row in csv.DictReader(opened)})
+    out = " ".join(run.output(*pool).split())
+    drawn = sorted({row["query_id"] for row in rows_of(tmp_path / "sheet.csv")})
     assert set(split.sides_of(drawn)) == {"test"}
+    held_out = split.sides_of([f"q{number}" for number in range(28)]).tolist().count("test")
+    assert f"12 of {held_out} queries that no model was trained on were drawn at random" in out
+    assert "documents of 12 queries" in out
+
+
+def test_a_graded_sample_is_compared_beside_proxy_labels_of_all_queries(
+    run: Run, place: list[str], tmp_path: Path
+) -> None:
+    run.output("log-features", *place, "--judgments", "judged.csv", "--out", "proxy.parquet")
+    pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "good.json,bad.json"]
+    pool += ["--depth", "5", "--json", *QUERY, *place]
+    told = json.loads(run.output(*pool, "--sample", "12", "--out", "human.csv"))
+    assert (told["drawn"], told["drawn_from"], told["queries"]) == (12, 28, 12)
+    rows = rows_of(tmp_path / "human.csv")
+    write_rows(tmp_path / "human.csv", [{**row, "grade": n % 2} for n, row in enumerate(rows)])
+    compare = ["compare", "good.json", "bad.json", "--data", "human.csv"]
+    out = run.output(*compare, "--proxy-labels", "proxy.parquet", "--metric", "map", "--json")
+    (pair,) = json.loads(out)["prediction_powered"]
+    assert (pair["n_human"], pair["n_queries"]) == (12, 28)
+    more = ["--sample", "20", "--judged", "human.csv", "--out", "more.csv"]
+    # A later, larger sample asks only for the queries that are not graded yet.
+    again = json.loads(run.output(*pool, *more))
+    assert (again["drawn"], again["queries"]) == (20, 8)
 
 
 def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
@@ -162,12 +193,9 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     assert (code, "140 documents of 28 queries" in out) == (0, True)
     log = ["log-features", *place, "--judgments", "sheet.csv", "--out", "logged.parquet"]
     assert "140 of 140 lines have none" in run.refusal(3, *log)
-    with (tmp_path / "sheet.csv").open(newline="") as opened:
-        rows = list(csv.DictReader(opened))
-    with (tmp_path / "sheet.csv").open("w", newline="") as opened:
-        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**row, "grade": n % 2 if n < 100 else ""} for n, row in enumerate(rows))
+    rows = rows_of(tmp_path / "sheet.csv")
+    graded = [{**row, "grade": n % 2 if n < 100 else ""} for n, row in enumerate(rows)]
+    write_rows(tmp_path / "sheet.csv", graded)
     assert "40 of 140 lines have none" in run.refusal(3, *log)
     code, out, err = run(*log, "--skip-unjudged")
     assert (code, "40 lines without a grade were left out" in err) == (0, True)

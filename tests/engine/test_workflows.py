@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.grading import EffectiveSample
 
 from owpc_ltr import Cluster, connect
 from owpc_ltr.data.judgments.grouping import machines_among
@@ -34,6 +32,7 @@ from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop
 from tests.pages import NEEDS_NODE, PAGES, SAMPLES, blocks_of, run_page, samples_of
 from tests.session_node import SessionNode
+from tests.simulated_users import simulate
 
 INDEX = "clicked-workflow"
 WORLD = simulate.example_world(40, 12)
@@ -90,19 +89,8 @@ def test_weighted_clicks_go_the_whole_workflow(
         assert code == 0, err
         return out, err
 
-    events = simulate.clicks(WORLD, sessions=3000)
-    unseen = events.slice(0, 12).set_column(
-        events.schema.get_field_index("query"), "query", pa.array(["nobody clicks"] * 12)
-    )
-    unseen = unseen.set_column(
-        events.schema.get_field_index("action"), "action", pa.array(["impression"] * 12)
-    )
-    both = pa.concat_tables([_plain(events), _plain(unseen)])
-    pq.write_table(both, "events.parquet")
-    told = json.loads(done("judge", "clicks", "events.parquet", "--ips", "--min-people", "1",
-                           "--out", "clicks.tsv", "--json")[0])  # fmt: skip
-    assert told["queries_without_clicks"] == 1
-    assert 0.2 * told["clicks"] < told["effective"] < told["clicks"]
+    pq.write_table(simulate.clicks(WORLD, sessions=3000), "events.parquet")
+    done("judge", "clicks", "events.parquet", "--min-people", "1", "--out", "clicks.tsv")
     with Path("clicks.tsv").open(newline="") as file:
         judged = {
             (row["query"], row["doc_id"]): (float(row["grade"]), float(row["weight"]))
@@ -138,26 +126,6 @@ def test_weighted_clicks_go_the_whole_workflow(
         code, _, err = run("train", "data.parquet", "--optimizer", refusing, "--out", "no.json")
         assert (code, "the data has document weights: leave them out" in err) == (5, True)
         assert not Path("no.json").exists()
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """The same values without dictionaries, so that tables of other values can be put together."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
-def test_few_clicks_that_decide_and_silent_queries_are_warned_of() -> None:
-    assert EffectiveSample(100, 90.0, 0, 10, 2).warnings == ()
-    (few,) = EffectiveSample(100, 12.4, 0, 10, 2).warnings
-    assert few == (
-        "100 clicks, weighted, are worth 12 equal ones: a few of them decide; lower clip=, or "
-        "collect more"
-    )
-    (silent,) = EffectiveSample(100, 90.0, 0, 4, 6).warnings
-    assert silent == "6 of 10 queries have no click: nothing is learnt of them"
 
 
 INDEX_KNOWN, NAME = "known-items-test", "known-items-test-model"

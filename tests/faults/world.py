@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from owpc_ltr_clicks import simulation as simulate
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
@@ -25,6 +24,7 @@ from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
 from tests.engine.ubi_indices import filled, ubi_documents
 from tests.faults.learning import write_letor
 from tests.faults.running import Ended, run
+from tests.simulated_users import simulate
 
 State = dict[str, Any]
 """Documents by index, `aliases` by index, and the documents of the store and of names."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_keep.plan import KeepData, Workflow
 
 from owpc_ltr import connect
@@ -22,6 +21,7 @@ from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
 from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import plan_in
+from tests.simulated_users import simulate
 
 small = shared_cluster(documents=40)
 

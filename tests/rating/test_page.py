@@ -159,21 +159,6 @@ def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Pat
         create_app("", read_sheet(tmp_path / "other.csv"), out)
 
 
-def test_a_sheet_without_fields_is_shown_as_another_sheet_shows_its_documents(
-    sheet: Path, tmp_path: Path
-) -> None:
-    bare = tmp_path / "human.csv"
-    bare.write_text("query_id,query,doc_id,grade\nq1,robot1,d1-2,\nq0,alien0,d0-1,\n")
-    shown = read_sheet(bare, sheet)
-    assert [pair.key for pair in shown.pairs] == [("q1", "d1-2"), ("q0", "d0-1")]
-    assert shown.pairs[0].fields["title"] == "robot12 robot12 title 2".replace("12", "1")
-    assert shown.digest == read_sheet(bare).digest
-    assert len(data_of(judge_page(bare, documents=sheet).html)["pairs"]) == 2
-    bare.write_text("query_id,query,doc_id,grade\nq1,robot1,nosuch,\n")
-    with pytest.raises(BadInput, match="does not show document 'nosuch'"):
-        judge_page(bare, documents=sheet)
-
-
 def test_without_the_extra_a_page_is_not_served(
     sheet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.evaluation.active_sampling import judge_sample, mean_grades
-from tests.proxy_labels import PROXY, listed
+from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.engine.live_results.judge_pool import random_sample
+from tests.proxy_labels import listed
 
 QUERIES, DOCUMENTS = 240, 12
 RANKERS = {"a": "feature:a", "b": "feature:b"}
@@ -38,13 +38,9 @@ def world(seed: int, gain: float) -> tuple[RankingDataset, RankingDataset]:
 
 def verdict(seed: int, gain: float, n: int) -> str:
     people, model = world(seed, gain)
-    drawn = judge_sample(
-        list(RANKERS.values()), proxy_labels=model, n=n, metric="ndcg@10", split="all", seed=seed,
-        stratify_by_grade=True,
-    )  # fmt: skip
-    numbers = [people.query_ids.index(query.query_id).as_py() for query in drawn.queries]
+    human = random_sample(listed(people, range(QUERIES)).queries, n, seed)
     found = ltr.compare(
-        RANKERS, data=listed(people, numbers), proxy_labels=model, strata=drawn.stratum_of,
+        RANKERS, data=Judgments(human), proxy_labels=model,
         metrics="ndcg@10", resamples=1000, split="all", seed=seed,
     )  # fmt: skip
     return str(found.pairs[0].verdict.outcome)
@@ -63,14 +59,3 @@ def test_a_real_difference_is_found() -> None:
     said = [verdict(seed, 0.35, 60) for seed in range(40)]
     assert said.count("better") >= 16
     assert said.count("worse") == 0
-
-
-def test_strata_are_of_queries_whose_documents_have_like_grades() -> None:
-    found = judge_sample(
-        ["feature:bm25", "feature:likes"], proxy_labels=PROXY, n=20, stratify_by_grade=True
-    )
-    means = dict(zip(PROXY.query_ids.to_pylist(), mean_grades(PROXY).tolist(), strict=True))
-    strata = sorted({*found.stratum_of.values()})
-    of = [[means[q] for q, name in found.stratum_of.items() if name == one] for one in strata]
-    assert len(strata) > 2
-    assert all(max(low) < min(high) for low, high in itertools.pairwise(of))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import vl_convert
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_report.page import VEGA_LITE, Chart
@@ -26,6 +25,7 @@ from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.evaluation import Fusion
 from owpc_ltr.fusion.fuse import _measured
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
+from tests.simulated_users import simulate
 from tests.test_fusion import judged, world
 
 NAMES = ("good", "noise", "bm25")

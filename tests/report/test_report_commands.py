@@ -9,11 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions
-from owpc_ltr_clicks.grading import CLIP, GradingOptions
 from owpc_ltr_clicks.judge_clicks import judge_clicks
-from owpc_ltr_clicks.judgments import judge
 from owpc_ltr_clicks.model_selection import examination_interval
 from owpc_ltr_report.page import Page, Section
 
@@ -31,6 +28,7 @@ from tests.report.samples import (
     hostile_clicked,
     linear,
 )
+from tests.simulated_users import simulate
 
 
 @pytest.fixture(scope="module")
@@ -179,17 +177,6 @@ def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
     assert any("<script>alert(1)</script>" in text for text in found.text)
 
 
-def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
-    found = clicked()
-    weighted = judge(found.behaviour, found.chosen, GradingOptions(clip=CLIP))
-    effective = weighted.effective
-    assert effective is not None
-    page = owpc_ltr.report(weighted)
-    rows = page.charts["click-grades"].spec["data"]["values"]
-    assert [row["x"] for row in rows] == ["0", "1"]
-    assert f"worth {effective.effective:,.0f} equal ones" in page.html()
-
-
 def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
     code, out, err = run(*words, "--report", "page.html")
@@ -201,13 +188,10 @@ def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, ru
     for said in ("got judgments, by", "events.parquet", "How far down do users look?"):
         assert said in page
     assert str(tmp_path) not in page
-    assert run(*words, "--ips", "--report", "ips.html")[0] == 0
-    assert "weighted clicks" in (tmp_path / "ips.html").read_text()
 
 
-def test_a_page_needs_a_click_model_and_a_file_of_its_own(run: Run) -> None:
+def test_a_page_needs_a_file_of_its_own(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
-    assert "fits no click model" in run.refusal(2, *words, "--as-srw", "--report", "page.html")
     for taken in ("events.parquet", "-"):
         assert run(*words, "--report", taken)[0] == 2
 

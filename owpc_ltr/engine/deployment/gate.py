@@ -92,17 +92,15 @@ class GateOptions:
 class Gate(GateOptions):
     """The gain in a metric over another model that a new model must have, on judged queries.
 
-    With `human` judgments of a random sample of the queries, or of each of the `strata`, those of
-    `data` are proxy labels, and human labels decide. `ask` makes live searches of judged queries,
-    to check that the judgments cover what users get, and to compare the first model of an alias
-    with the query alone.
+    With `human` judgments of a random sample of the queries, those of `data` are proxy labels, and
+    human labels decide. `ask` makes live searches of judged queries, to check that the judgments
+    cover what users get, and to compare the first model of an alias with the query alone.
     """
 
     metric: Metric
     data: RankingDataset
     ask: Callable[[RankingDataset], LiveSearches]
     human: Judgments | RankingDataset | None = None
-    strata: Mapping[str, str] | None = None
     smallest_gain: float = 0.0
 
 
@@ -319,13 +317,13 @@ class JudgedTrial(Trial):
         self, human: Judgments | RankingDataset, data: RankingDataset, chosen: ChosenQueries
     ) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
         """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
-        sample, strata = human_sample(self.gate.data, human), self.gate.strata
+        sample = human_sample(self.gate.data, human)
         weights = uneven(data.query_weights)
         if isinstance(human, RankingDataset):
             # Held-out queries of a random sample are a random sample, too.
-            known = sample.among(data, weights, strata).data
+            known = sample.among(data, weights).data
             sample = replace(sample, data=held_out(known, self.model, self.other)[0])
-        labels = sample.among(data, weights, strata)
+        labels = sample.among(data, weights)
         comparison = compare_results(self.results_per_query(labels.data, chosen))
         by_proxy = self.results_per_query(data, chosen)
         return with_proxy_labels(comparison, by_proxy, labels), labels.data, sample.notes

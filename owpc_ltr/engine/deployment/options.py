@@ -18,7 +18,7 @@ from owpc_ltr.engine.options import (
     Tolerance,
     Window,
 )
-from owpc_ltr.evaluation.options import SmallestGain, Strata
+from owpc_ltr.evaluation.options import SmallestGain
 from owpc_ltr.signatures import Help, Reads
 from owpc_ltr.text import ShortRepr
 
@@ -86,7 +86,6 @@ class Evidence(ShortRepr):
             panel="Data",
         ),
     ] = None
-    strata: Strata = None
     accept_unproven: Annotated[
         str | None,
         Help(

@@ -186,7 +186,6 @@ class _Judged:
     metric: Metric | None
     data: RankingDataset | None
     human: Judgments | RankingDataset | None
-    strata: Mapping[str, str] | None
     live: LiveQueries | None
 
 
@@ -228,12 +227,12 @@ def _read(
         )
     registry = load([Path(plugin) for plugin in plugins]) if plugins else None
     metric = None if gain is None else parse_metric(gain, registry)
-    judged, human, strata = gate_judgments(
+    judged, human = gate_judgments(
         metric, read_dataset(Path(data)) if isinstance(data, Path | str) else data,
-        proxy=proxy_labels, human=human_labels, strata=evidence.strata, live=live,
+        proxy=proxy_labels, human=human_labels, live=live,
     )  # fmt: skip
     _check_gain(metric, live, evidence.accept_unproven)
-    return _Judged(metric, judged, human, strata, live)
+    return _Judged(metric, judged, human, live)
 
 
 def gate_judgments(
@@ -242,21 +241,15 @@ def gate_judgments(
     *,
     proxy: Any,
     human: Any,
-    strata: Any,
     live: LiveQueries | None,
-) -> tuple[RankingDataset | None, Judgments | RankingDataset | None, Mapping[str, str] | None]:
-    """The judged queries; where these are proxy labels, human labels of a sample and its strata.
+) -> tuple[RankingDataset | None, Judgments | RankingDataset | None]:
+    """The judged queries; where these are proxy labels, human labels of a sample.
 
     Raises UsageError for arguments that do not go together.
     """
     proxy_option, human_option = option_name("proxy_labels"), option_name("human_labels")
     if proxy is None and human is None:
-        if strata is not None:
-            raise UsageError(
-                f"{option_name('strata')} is of a human-labelled sample: also give {proxy_option} "
-                f"and {human_option}"
-            )
-        return data, None, None
+        return data, None
     if proxy is None or human is None:
         missing = proxy_option if proxy is None else human_option
         raise UsageError(
@@ -275,12 +268,12 @@ def gate_judgments(
         )
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
-    from owpc_ltr.evaluation.proxy_labels import judged_data, read_strata
+    from owpc_ltr.evaluation.proxy_labels import judged_data
 
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):
         people = in_memory(people, human_option)
-    return judged_data(proxy), people, read_strata(strata)
+    return judged_data(proxy), people
 
 
 def _check_gain(metric: Any, live: Any, accepted: str | None) -> None:
@@ -324,9 +317,7 @@ def _gate(
     def ask(part: RankingDataset) -> LiveSearches:
         return searches(LiveQueries(part, template, window=window), measured)
 
-    return Gate(
-        metric, data, ask, human=judged.human, strata=judged.strata, smallest_gain=gain, **shared
-    )
+    return Gate(metric, data, ask, human=judged.human, smallest_gain=gain, **shared)
 
 
 def _check_data(

@@ -23,7 +23,6 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.options import PoolDepth
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
@@ -56,7 +55,8 @@ class Pooled(ShortRepr):
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
     `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
-    is the file that they were written to.
+    is the file that they were written to. Of a sample, `drawn` queries were drawn from
+    `drawn_from`; without one, both are None.
     """
 
     queries: tuple[JudgedQuery, ...]
@@ -64,6 +64,8 @@ class Pooled(ShortRepr):
     judged: int
     absent: int
     sheet: str = ""
+    drawn: int | None = None
+    drawn_from: int | None = None
 
     @property
     def n_documents(self) -> int:
@@ -78,11 +80,19 @@ class Pooled(ShortRepr):
             "documents": self.n_documents,
             "already_judged": self.judged,
             "absent": self.absent,
+            "drawn": self.drawn,
+            "drawn_from": self.drawn_from,
         }
 
     def __str__(self) -> str:
+        drawn = ""
+        if self.drawn is not None:
+            drawn = (
+                f"{self.drawn:,} of {self.drawn_from:,} queries that no model was trained on were "
+                "drawn at random; "
+            )
         return wrapped_text(
-            f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
+            f"{drawn}{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
             f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
             "the index"
         )
@@ -116,9 +126,10 @@ def judge_pool(
     ],
     out: Annotated[Path | str | None, Writes("The sheet to fill in (CSV).", required=True)] = None,
     sample: Annotated[
-        int | None, Help("Draw this many of the queries that no model was trained on.", min=1)
+        int | None,
+        Help("Draw this many queries at random of those that no model was trained on.", min=1),
     ] = None,
-    depth: PoolDepth = POOL_DEPTH,
+    depth: Annotated[int, Help("How many documents of each ranker to judge.", min=1)] = POOL_DEPTH,
     fields: Annotated[
         Sequence[str],
         Help(
@@ -148,7 +159,8 @@ def judge_pool(
 
     People fill in the column `grade`; log-features then reads the sheet. Each document of a query
     is listed once, in random order, so that nobody sees ranks or rankers. Models rescore the query
-    template, and are stored in the cluster only during the command.
+    template, and are stored in the cluster only during the command. The same seed draws the same
+    queries, and a larger sample has those of a smaller one.
 
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
@@ -157,6 +169,7 @@ def judge_pool(
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
     from owpc_ltr.evaluation.judged_data import read_lists
+    from owpc_ltr.evaluation.query_choice import choose_queries
 
     if not rankers:
         raise UsageError(
@@ -180,15 +193,19 @@ def judge_pool(
             all_read_tables=False,
         )
         served = [serving.of(_ranker(ranker)) for ranker in rankers]
+        drawn_from = None
         if sample is not None:
-            named = dict(zip(map(str, rankers), served, strict=True))
-            asked = _sampled(asked, records_of(named), sample, seed)
+            records = records_of(dict(zip(map(str, rankers), served, strict=True)))
+            held_out = [asked[number] for number in choose_queries(records, asked).queries]
+            asked, drawn_from = random_sample(held_out, sample, seed), len(held_out)
         pooled = pool(
             cluster.engine, where, served, asked,
             judged={query.query_id: frozenset(query.doc_ids) for query in graded},
             depth=depth, window=cluster.window(query_template, window), fields=fields, seed=seed,
             in_flight=in_flight, progress=progress,
         )  # fmt: skip
+    if drawn_from is not None:
+        pooled = replace(pooled, drawn=len(asked), drawn_from=drawn_from)
     if out is not None:
         write_sheet(pooled.queries, fields, pooled.shown, Path(out))
         pooled = replace(pooled, sheet=str(out))
@@ -271,17 +288,19 @@ def _ranker(ranker: Any) -> Any:
     raise BadInput(f"{ranker!r} is no ranker: give a query, a model, a name or a TREC run")
 
 
-def _sampled(
-    queries: Sequence[JudgedQuery], records: Mapping[str, Mapping[str, Any]], number: int, seed: int
-) -> list[JudgedQuery]:
-    """So many queries in their order, drawn from those that no model was trained with."""
+def random_sample(queries: Sequence[JudgedQuery], n: int, seed: int) -> list[JudgedQuery]:
+    """So many queries, each as likely as any other, in their order.
+
+    They are those whose ids have the smallest hashes: the same in whatever order queries are
+    given, and a larger sample has those of a smaller one.
+    """
     import numpy as np
 
-    from owpc_ltr.evaluation.query_choice import choose_queries
+    from owpc_ltr.data.splits import hashes_of
 
-    held_out = choose_queries(records, queries).queries
-    chosen = np.random.default_rng(seed).permutation(held_out)[:number]
-    return [queries[place] for place in np.sort(chosen).tolist()]
+    hashes = hashes_of([query.query_id for query in queries], f"judge pool {seed}")
+    drawn = np.argsort(hashes, kind="stable")[:n]
+    return [queries[number] for number in np.sort(drawn).tolist()]
 
 
 def _read_queries(

@@ -1,6 +1,6 @@
 """Users whose behaviour is known: clicks on judged queries, to try click models and learning on.
 
-    from owpc_ltr_clicks import simulation as simulate
+    import simulated_users as simulate
 
     world = simulate.truth(data)                       # how attractive every document is
     events = simulate.clicks(world, sessions=100_000)  # an Arrow table, one event a row
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,6 @@ class Users:
     patience: float = 0.9
     most: float = 0.8
     noise: float = 0.05
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that are no probabilities."""
-        for name in ("satisfied", "patience", "most", "noise"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(
-                    f"{name} is a probability and cannot be {getattr(self, name)}: give 0 to 1"
-                )
-        if self.kind not in {"position", "cascade"} or self.steepness < 0:
-            raise UsageError(
-                f"there are no users '{self.kind}' of steepness {self.steepness:g}: use position "
-                "or cascade, and 0 or more"
-            )
 
     def examination(self, ranks: int) -> Vector:
         """The probability with which users of kind `position` examine each rank."""
@@ -137,12 +123,10 @@ def clicks(
     `rankers` serves for an equal time: a score for each document, or a number from 0 (random order)
     to 1 (the truth). A session is one query, drawn with probability ∝ (its place)^−`popularity`; a
     client has `visits` sessions on average. A share `drift` of the documents appears in the course
-    of time. Raises UsageError.
+    of time.
     """
     users = users or Users()
     world = truth(world, users) if isinstance(world, RankingDataset) else world
-    if sessions < 1 or shown < 1 or visits <= 0 or not rankers or not 0 <= drift <= 1:
-        raise UsageError("a simulation needs sessions, rankers, and lists of at least one document")
     rng = np.random.default_rng(seed)
     lists = _lists(world, rankers, shown, drift, rng)
     chance = np.arange(1.0, len(world.queries) + 1) ** -popularity
@@ -180,12 +164,7 @@ def _lists(
 
 def _scores(world: World, ranker: float | Vector, rng: Any) -> Vector:
     if not isinstance(ranker, int | float):
-        scores = np.asarray(ranker, np.float64)
-        if scores.shape != world.attraction.shape:
-            raise UsageError(
-                f"a ranker has {scores.shape} scores for {len(world.attraction)} documents"
-            )
-        return scores
+        return np.asarray(ranker, np.float64)
     spread = float(world.attraction.std()) or 1.0
     standardised = (world.attraction - world.attraction.mean()) / spread
     noise = rng.normal(size=len(standardised))
