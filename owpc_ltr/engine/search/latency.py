@@ -38,7 +38,6 @@ from owpc_ltr.text import ShortRepr, check_index
 
 _SHOWN = 10
 WARM_UP = 3
-_WARM_UP_NEW = 10
 K = TypeVar("K")
 Params = dict[str, Any]
 Ask = Callable[[Params], Search]
@@ -73,25 +72,6 @@ class Samples(ShortRepr):
             "took_median_ms": float(np.median(self.took)),
             "took_p95_ms": float(np.percentile(self.took, 95)),
         }
-
-
-def model_latencies(
-    engine: Engine,
-    store: Store,
-    subjects: Mapping[str, Subject],
-    queries: Sequence[Params],
-    *,
-    repeat: int,
-    window: int = DEFAULT_WINDOW,
-    seed: int = 0,
-) -> dict[str, Samples]:
-    """The latency of one live query with each of several models, and with `none`."""
-    first = next(iter(subjects.values()))
-    ways = {"none": plain(store, first, window)}
-    ways |= {name: ask_with(store, subject, window) for name, subject in subjects.items()}
-    # A node compiles what is new to it while it runs: the first searches are slower than all later.
-    timed(engine, first.index, ways, queries, _WARM_UP_NEW, seed=seed)
-    return timed(engine, first.index, ways, queries, repeat, seed=seed)
 
 
 def timed(
