@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +26,10 @@ from owpc_ltr_demo.session import (
     LoggedFeatures,
 )
 
-from owpc_ltr import read_dataset, read_judgments
+from owpc_ltr import connect, read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.staging_index import drop_index
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.evaluation.query_choice import model_data
@@ -39,12 +42,12 @@ from tests.engine.scripted_plugin import ScriptedPlugin
 pytestmark = pytest.mark.thorough
 
 
+@dataclass
 class Listening(DemoSession):
     """Keeps the steps and lines that it is told."""
 
-    def __post_init__(self) -> None:
-        self.announced: list[tuple[int, int]] = []
-        self.lines: list[str] = []
+    announced: list[tuple[int, int]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def announce(self, number: int, _title: str) -> None:
         self.announced.append((number, self.steps))
@@ -59,11 +62,26 @@ class Listening(DemoSession):
 @pytest.fixture(scope="module")
 def begun(
     node_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Listening, LoggedFeatures]:
+) -> Iterator[tuple[Listening, LoggedFeatures]]:
     """The steps that both workflows begin with, gone once."""
     session = Listening(DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200))
     session.figures["seconds"]["node"] = 0.0
-    return session, log_corpus(session, open_engine(node_url))
+    engine = open_engine(node_url)
+    yield session, log_corpus(session, engine)
+    # The name is an alias of what was loaded last.
+    for index in engine.request("GET", f"/{INDEX}"):
+        drop_index(engine, index)
+    PluginFreeStore(engine).delete_featureset(INDEX)
+
+
+@pytest.fixture(autouse=True)
+def no_models_left(node_url: str) -> Iterator[None]:
+    """The demo's names are free for the next test, and for its other kind of store."""
+    yield
+    cluster = connect(node_url)
+    for alias in Aliases(cluster.engine, cluster.store).all():
+        if alias.name.startswith(f"{INDEX}-"):
+            cluster.models.delete(alias.name, yes=True)
 
 
 def gone_on(begun: Listening, steps: int) -> Listening:
@@ -137,7 +155,7 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
     session = gone_on(begun, STEPS)
     learn_from_judgments(session, logged)
     figures = session.figures
-    assert len(figures["seconds"]) == STEPS + 1
+    assert len(figures["seconds"]) == STEPS
     models = {name.removeprefix("model-") for name in plugin.stores[""] if name[:6] == "model-"}
     assert models == {figures["upload"]["model"], figures["upload_trees"]["model"]}
     for key in ("upload", "upload_trees"):
