@@ -31,18 +31,18 @@ Ended = subprocess.CompletedProcess[bytes]
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment in which nothing of the user's own is seen, and a folder with data."""
+    """An environment in which no settings of the user are seen, and a folder with data."""
     monkeypatch.chdir(tmp_path)
     Path("data.txt").write_text(DATA)
     save_model(LinearModel(("1", "2"), np.ones(2)), "model.json")
     own = {name: value for name, value in os.environ.items() if not name.startswith("OWPC_LTR")}
-    places = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "CACHE")}
+    places = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE")}
     return {**own, **places, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
 def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    for name in ("CONFIG", "STATE", "CACHE"):
+    for name in ("CONFIG", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     return run
 
@@ -179,7 +179,7 @@ LOCALES = [
 
 @pytest.mark.faults(sample=4)
 @pytest.mark.parametrize("place", LOCALES)
-@pytest.mark.parametrize("words", ["plugins owpc", "--help", "plugins --json", "nonsensé"])
+@pytest.mark.parametrize("words", ["plugins show owpc", "--help", "plugins --json", "nonsensé"])
 def test_every_encoding_can_show_what_is_printed(
     words: str, place: dict[str, str], environ: dict[str, str]
 ) -> None:
@@ -214,7 +214,7 @@ def test_work_goes_on_when_nobody_reads_of_it(environ: dict[str, str]) -> None:
 def test_a_stream_that_was_closed_is_as_one_that_nobody_reads(
     closed: str, environ: dict[str, str]
 ) -> None:
-    ended = shell(f"{COMMAND} plugins nosuch {closed}", environ)
+    ended = shell(f"{COMMAND} plugins show nosuch {closed}", environ)
     assert ended.returncode == 2
     assert b"Traceback" not in ended.stderr
     # Nothing that is printed gets into a file that is written at the same time.
@@ -227,7 +227,7 @@ def test_output_that_cannot_be_written_is_told(environ: dict[str, str]) -> None:
     ended = shell(f"{COMMAND} plugins > /dev/full", environ)
     assert ended.returncode == 4
     assert "no space left on device" in one_line(ended.stderr)
-    ended = shell(f"{COMMAND} plugins nosuch > /dev/full", environ)
+    ended = shell(f"{COMMAND} plugins show nosuch > /dev/full", environ)
     assert ended.returncode == 2
 
 
@@ -235,12 +235,12 @@ def test_output_that_cannot_be_written_is_told(environ: dict[str, str]) -> None:
 def test_foreign_names_steer_no_terminal(environ: dict[str, str]) -> None:
     name = "a\x1b[31m\u202eb\nc"
     save_model(LinearModel((name, "2"), np.ones(2)), "foreign.json")
-    ended = shell(f"{COMMAND} evaluate foreign.json data.txt", environ)
+    ended = shell(f"{COMMAND} evaluate foreign.json --data data.txt", environ)
     assert ended.returncode == 3
     assert r"a\x1b[31m\u202eb\nc" in one_line(ended.stderr)
-    ended = shell(f"{COMMAND} evaluate {shlex.quote('feature:' + name)} data.txt", environ)
+    ended = shell(f"{COMMAND} evaluate {shlex.quote('feature:' + name)} --data data.txt", environ)
     assert r"\x1b[31m" in one_line(ended.stderr)
-    for words in ("models show foreign.json", "plugins --plugin foreign.py"):
+    for words in ("models show foreign.json", "plugins show --plugin foreign.py"):
         Path("foreign.py").write_text(PLUGIN.replace("'mine'", repr("m\x1b[31m\u202e")))
         ended = shell(f"{COMMAND} {words}", environ)
         assert ended.stdout or ended.stderr

@@ -110,7 +110,7 @@ def indexed(
         yield cluster
     finally:
         with suppress(OwpcLtrError):
-            cluster.models.delete(f"{name}-model")
+            cluster.models.delete(f"{name}-model", yes=True)
         for featureset in cluster.store.list_featuresets():
             cluster.store.delete_featureset(featureset)
         cluster.engine.request("DELETE", f"/{name}")
@@ -278,7 +278,7 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:.* stands again as")
+@pytest.mark.filterwarnings("ignore:.* stands again as", "ignore:the client scores")
 @pytest.mark.parametrize("shards", [1, 3])
 def test_words_and_vectors_without_scripts(
     vectors_url: str, scriptless_url: str, tmp_path: Path, shards: int

@@ -26,7 +26,6 @@ from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.upload_result import NotBetter
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.query_analysis import text_scores
-from owpc_ltr.metrics import parse_metric
 from tests.benchmark_scripts import benchmark_script
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop
@@ -152,7 +151,7 @@ def catalogue(node_url: str) -> Iterator[Catalogue]:
     known = story.known_items(packages, 200)
     names = {"match": {"name": "{{keywords}}"}}
     lists = [story.first_documents(cluster, INDEX_KNOWN, known, q) for q in (story.QUERY, names)]
-    yield Catalogue(cluster, story.World(packages, known, *lists))
+    yield Catalogue(cluster, story.PackageWorld(packages, known, *lists))
     cluster.engine.request("DELETE", f"/{INDEX_KNOWN}")
     cluster.engine.request("DELETE", "/owpc-ltr-store-known-items-test")
 
@@ -199,10 +198,11 @@ def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_pa
     assert judgment_warnings(data, text_scores(story.featureset())) == []
     model, _warned = story.trained(data)
     found = story.live(cluster, INDEX_KNOWN, model, pooled)
-    one = found.measured[0]
-    assert str(one.metric) == str(parse_metric("ndcg@10"))
-    assert one.comparison.mean_difference > 0
-    assert one.condensed.mean_difference > 0
+    (pair,) = found.pairs
+    assert pair.metric == "ndcg@10"
+    assert pair.comparison.mean_difference > 0
+    assert pair.left_out is not None
+    assert pair.left_out.mean_difference > 0
     assert found.judged[0] == 1.0
 
 
