@@ -29,9 +29,9 @@ import pluggy
 
 from owpc_ltr import protocols
 from owpc_ltr.compiling import module_of_file
-from owpc_ltr.errors import PluginError, UsageError, reason_of, third_party_import
+from owpc_ltr.errors import PluginError, UsageError, reason_of
 from owpc_ltr.host import hookspecs
-from owpc_ltr.host.commands import GROUP
+from owpc_ltr.host.commands import GROUP, third_party_import
 from owpc_ltr.signatures import in_python
 from owpc_ltr.text import did_you_mean
 
