@@ -40,7 +40,7 @@ def lint(
             "Also ask this index: shards, vectors, plugins, licence, and what each trap does to "
             "the request's own hits."
         ),
-        Argument.INDEX,
+        Argument.NAME,
     ] = None,
     pipeline: Annotated[
         Mapping[str, Any] | Path | str | None,
