@@ -58,9 +58,9 @@ class Help:
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
     is `required` has a default in Python only. `names` tells what the shell may complete the value
-    with: an `index`, `model` or `featureset` of the cluster, a `feature` of the files on the line,
-    or a `ranker`, which is a feature with the prefix `feature:`. The option of a field stands
-    `after` that of another parameter, where its object of options does not stand there.
+    with: a `feature` of the files on the line, or a `ranker`, which is a feature with the prefix
+    `feature:`. The option of a field stands `after` that of another parameter, where its object of
+    options does not stand there.
     """
 
     text: str
@@ -74,7 +74,7 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
-    names: Literal["", "index", "model", "featureset", "feature", "ranker"] = ""
+    names: Literal["", "feature", "ranker"] = ""
     python: str = ""
     """The text for Python, where it differs."""
     after: str = ""
@@ -147,10 +147,6 @@ class Argument(Enum):
 
     NAME = "a name"
     """An empty text is not a name, and not a default either."""
-    INDEX = "index"
-    FEATURESET = "featureset"
-    MODEL = "model"
-    """Names too, of what is in the cluster: the shell completes them."""
     RANKER = "a ranker"
     """Or several. A fitted estimator stands for its model."""
     DATA = "judged queries"
@@ -158,9 +154,6 @@ class Argument(Enum):
     """A file that stands alone is a list of one."""
     OPTIONS = "options"
     """An object of a dataclass, or None; its fields are options of the command."""
-
-
-NAMES = frozenset((Argument.NAME, Argument.INDEX, Argument.FEATURESET, Argument.MODEL))
 
 
 Seed = Annotated[int, Help("Seed of all randomness.", panel="Advanced")]
@@ -345,7 +338,7 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         kinds |= kinds_of(cls)
         values |= {} if options is None else vars(options)
     for name, kind in kinds.items():
-        is_name = kind in {*NAMES, Argument.RANKER} and isinstance(values.get(name), str)
+        is_name = kind in {Argument.NAME, Argument.RANKER} and isinstance(values.get(name), str)
         if is_name and not values[name]:
             raise UsageError(f"{option_name(name)} is empty: give it a name, or leave it out")
     marks = {name: help_of(parameter) for name, parameter in all_parameters(function).items()}

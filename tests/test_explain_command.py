@@ -15,7 +15,6 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.explanations.explanation import bar
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.warm_up import warm_up_jobs
 from tests.commands import Run
 from tests.datasets import crowded, weights
 from tests.models import random_forest
@@ -141,10 +140,3 @@ def test_bars_of_both_signs_share_an_axis() -> None:
     assert bar(-2.0, amounts) == "█" * 8
     assert bar(-1.0, amounts) == "    ████"
     assert bar(0.0, [0.0]) == bar(1.0, [np.inf, 1.0]) == ""
-
-
-def test_the_warm_up_compiles_what_explains_trees(tmp_path: Path) -> None:
-    from owpc_ltr.host.registry import load
-
-    names = [name for name, _ in warm_up_jobs(load([]), tmp_path, [])]
-    assert "explained trees" in names

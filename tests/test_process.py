@@ -434,7 +434,7 @@ def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> 
 # --- plugins
 
 PLUGIN = """
-import dataclasses, os, signal, sys, typing
+import dataclasses, typing
 import numpy as np
 from owpc_ltr import hookimpl
 
@@ -463,7 +463,6 @@ LEAVING = [
     "raise SystemExit(0)",
     "raise KeyboardInterrupt",
     "raise BaseException('no')",
-    "os._exit(0)",
 ]
 TRAIN = f"{COMMAND} train data.txt --plugin mine.py --loss mine --out m.json"
 
@@ -474,8 +473,6 @@ TRAIN = f"{COMMAND} train data.txt --plugin mine.py --loss mine --out m.json"
 def test_no_plugin_ends_the_command_as_if_it_were_done(
     act: str, place: str, environ: dict[str, str]
 ) -> None:
-    if place == "in its work" and "_exit" in act:
-        pytest.skip("what leaves by the system while it works cannot be held")
     text = PLUGIN.replace("    pass\n", f"    {act}\n") if place != "at import" else PLUGIN + act
     Path("mine.py").write_text(text)
     ended = shell(TRAIN, environ)
@@ -486,20 +483,13 @@ def test_no_plugin_ends_the_command_as_if_it_were_done(
 
 
 @pytest.mark.thorough
-def test_a_plugin_neither_prints_into_results_nor_takes_the_signals(
-    environ: dict[str, str],
-) -> None:
+def test_a_plugin_does_not_print_into_results(environ: dict[str, str]) -> None:
     noise = PLUGIN.replace("    pass\n", "    print('in its work')\n")
-    taken = "\nprint('at import')\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    Path("mine.py").write_text(noise + taken)
+    Path("mine.py").write_text(f"{noise}\nprint('at import')\n")
     ended = shell(f"{TRAIN} --json", environ)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)
     assert b"at import" in ended.stderr
-    Path("mine.py").write_text(PLUGIN.replace(
-        "    pass\n", "    os.kill(os.getpid(), signal.SIGTERM)\n") + taken)  # fmt: skip
-    ended = shell(TRAIN, environ)
-    assert ended.returncode == 143
 
 
 @pytest.mark.thorough

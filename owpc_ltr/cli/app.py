@@ -131,7 +131,6 @@ _CORE = {
         "evaluation.metric_explanation:metrics",
         "Explain metrics, and why other libraries' figures differ.",
     ),
-    "plugins warm-up": ("warm_up:warm_up", "Compile everything before its first use."),
 }
 """Where each command of the core is, and its summary; a group of commands is nowhere."""
 COMMANDS = tuple(

@@ -1,7 +1,7 @@
-"""Completion on the shell: names that a cluster, or a file on the same line, knows.
+"""Completion on the shell: names of features that a file on the same line knows.
 
-What stands in the way is no error here: without an answer within a second nothing is offered, and
-the shell completes file names. Nothing is printed on the terminal that the user types on.
+What stands in the way is no error here: nothing is offered, and the shell completes file names.
+Nothing is printed on the terminal that the user types on.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-SECONDS = 1.0
-"""After so long the cluster is not waited for."""
 _RANKER = "feature:"
 _SPLIT = re.compile(r"\n?([:=])\n?")
 
@@ -59,45 +55,6 @@ def names_for(kind: str, ctx: Any) -> list[str]:
     return []
 
 
-def _of_cluster(names: Callable[[Any], list[str]], values: Mapping[str, Any]) -> list[str]:
-    """Names in the cluster that the line connects to, of those that it gives within `SECONDS`."""
-    from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
-    from owpc_ltr.engine.connect import connect
-
-    os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
-    options = ("url", "store_kind", "store", "ca", "insecure")
-    arguments = {option: values[option] for option in options if values.get(option)}
-    cluster = connect(**arguments, caution=lambda _: None)
-    completions: list[str] = []
-
-    def ask() -> None:
-        with contextlib.suppress(Exception):
-            completions.extend(names(cluster))
-
-    # A name server may take longer than any deadline of requests.
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(SECONDS)
-    return list(dict.fromkeys(completions))
-
-
-def _indices(cluster: Any) -> list[str]:
-    from owpc_ltr.engine.cluster import index_names
-
-    return index_names(cluster.engine)
-
-
-def _featuresets(cluster: Any) -> list[str]:
-    return [name for store in cluster.stores for name in store.list_featuresets()]
-
-
-def _models(cluster: Any) -> list[str]:
-    from owpc_ltr.engine.deployment.alias import all_aliases
-
-    aliases = [alias.name for alias in all_aliases(cluster.engine)]
-    return aliases + [name for store in cluster.stores for name in store.list_models()]
-
-
 def _features(values: Mapping[str, Any]) -> list[str]:
     """The features of the models and datasets that the line names."""
     words = [
@@ -125,9 +82,6 @@ def _features_of(file: Path) -> list[str]:
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
-    "index": partial(_of_cluster, _indices),
-    "featureset": partial(_of_cluster, _featuresets),
-    "model": partial(_of_cluster, _models),
     "feature": _features,
     "ranker": lambda given: [f"{_RANKER}{name}" for name in _features(given)],
 }

@@ -31,7 +31,6 @@ from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import NO_STORE, Command, ConnectsWith
 from owpc_ltr.signatures import (
-    NAMES,
     Argument,
     Help,
     Progress,
@@ -98,7 +97,7 @@ class Option:
         if hasattr(kind, "__members__"):
             return "|".join(str(member.value) for member in kind)
         if kind is str:
-            return "NAME" if self.meaning in NAMES else "TEXT"
+            return "NAME" if self.meaning is Argument.NAME else "TEXT"
         return _METAVARS.get(kind, "VALUE")
 
     @property
@@ -106,9 +105,7 @@ class Option:
         """What the shell completes the value with, as `Help.names` has it."""
         if self.help.names:
             return self.help.names
-        if getattr(self.help, "unless", None) == "feature:":
-            return "ranker"
-        return self.meaning.value if self.meaning in NAMES - {Argument.NAME} else ""
+        return "ranker" if getattr(self.help, "unless", None) == "feature:" else ""
 
     @property
     def meaning(self) -> Argument | None:

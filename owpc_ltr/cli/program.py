@@ -251,9 +251,11 @@ def _with_streams(stops: Stops) -> int:
 def _run(stops: Stops) -> int:
     """The exit code of the command, whose errors have been reported."""
     try:
+        from owpc_ltr import compiling
         from owpc_ltr.cli.app import app
 
-        with _reported_warnings(), _reported_compiling():
+        compiling.before_compiling[:] = [_tell_compiling]
+        with _reported_warnings():
             code: object = app(prog_name="owpc-ltr", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that reports whatever is left
         # A process that completes a line, or installs the completion, ends so.
@@ -299,29 +301,12 @@ def _reported_warnings() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _reported_compiling() -> Iterator[None]:
-    """Compiling is reported on a terminal; compiled code that cannot be cached, everywhere."""
-    from owpc_ltr.compiling import WORK
-
-    def begun() -> None:
-        if sys.stderr.isatty():
-            print(
-                "compiling what this command needs: some seconds now, none the next time",
-                file=sys.stderr,
-            )
-
-    WORK.tell = begun
-    before = len(WORK.made)
-    try:
-        yield
-    finally:
-        if not all(function.folder for function in WORK.made[before:]):
-            print(
-                "warning: compiled code was not kept, and will be compiled again: set "
-                "NUMBA_CACHE_DIR to a folder that only you can write",
-                file=sys.stderr,
-            )
+def _tell_compiling() -> None:
+    if sys.stderr.isatty():
+        print(
+            "compiling what this command needs: some seconds now, none the next time",
+            file=sys.stderr,
+        )
 
 
 def _tell(message: str, code: int) -> int:

@@ -35,7 +35,6 @@ def explain_ranking(
         str,
         Reads(
             "MODEL.json or feature:NAME; with --search an uploaded name, or a reranker's file.",
-            names="model",
             unless="feature:",
             absent=None,
         ),

@@ -325,7 +325,7 @@ def _statistics_of(kind: str, value: Callable[..., Any]) -> dict[str, Any]:
 
 
 _NAME = Help("The name of a feature set.")
-Name = Annotated[str, _NAME, Argument.FEATURESET]
+Name = Annotated[str, _NAME, Argument.NAME]
 _LONGEST = 100
 
 
@@ -421,7 +421,7 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
 
 @job
 def show(
-    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.FEATURESET] = None
+    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.NAME] = None
 ) -> CommandSummary:
     """List the feature sets of the cluster, or print the features of one.
 

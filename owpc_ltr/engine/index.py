@@ -88,7 +88,7 @@ def index(
         Reads("One JSON document per line, or CSV or TSV with a header; also .gz, .xz or .zst."),
     ],
     *,
-    index: Annotated[str, Help("The index to create."), Argument.INDEX],
+    index: Annotated[str, Help("The index to create."), Argument.NAME],
     id_field: Annotated[
         str | None,
         Help("The field that holds the document's id; default: the line number.", metavar="FIELD"),

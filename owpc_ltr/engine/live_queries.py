@@ -39,7 +39,7 @@ InFlight = Annotated[int, Help("How many searches at the same time.", min=1, pan
 ModelFeatureSet = Annotated[
     str | None,
     Help("The feature set that model files were trained on; default: found by its hash."),
-    Argument.FEATURESET,
+    Argument.NAME,
 ]
 
 

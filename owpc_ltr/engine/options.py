@@ -65,15 +65,15 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 
 Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
 OnlyIndex = Annotated[
-    str | None, Help("The index; default: the only one of the cluster."), Argument.INDEX
+    str | None, Help("The index; default: the only one of the cluster."), Argument.NAME
 ]
 SearchIndex = Annotated[
     str | None,
     Help("The index (or alias) to search; default: the model's, or the only one of the cluster."),
-    Argument.INDEX,
+    Argument.NAME,
 ]
 UploadedModel = Annotated[
-    str | None, Help("The name that a model was uploaded under."), Argument.MODEL
+    str | None, Help("The name that a model was uploaded under."), Argument.NAME
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",

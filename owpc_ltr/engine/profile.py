@@ -135,13 +135,12 @@ def profile(
     cluster: Cluster,
     *,
     featureset: Annotated[
-        str | None, Help("The name of a feature set in the cluster."), Argument.FEATURESET
+        str | None, Help("The name of a feature set in the cluster."), Argument.NAME
     ] = None,
     model: Annotated[
         Model | Path | str | None,
         Help(
             "An uploaded model's name, or a model's FILE.json; it has its own set.",
-            names="model",
             cli=str,
             metavar="NAME|FILE",
         ),

@@ -129,7 +129,7 @@ IndexToCheck = Annotated[
         "Search this index for some queries; warn if it does not return the judged documents.",
         panel="Engine",
     ),
-    Argument.INDEX,
+    Argument.NAME,
 ]
 QueryTemplate = Annotated[
     Path | str | None,

@@ -84,7 +84,7 @@ def fuse(
     featureset: Annotated[
         str | None,
         Help("The feature set's name in the cluster; default: the file's."),
-        Argument.FEATURESET,
+        Argument.NAME,
     ] = None,
     topics: Topics = None,
     columns: Columns = None,

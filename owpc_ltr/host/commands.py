@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
-from owpc_ltr.errors import PluginError, reason_of, third_party_import
+from owpc_ltr.errors import PluginError, reason_of
 from owpc_ltr.signatures import Argument, Reads, Writes
 
 GROUP = "owpc_ltr.commands"
@@ -171,6 +173,22 @@ def plugin_answer(hook: str) -> Any:
         if hasattr(module, hook):
             return getattr(module, hook)()
     return None
+
+
+@contextmanager
+def third_party_import() -> Iterator[None]:
+    """Around imports of plugins: what they print goes to standard error, since it is no result.
+
+    Raises PluginError where one ends the process.
+    """
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as error:
+        raise PluginError(
+            f"it ends the process by SystemExit({', '.join(map(repr, error.args))}) while it is "
+            "imported: raise an error that says what is wrong"
+        ) from error
 
 
 def write_report(results: Any, out: Path | str | None, plugins: Sequence[Path | str] = ()) -> None:

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import inspect
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -28,10 +31,11 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 import pluggy
 
 from owpc_ltr import protocols
-from owpc_ltr.compiling import module_of_file
-from owpc_ltr.errors import PluginError, UsageError, reason_of, third_party_import
+from owpc_ltr.compiling import keep_privately
+from owpc_ltr.errors import PluginError, UsageError, reason_of
+from owpc_ltr.files.permissions import why_unsafe
 from owpc_ltr.host import hookspecs
-from owpc_ltr.host.commands import GROUP
+from owpc_ltr.host.commands import GROUP, third_party_import
 from owpc_ltr.signatures import in_python
 from owpc_ltr.text import did_you_mean
 
@@ -264,13 +268,40 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     for path in dict.fromkeys(map(Path, files)):
         try:
             with third_party_import():
-                plugins += _offers(module_of_file(path, f"{_FILE}{path.stem}"), str(path))
+                plugins += _offers(_module_of_file(path), str(path))
         except PluginError as error:
             raise PluginError(f"{path}: {error}") from error
         except Exception as error:
             raise PluginError(f"plugin {path} failed to load: {reason_of(error)}") from error
     points = sorted(entry_points(group=hookspecs.PROJECT), key=lambda point: point.name)
     return Registry(plugins, entries=_entries(points))
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """The module of a local file: of its source, never of bytecode that lies beside it.
+
+    Raises PluginError for a file that somebody else can write, in whose name it would run.
+    """
+    try:
+        source = path.read_bytes()
+        unsafe = why_unsafe(path)
+    except OSError as error:
+        raise PluginError("there is no such file") from error
+    if unsafe:
+        raise PluginError(
+            f"it is not loaded, for {unsafe}: make a copy in a folder that only you can write"
+        )
+    if path.suffix != ".py":
+        raise PluginError("it is not a Python file (.py)")
+    specification = ModuleSpec(f"{_FILE}{path.stem}", None, origin=str(path))
+    specification.has_location = True
+    module = importlib.util.module_from_spec(specification)
+    # Dataclasses look their module up by name while they are made.
+    sys.modules[module.__name__] = module
+    keep_privately()
+    code = compile(source, str(path), "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102 - the user named it, and nobody else can write it
+    return module
 
 
 def place_in_plugin(error: BaseException) -> str:

@@ -10,14 +10,14 @@ Kernels sort a query's scores in O(m) where these are spread out.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr.compiling import Intrinsic, compiled, compiled_address
+from owpc_ltr.compiling import compiled, compiled_address
 from owpc_ltr.errors import PluginError
 from owpc_ltr.text import ShortRepr
 
@@ -89,11 +89,9 @@ class Kernel:
         self.py_func = function
         self.__doc__ = function.__doc__
 
-    @cached_property
+    @functools.cached_property
     def _compiled(self) -> Any:
-        from numba import types
-
-        return compiled_address(self.py_func, types.float64(*_argument_types()))
+        return compiled_address(self.py_func, _signature())
 
     @property
     def address(self) -> int:
@@ -101,64 +99,62 @@ class Kernel:
         return int(self._compiled.address)
 
 
-def _argument_types() -> tuple[Any, ...]:
-    from numba import types
-
-    scores, labels = types.float64[::1], types.float32[::1]
-    return scores, labels, labels, scores, scores, scores
-
-
 def kernel(function: Callable[..., float]) -> Kernel:
     """Make a per-query function in numba's subset of Python a `Kernel` (decorator)."""
     return Kernel(function)
 
 
-@Intrinsic
 def call_kernel(
-    _typing: Any,
-    _address: Any,
+    _address: int,
     _scores: Any,
     _labels: Any,
     _weights: Any,
     _parameters: Any,
     _gradient: Any,
     _curvature: Any,
-) -> Any:
-    """Call the kernel at an address, from compiled code: (address, *arrays) → value."""
-    from llvmlite import ir
+) -> float:
+    """Call the kernel at an address, from compiled code."""
+    raise TypeError("call_kernel is for compiled functions to call")
+
+
+def call_back(
+    _address: int, _scores: Any, _labels: Any, _weights: Any, _length: int, _gradient: Any
+) -> float:
+    """Call the Python function at an address, from compiled code."""
+    raise TypeError("call_back is for compiled functions to call")
+
+
+@functools.cache
+def _signature() -> Any:
+    """That of kernels, which compiled code can call from now on: whoever does has an address."""
     from numba import types
 
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        types_ = [context.get_value_type(argument) for argument in _argument_types()]
-        function_type = ir.FunctionType(ir.DoubleType(), types_)
-        function = builder.inttoptr(arguments[0], function_type.as_pointer())
-        return builder.call(function, arguments[1:])
-
-    return types.float64(types.intp, *_argument_types()), codegen
-
-
-@Intrinsic
-def _call_back(
-    _typing: Any,
-    _address: Any,
-    _scores: Any,
-    _labels: Any,
-    _weights: Any,
-    _length: Any,
-    _gradient: Any,
-) -> Any:
-    from llvmlite import ir
-    from numba import types
-
+    numbers, labels = types.float64[::1], types.float32[::1]
+    signature = types.float64(numbers, labels, labels, numbers, numbers, numbers)
+    _call_by_address(call_kernel, signature)
     pointer = types.voidptr
+    callback = types.float64(pointer, pointer, pointer, types.intp, pointer)
+    _call_by_address(call_back, callback)
+    return signature
 
-    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        raw = ir.IntType(8).as_pointer()
-        function_type = ir.FunctionType(ir.DoubleType(), [raw, raw, raw, ir.IntType(64), raw])
-        function = builder.inttoptr(arguments[0], function_type.as_pointer())
-        return builder.call(function, arguments[1:])
 
-    return types.float64(types.intp, pointer, pointer, pointer, types.intp, pointer), codegen
+def _call_by_address(name: Callable[..., Any], called: Any) -> None:
+    """Let compiled code call what has this signature as `name(address, *arguments)`."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import lower_builtin, type_callable
+
+    signature = called.return_type(types.intp, *called.args)
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        returned = context.get_value_type(called.return_type)
+        taken = [context.get_value_type(argument) for argument in called.args]
+        pointer = ir.FunctionType(returned, taken).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], pointer), arguments[1:])
+
+    # numba looks at the parameters, which are those of the name.
+    type_callable(name)(lambda _context: functools.wraps(name)(lambda *_arguments: signature))
+    lower_builtin(name, *signature.args)(code)
 
 
 @kernel
@@ -167,7 +163,7 @@ def _python_kernel(
 ) -> float:
     """Hand one query to a Python function, whose address travels in the parameters."""
     address = parameters.view(np.int64)[0]
-    value: float = _call_back(
+    value: float = call_back(
         address, scores.ctypes, labels.ctypes, weights.ctypes, len(scores), gradient.ctypes
     )
     return value

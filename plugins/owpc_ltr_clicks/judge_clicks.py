@@ -65,7 +65,7 @@ def judge_clicks(
     index: Annotated[
         str | None,
         Help("Look up documents that the log names by a field in this index.", panel="Data"),
-        Argument.INDEX,
+        Argument.NAME,
     ] = None,
     model: Annotated[
         str,

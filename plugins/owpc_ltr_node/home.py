@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 
-from owpc_ltr.compiling import why_unsafe
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.files.output import sync_folder
+from owpc_ltr.files.permissions import why_unsafe
 from owpc_ltr_node.distribution import (
     ElasticsearchParts,
     OpenSearchParts,

@@ -39,13 +39,13 @@ def upload(
     ],
     *,
     name: Annotated[
-        str | None, Help("The name that applications use; default: the file's."), Argument.MODEL
+        str | None, Help("The name that applications use; default: the file's."), Argument.NAME
     ] = None,
     index: SearchIndex = None,
     featureset: Annotated[
         str | None,
         Help("The feature set it was trained on; default: found by its hash."),
-        Argument.FEATURESET,
+        Argument.NAME,
     ] = None,
     role: Annotated[
         str,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
 
 _SHOWN_MODEL = Help("NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.")
-_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.MODEL]
+_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.NAME]
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +208,7 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
 @job
 def show_models(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str | None, _SHOWN_MODEL, Argument.MODEL] = None,
+    name: Annotated[str | None, _SHOWN_MODEL, Argument.NAME] = None,
 ) -> ModelDescription | ModelList:
     """List the aliases and their models, or show one model.
 
@@ -250,7 +250,7 @@ def show(cluster: Cluster | UploadedModels, name: Annotated[str, _SHOWN_MODEL]) 
 def diff(
     cluster: Cluster | UploadedModels,
     name: _Model,
-    other: Annotated[str, Help("The same, of another model.", names="model", metavar="OTHER")],
+    other: Annotated[str, Help("The same, of another model.", metavar="OTHER")],
 ) -> ModelDifferences:
     """Show how two models differ.
 
@@ -263,7 +263,7 @@ def diff(
 @job(finishes=True, changes_cluster=True)
 def promote(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, Help("NAME, or one of its models: NAME-HASH."), Argument.MODEL],
+    name: Annotated[str, Help("NAME, or one of its models: NAME-HASH."), Argument.NAME],
 ) -> AliasSwitch:
     """Switch the alias NAME to its challenger, or to the model NAME-HASH.
 
@@ -281,7 +281,7 @@ def promote(
 @job(finishes=True, changes_cluster=True)
 def rollback(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, Help("The name that applications use."), Argument.MODEL],
+    name: Annotated[str, Help("The name that applications use."), Argument.NAME],
 ) -> AliasSwitch:
     """Roll the alias NAME back to its previous model.
 
@@ -302,7 +302,7 @@ def delete(
     name: Annotated[
         str | None,
         Help("A model, NAME-HASH, or NAME for it and all of its models."),
-        Argument.MODEL,
+        Argument.NAME,
     ] = None,
     *,
     unused: Annotated[

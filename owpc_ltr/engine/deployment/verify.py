@@ -82,11 +82,11 @@ class Verification(ShortRepr):
 def verify(
     cluster: Cluster,
     name: Annotated[
-        str | None, Help("The name that applications use, or NAME-HASH."), Argument.MODEL
+        str | None, Help("The name that applications use, or NAME-HASH."), Argument.NAME
     ] = None,
     *,
     index: Annotated[
-        str | None, Help("The index (or alias); default: that of its upload."), Argument.INDEX
+        str | None, Help("The index (or alias); default: that of its upload."), Argument.NAME
     ] = None,
     limits: Annotated[
         ProofLimits | None,

@@ -50,7 +50,7 @@ def log_features(
     featureset: Annotated[
         str | None,
         Help("A feature set of the cluster; default: the only one."),
-        Argument.FEATURESET,
+        Argument.NAME,
     ] = None,
     extra_features: ExtraFeatures = (),
     candidates: Annotated[

@@ -38,7 +38,6 @@ def compare_live(
         Reads(
             "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; query: "
             "the query template alone; live:NAME@INDEX for a ranker of another index.",
-            names="model",
             cli=list[str],
             absent=None,
         ),
