@@ -28,7 +28,6 @@ from owpc_ltr.evaluation.other_libraries import (
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run
 from tests.fresh_process import Evaluate
-from tests.ranklib_program import ranklib_or_skip
 
 Array = NDArray[Any]
 QUERIES = 25
@@ -201,26 +200,6 @@ def test_ranx_prints_what_is_said(ranx: Evaluate) -> None:
         for call, value in printed.items():
             name = call.replace("_burges", "")
             assert one.theirs("ranx", f'"{call}"', name) == pytest.approx(value, abs=CLOSE)
-
-
-@pytest.mark.parametrize(("name", "theirs"), [("ndcg@5", "NDCG@5"), ("map", "MAP")])
-def test_ranklib_prints_what_is_said(name: str, theirs: str, tmp_path: Path) -> None:
-    one = CASES[1]
-    lines = [
-        f"{one.data.labels[i]:.0f} qid:{query} 1:{one.scores[i]:.1f} 2:0"
-        for query, rows in enumerate(one.slices)
-        for i in range(rows.start, rows.stop)
-    ]
-    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n", "utf-8")
-    (tmp_path / "model.txt").write_text("## Coordinate Ascent\n1:1.0 2:0.0", "utf-8")
-    files = {name: str(tmp_path / f"{name}.txt") for name in ("model", "data", "each")}
-    ranklib_or_skip().run(
-        "-load", files["model"], "-test", files["data"],
-        "-metric2T", theirs, "-idv", files["each"],
-    )  # fmt: skip
-    rows = [line.split() for line in (tmp_path / "each.txt").read_text("utf-8").splitlines()]
-    printed = {row[1]: float(row[2]) for row in rows if len(row) == 3}
-    assert one.theirs("RankLib", theirs, name) == pytest.approx(printed["all"], abs=CLOSE)
 
 
 @pytest.mark.parametrize(("name", "ours"), [("ndcg@5", "ndcg-letor@5"), ("map", "map")])
