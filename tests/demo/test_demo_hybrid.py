@@ -12,7 +12,7 @@ from owpc_ltr_demo.hybrid import LatentSemantics, learn_to_fuse
 from owpc_ltr_demo.session import HYBRID_INDEX, HYBRID_STEPS, DemoOptions
 
 from owpc_ltr.errors import UsageError
-from tests.engine.test_demo import Listening
+from tests.demo.test_demo import Listening
 
 TEXTS = (
     "a ship sails the ocean",
