@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -18,7 +18,7 @@ from owpc_ltr.errors import PluginError, reason_of, third_party_import
 from owpc_ltr.signatures import Argument, Reads, Writes
 
 GROUP = "owpc_ltr.commands"
-_OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
+_OTHER_HOOKS = ("ltr_workers", "ltr_default_url", "ltr_report_parts")
 """Hooks of this group that need no command beside them."""
 
 
@@ -165,12 +165,16 @@ def public_function(name: str) -> Any:
 
 def plugin_answer(hook: str) -> Any:
     """What the first plugin of this group that has a hook returns for it, or None."""
+    return next(plugin_answers(hook), None)
+
+
+def plugin_answers(hook: str) -> Iterator[Any]:
+    """What each plugin of this group that has a hook returns for it."""
     for point in sorted(entry_points(group=GROUP), key=_shipped_first):
         with third_party_import():
             module = point.load()
         if hasattr(module, hook):
-            return getattr(module, hook)()
-    return None
+            yield getattr(module, hook)()
 
 
 def write_report(results: Any, out: Path | str | None, plugins: Sequence[Path | str] = ()) -> None:

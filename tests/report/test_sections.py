@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.checks import read_latency
 from owpc_ltr_report.comparison import comparison_of, verdict_of
-from owpc_ltr_report.page import amount, p_cell, signed
+from owpc_ltr_report.page import amount, p_cell
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
@@ -30,6 +30,7 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
+from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
