@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import urllib3
-from owpc_ltr_experiment.record import RUNNING
 
+from owpc_ltr.engine.experiments import RUNNING
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, Table, capital

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from owpc_ltr_clicks.judge_clicks import judge_clicks
-from owpc_ltr_experiment.record import Experiment, Experiments
 from owpc_ltr_experiment.start import experiment_start
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
 from owpc_ltr_experiment.stop import experiment_stop
@@ -24,6 +23,7 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.experiments import Experiment, Experiments
 from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.search.live_evaluation import graded_lists

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr_experiment.record import RUNNING, Experiment
 from owpc_ltr_experiment.status import ExperimentStatus
 from owpc_ltr_experiment.verdict import ExperimentResult, half_width
 
+from owpc_ltr.engine.experiments import RUNNING, Experiment
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.compared_pair import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL

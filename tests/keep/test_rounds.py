@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.verdict import ExperimentResult, confidence_sequence
 from owpc_ltr_keep import state as state_module
 from owpc_ltr_keep.rounds import above_zero
 from owpc_ltr_keep.state import Attempt, EvidenceStream, Ledger, locked
 
 from owpc_ltr import report
+from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Outcome, Verdict
 from owpc_ltr.files import output
