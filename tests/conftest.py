@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from importlib.metadata import EntryPoints, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,20 @@ __all__ = [
     "ranx",
     "session_node",
     "vectors_url",
+]
+
+_NEED_PLUGINS = {
+    "cluster": {"node"},
+    "engines": {"node"},
+    "engine/test_node*.py": {"node"},
+    "test_benchmarks.py": {"clicks"},
+    "test_results.py": {"papers"},
+}
+"""Tests that need plugins beside them. A plugin's own tests are in a folder of its name."""
+collect_ignore_glob = [
+    pattern
+    for pattern, plugins in _NEED_PLUGINS.items()
+    if not all(find_spec(f"owpc_ltr_{plugin}") for plugin in plugins)
 ]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
