@@ -178,6 +178,7 @@ def test_an_option_names_an_input_too(tmp_path: Path, run: Run) -> None:
     ids=lambda words: words[0],
 )
 def test_two_outputs_are_two_files(tmp_path: Path, run: Run, words: tuple[str, ...]) -> None:
+    pytest.importorskip("owpc_ltr_report")
     (tmp_path / "there.csv").write_text("earlier")
     (tmp_path / "link.csv").symlink_to("there.csv")
     (tmp_path / "hard.csv").hardlink_to(tmp_path / "there.csv")

@@ -11,9 +11,16 @@ import sysconfig
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PLUGINS = (
+    *("clicks", "dask", "demo", "experiment", "keep", "mcp", "node", "papers", "rating", "report"),
+    "serve",
+)
+"""Plugins that can be deleted: `plugins/owpc_ltr_NAME` with `tests/NAME`."""
+ABSENT = tuple(name for name in PLUGINS if find_spec(f"owpc_ltr_{name}") is None)
 _COPIED = ("owpc_ltr", "plugins", "tests", "benchmarks", "docs", "featuresets")
 _DISTRIBUTION = "owpc_ltr-0.0.dist-info"
 

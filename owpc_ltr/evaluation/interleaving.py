@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.signatures import public
 from owpc_ltr.text import ShortRepr
 
 
@@ -58,6 +59,7 @@ def balanced_merge(leading: Sequence[str], other: Sequence[str]) -> list[str]:
     return list(merged)
 
 
+@public
 def interleave(
     a_hits: Sequence[Any],
     b_hits: Sequence[Any],

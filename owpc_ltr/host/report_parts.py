@@ -25,7 +25,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartData:
     """A chart: a `kind` of the report's charts over `rows`, its content as a sentence and a table.
 
     `name` is unique on a page. `words` are the other variables of the kind: `bars` and `columns` of
@@ -45,7 +45,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactList:
     """Names with values; one that is None is left out."""
 
     block: ClassVar[str] = "facts"
@@ -72,7 +72,7 @@ class Paragraphs:
     kind: Literal["", "warning", "good"] = ""
 
 
-Block = Table | Figure | Facts | Tiles | Paragraphs
+Block = Table | ChartData | FactList | Tiles | Paragraphs
 
 
 @dataclass(frozen=True)

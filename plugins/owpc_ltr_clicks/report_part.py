@@ -13,8 +13,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.host.report_parts import (
     Block,
-    Facts,
-    Figure,
+    ChartData,
+    FactList,
     Paragraphs,
     ReportPart,
     ReportSection,
@@ -133,12 +133,14 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         rows, total = [("used", log.used), *reasons], max(log.used + sum(n for _, n in reasons), 1)
         cells = [(name, n, f"{n / total:.2%}") for name, n in rows]
         table = Table("Events by use", ("what", "events", "share"), cells)
-        words = {"title": "events", "digits": ","}
-        yield Figure("unused-events", "Unused events", sentence, table, "bars", reasons, words)
+        yield ChartData(
+            "unused-events", "Unused events", sentence, table,
+            kind="bars", rows=reasons, words={"title": "events", "digits": ","},
+        )  # fmt: skip
     else:
         yield Paragraphs(["Every event was used."], "good")
     given = "given" if log.first_position_given else "found"
-    yield Facts([
+    yield FactList([
         ("events read", plain(log.read)),
         ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),
         ("clicks without an impression", plain(log.implied)),
@@ -149,13 +151,13 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         yield Table("Other actions, which are left out", ["action", "events"], others)
 
 
-def _examinations(counts: ClickCounts, chosen: ChosenModel) -> Iterator[Figure]:
+def _examinations(counts: ClickCounts, chosen: ChosenModel) -> Iterator[ChartData]:
     yield _examination(counts, chosen)
     if len(chosen.held_out) > 1:
         yield _examination_by_model(chosen)
 
 
-def _examination(counts: ClickCounts, chosen: ChosenModel) -> Figure:
+def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
     values = chosen.fit.examination
     impressions, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
     ends = examination_interval(chosen.model, counts, values)
@@ -182,12 +184,13 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> Figure:
         for rank, value, lowest, highest in rows
     ]  # fmt: skip
     table, title = Table(_EXAMINATION, headers, cells), f"{_EXAMINATION}, by {chosen.name}"
-    words = {"y": "examination probability"}
-    shown = rows[:_RANKS_IN_CHART]
-    return Figure("examination", title, sentence, table, "share_by_rank", shown, words)
+    return ChartData(
+        "examination", title, sentence, table,
+        kind="share_by_rank", rows=rows[:_RANKS_IN_CHART], words={"y": "examination probability"},
+    )  # fmt: skip
 
 
-def _examination_by_model(chosen: ChosenModel) -> Figure:
+def _examination_by_model(chosen: ChosenModel) -> ChartData:
     """The estimates of all models, fitted without held-out people."""
     by_model = {score.model: score.examination for score in chosen.held_out}
     sentence = (
@@ -197,9 +200,9 @@ def _examination_by_model(chosen: ChosenModel) -> Figure:
     caption, rows = f"{_EXAMINATION}, by model", _by_rank(by_model, ".1%")
     table = Table(caption, ("rank", *by_model), rows)
     words = {"x": "rank", "y": "examination probability", "marks": False, "zero": True}
-    return Figure(
+    return ChartData(
         "examination-by-model", f"{_EXAMINATION}, by every model", sentence, table,
-        "lines", _first_ranks(by_model), words,
+        kind="lines", rows=_first_ranks(by_model), words=words,
     )  # fmt: skip
 
 
@@ -240,7 +243,9 @@ def _models(chosen: ChosenModel) -> Iterator[Block]:
     title, headers = "Perplexity by rank", ("rank", *(score.model for score in models))
     table = Table(title, headers, _by_rank(values, ".4f"))
     words = {"x": "rank", "y": "perplexity", "marks": False}
-    yield Figure("perplexity", title, sentence, table, "lines", _first_ranks(values), words)
+    yield ChartData(
+        "perplexity", title, sentence, table, kind="lines", rows=_first_ranks(values), words=words
+    )
 
 
 def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
@@ -254,7 +259,7 @@ def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
             f"{effective.clicks:,}, worth {effective.effective:,.0f} equal ones; "
             f"{effective.clipped:,} were clipped"
         )
-    yield Facts([
+    yield FactList([
         ("queries", plain(len(sizes))),
         ("documents per query", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"),
         (
@@ -290,7 +295,7 @@ def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
             yield Table(f"Queries with the {which} evidence", headers, rows)
 
 
-def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]]) -> Figure:
+def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]]) -> ChartData:
     """Numbers of documents by a label."""
     total = max(sum(count for _, count in rows), 1)
     label, most = max(rows, key=lambda row: row[1])
@@ -299,7 +304,7 @@ def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]])
     cells = [(label, count, f"{count / total:.1%}") for label, count in rows]
     table = Table(title, (measure, "documents", "share"), cells)
     words = {"x": measure, "y": "documents"}
-    return Figure(name, title, sentence, table, "columns", rows, words)
+    return ChartData(name, title, sentence, table, kind="columns", rows=rows, words=words)
 
 
 def _binned(values: Vector) -> list[tuple[str, int]]:
@@ -334,13 +339,13 @@ def _queries(judgments: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
     ]  # fmt: skip
 
 
-def _settings(judgments: ClickJudgments) -> Facts:
+def _settings(judgments: ClickJudgments) -> FactList:
     """The log and the click model with its settings, cleaning, grades and weights."""
     model, (alpha, beta) = judgments.chosen.model, judgments.chosen.fit.prior
     model_fields: tuple[Field[Any], ...] = fields(model) if is_dataclass(model) else ()
     settings = {setting.name: getattr(model, setting.name) for setting in model_fields}
     options = judgments.behaviour.options
-    return Facts([
+    return FactList([
         *judgments.settings,
         ("click model", configured(judgments.chosen.name, settings)),
         (

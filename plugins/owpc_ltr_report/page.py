@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from owpc_ltr.host.report_parts import (
     Block,
-    Figure,
+    ChartData,
     ReportSection,
     ReportVerdict,
     Row,
@@ -278,13 +278,12 @@ def offered_verdict(verdict: ReportVerdict) -> PageVerdict:
 
 
 def _drawn(blocks: Sequence[Block]) -> list[Any]:
-    return [_chart(block) if isinstance(block, Figure) else block for block in blocks]
+    return [_chart(block) if isinstance(block, ChartData) else block for block in blocks]
 
 
-def _chart(figure: Figure) -> Chart:
-    draw = lines if figure.kind == "lines" else partial(drawing, figure.kind)
-    spec = draw(figure.rows, **figure.words)
-    return Chart(figure.name, figure.title, spec, figure.sentence, figure.table)
+def _chart(data: ChartData) -> Chart:
+    draw = lines if data.kind == "lines" else partial(drawing, data.kind)
+    return Chart(data.name, data.title, draw(data.rows, **data.words), data.sentence, data.table)
 
 
 def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:

@@ -12,8 +12,8 @@ from owpc_ltr.errors import PluginError
 from owpc_ltr.host import report_parts
 from owpc_ltr.host.report_parts import (
     Block,
-    Facts,
-    Figure,
+    ChartData,
+    FactList,
     Paragraphs,
     ReportPart,
     ReportSection,
@@ -34,10 +34,18 @@ class Visits:
 def sections(found: Visits) -> list[ReportSection]:
     table = Table(found.text, ["day", "visits"], [(found.text, 3), ("Tuesday", None)])
     blocks: list[Block] = [
-        Facts([(found.text, found.text), ("left out", None)]),
+        FactList([(found.text, found.text), ("left out", None)]),
         Tiles([(found.text, found.text, found.text)]),
         table,
-        Figure("visits", found.text, found.text, table, "bars", [(found.text, 3)], {"title": "n"}),
+        ChartData(
+            "visits",
+            found.text,
+            found.text,
+            table,
+            kind="bars",
+            rows=[(found.text, 3)],
+            words={"title": "n"},
+        ),
         Paragraphs([found.text], "warning"),
         Paragraphs([found.text], "good"),
     ]
