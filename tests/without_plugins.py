@@ -35,10 +35,11 @@ class Checkout:
         """Run Python in it. Warnings are errors, as in tests."""
         places = sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
         path = os.pathsep.join(map(str, (self.root, self.root / "plugins", *places)))
+        environ = {name: text for name, text in os.environ.items() if name != "OWPC_LTR_TESTS"}
         # Without `site` nothing is found where the checkout itself is installed.
         return subprocess.run(
             [sys.executable, "-S", *words],
-            cwd=self.root, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100"},
+            cwd=self.root, env={**environ, "PYTHONPATH": path, "COLUMNS": "100"},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
