@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from owpc_ltr_experiment.experiment_log import balanced_merge
 from owpc_ltr_experiment.verdict import (
     ClickedPositions,
     ClientTotals,
@@ -19,6 +18,7 @@ from owpc_ltr_experiment.verdict import (
 )
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.evaluation.interleaving import balanced_merge
 
 PAGE = 10
 QUERIES = 40

@@ -48,7 +48,6 @@ from experiment_users import (
     without,
 )
 from owpc_ltr_experiment.verdict import (
-    FEWEST,
     FEWEST_CREDITED,
     examination_exponent,
     experiment_result,
@@ -56,6 +55,7 @@ from owpc_ltr_experiment.verdict import (
 )
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.experiments import FEWEST
 from owpc_ltr.evaluation.significance import Outcome
 
 CLIENTS = 10_000

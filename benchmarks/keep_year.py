@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment
 from owpc_ltr_experiment.status import ExperimentStatus
 from owpc_ltr_experiment.verdict import ClientTotals, experiment_result
 from owpc_ltr_keep.keep import run_once
@@ -32,6 +31,7 @@ from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, KeepData, KeepExperiment, Ke
 from owpc_ltr_keep.state import Attempt
 
 from owpc_ltr.engine.deployment.alias import Alias
+from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Verdict, compare_paired

@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 from feature_logging import INDEX, features, make_index, words
-from owpc_ltr_experiment.record import Experiment, Experiments, now
 from owpc_ltr_serve.endpoint import Call
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
@@ -45,6 +44,7 @@ from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.connect import connect
 from owpc_ltr.engine.deployment.deployment_record import INDEX as POINTERS
+from owpc_ltr.engine.experiments import Experiment, Experiments, now
 from owpc_ltr.engine.search.serving import whole_answer
 from owpc_ltr.engine.staging_index import drop_index
 from owpc_ltr.engine.stores import choose_store

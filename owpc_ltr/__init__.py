@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.evaluate import evaluate as evaluate
     from owpc_ltr.evaluation.evaluate import write_run as write_run
     from owpc_ltr.evaluation.evaluation_table import Evaluation as Evaluation
+    from owpc_ltr.evaluation.interleaving import interleave as interleave
     from owpc_ltr.evaluation.metric_explanation import explain_metric as explain_metric
     from owpc_ltr.explanations.explain import explain as explain
     from owpc_ltr.formats.import_export import export_model as export_model

@@ -448,6 +448,16 @@ def option_classes(function: Callable[..., Any]) -> dict[str, type]:
     return classes
 
 
+def in_options(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, in which fields of its options are objects of their classes."""
+    arguments = dict(arguments)
+    for name, cls in option_classes(function).items():
+        fields = described(cls).parameters.keys() & arguments.keys()
+        if fields:
+            arguments[name] = cls(**{field: arguments.pop(field) for field in fields})
+    return arguments
+
+
 @functools.cache
 def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a function; for each object of options, the fields of its class."""

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store as Store
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
+    from owpc_ltr.evaluation.interleaving import Interleaved as Interleaved
     from owpc_ltr.evaluation.measurement import Measured as Measured
     from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker

@@ -31,6 +31,7 @@ from tests.session_node import (
     session_node,
     vectors_url,
 )
+from tests.without_plugins import ABSENT, PLUGINS
 
 __all__ = [
     "certificates",
@@ -40,6 +41,23 @@ __all__ = [
     "ranx",
     "session_node",
     "vectors_url",
+]
+
+_NEED_PLUGINS = {
+    "cluster": {"node"},
+    "engines": {"node"},
+    "engine/test_node*.py": {"node"},
+    "engine/test_workflows.py": PLUGINS,
+    "test_benchmarks.py": {"clicks"},
+    "test_docs.py": PLUGINS,
+    "test_results.py": {"papers"},
+}
+"""Tests of all pages, of all engines and of benchmarks use plugins, whose own are in `tests/NAME`.
+
+Where one of them is deleted, they are left out.
+"""
+collect_ignore_glob = [
+    pattern for pattern, plugins in _NEED_PLUGINS.items() if not set(plugins).isdisjoint(ABSENT)
 ]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must

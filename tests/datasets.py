@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from owpc_ltr_papers.folders import rotation
 
 from owpc_ltr import PartitionedDataset, read_external_features, train
 from owpc_ltr.data.construction import make_dataset
@@ -176,14 +175,20 @@ def write_parts(folder: Path, numbers: Sequence[int] = PARTS, ending: str = "txt
     return folder
 
 
+def letor_folds() -> Iterator[tuple[str, list[int], list[int], list[int]]]:
+    """LETOR's folds: their names, and the parts to train on, to choose on and to test on."""
+    for first in range(len(PARTS)):
+        numbers = [PARTS[(first + place) % len(PARTS)] for place in range(len(PARTS))]
+        yield f"Fold{first + 1}", numbers[:3], numbers[3:4], numbers[4:]
+
+
 def write_folds(folder: Path, ending: str = "txt", names: Sequence[str] = ()) -> Path:
     """`Fold1/train.txt` and so on, of the same parts, by other names where these are given."""
     train, vali, test = names or ("train", "vali", "test")
-    for fold in rotation({k: Path(str(k)) for k in PARTS}):
-        own = folder / fold.name
+    for fold, *sides in letor_folds():
+        own = folder / fold
         own.mkdir(parents=True, exist_ok=True)
-        for name, paths in ((train, fold.training), (vali, fold.validation), (test, fold.test)):
-            numbers = [int(path.name) for path in paths]
+        for name, numbers in zip((train, vali, test), sides, strict=True):
             joined = join_datasets([part(k) for k in numbers], [str(k) for k in numbers])
             write_letor(joined, own / f"{name}.{ending}")
     return folder

@@ -9,18 +9,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from owpc_ltr_node.engine import NodeStatus, start_node, stop_node
-from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
-from owpc_ltr_node.release import Release, usual_release
-from owpc_ltr_node.settings import LocalNode, jvm_options
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
+
+if TYPE_CHECKING or find_spec("owpc_ltr_node"):
+    from owpc_ltr_node.engine import NodeStatus, start_node, stop_node
+    from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
+    from owpc_ltr_node.release import Release, usual_release
+    from owpc_ltr_node.settings import LocalNode, jvm_options
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 
@@ -76,6 +79,7 @@ def vectors_url() -> Iterator[str]:
     if given:
         yield given.rstrip("/")
         return
+    pytest.importorskip("owpc_ltr_node")
     with running_node(usual_release(with_vectors=True), with_vectors=True) as node:
         yield node.status.url
 
@@ -97,6 +101,7 @@ def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
 @pytest.fixture(scope="session")
 def session_node() -> Iterator[SessionNode]:
     """A node of this session's own: the usual one, or the one of OWPC_LTR_TEST_ENGINE."""
+    pytest.importorskip("owpc_ltr_node")
     asked = os.environ.get("OWPC_LTR_TEST_ENGINE")
     with running_node(Release(*asked.split(":")) if asked else Release()) as node:
         yield node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,9 @@ def test_commands_stand_in_the_order_of_the_workflow() -> None:
     names = [name for name, _ in listed(())]
     workflow = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
             "search"]  # fmt: skip
-    assert [name for name in names if name in workflow] == workflow
+    assert [name for name in names if name in workflow] == [
+        name for name in workflow if name != "engine" or find_spec("owpc_ltr_node")
+    ]
     assert {one for one in names if one[0] != "-"} == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
 
 

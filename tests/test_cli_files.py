@@ -16,8 +16,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 import typer
-from owpc_ltr_clicks.log_files import read_events
-from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 
 from owpc_ltr import (
@@ -178,6 +176,7 @@ def test_an_option_names_an_input_too(tmp_path: Path, run: Run) -> None:
     ids=lambda words: words[0],
 )
 def test_two_outputs_are_two_files(tmp_path: Path, run: Run, words: tuple[str, ...]) -> None:
+    pytest.importorskip("owpc_ltr_report")
     (tmp_path / "there.csv").write_text("earlier")
     (tmp_path / "link.csv").symlink_to("there.csv")
     (tmp_path / "hard.csv").hardlink_to(tmp_path / "there.csv")
@@ -334,6 +333,19 @@ NOT_READ = {
 }
 """Paths that are written, or that no command reads as its input."""
 
+
+def events_in(path: Path) -> object:
+    from owpc_ltr_clicks.log_files import read_events
+
+    return next(read_events(path, {}))
+
+
+def collections_in(path: Path) -> object:
+    from owpc_ltr_papers.folders import find_collections
+
+    return find_collections(path)
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "data": read_dataset,
     "validation": read_dataset,
@@ -359,11 +371,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "extra_features": read_external_features,
     "settings": read_json_object,
     "feature_cost": read_json_object,
-    "events": lambda path: next(read_events(path, {})),
+    "events": events_in,
     "documents": lambda path: next(read_json_lines(path)),
     "plugin": lambda path: registry.load([path]),
     "plugins": lambda path: registry.load([path]),
-    "letor": find_collections,
+    "letor": collections_in,
     "candidates": load_featureset,
     "leg": load_featureset,
     "legs": load_featureset,

@@ -13,9 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from owpc_ltr_clicks.models.coec import ClicksOverExpected
-from owpc_ltr_clicks.models.dctr import DocumentClickThrough
-from owpc_ltr_clicks.models.sdbn import SimplifiedDBN
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
@@ -458,7 +455,7 @@ LIARS = [
 
 @pytest.mark.parametrize(
     "model",
-    [HonestClickModel(), OfLists(), DocumentClickThrough(), ClicksOverExpected(), SimplifiedDBN()],
+    [HonestClickModel(), OfLists()],
     ids=str,
 )
 def test_an_honest_click_model_passes(model: Any) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_papers.folders import rotation
 
 from tests.benchmark_scripts import benchmark_script
+from tests.datasets import PARTS, letor_folds
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "ohsumed.py"
@@ -29,14 +29,13 @@ _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?")
 def folds(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`Fold1` to `Fold5` of LETOR 3.0's OHSUMED."""
     folder = tmp_path_factory.mktemp("folds")
-    parts = {k: shared_data / "letor3-ohsumed" / f"S{k}.txt.xz" for k in range(1, 6)}
-    texts = {path: lzma.decompress(path.read_bytes()) for path in parts.values()}
-    for fold in rotation(parts):
-        own = folder / fold.name
+    parts = {k: shared_data / "letor3-ohsumed" / f"S{k}.txt.xz" for k in PARTS}
+    texts = {k: lzma.decompress(path.read_bytes()) for k, path in parts.items()}
+    for fold, *sides in letor_folds():
+        own = folder / fold
         own.mkdir()
-        sides = (("train", fold.training), ("vali", fold.validation), ("test", fold.test))
-        for name, paths in sides:
-            (own / f"{name}.txt").write_bytes(b"".join(texts[path] for path in paths))
+        for name, numbers in zip(("train", "vali", "test"), sides, strict=True):
+            (own / f"{name}.txt").write_bytes(b"".join(texts[number] for number in numbers))
     return folder
 
 

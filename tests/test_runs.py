@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ir_measures import AP, RR, P, R, Success, nDCG
-from owpc_ltr_report.queries import example_documents
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, read_run, save_dataset, write_run
@@ -538,17 +537,3 @@ def test_a_folder_of_parts_has_the_figures_of_a_short_run_in_memory(tmp_path: Pa
     by_query = found.per_query.sort_by("query_id")
     assert by_query.to_pydict() == whole.per_query.sort_by("query_id").to_pydict()
     assert found.warnings[:2] == whole.warnings[:2]
-
-
-def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> None:
-    data = judged_queries()
-    before, after = np.arange(240.0), np.arange(240.0)
-    after[0] = 1000.0
-    before[:10], after[19] = np.nan, np.nan
-    moved = example_documents(data, 0, (before, after))
-    ranks = {one.doc_id: (one.rank, one.before) for one in moved}
-    assert ranks["d0"] == (1, None)
-    assert ranks["d19"] == (None, 1)
-    assert ranks["d18"] == (2, 2)
-    nothing = np.full(240, np.nan)
-    assert not any(one.rank for one in example_documents(data, 3, (before, nothing)))

@@ -39,8 +39,8 @@ from owpc_ltr.signatures import (
     check,
     described,
     help_of,
+    in_options,
     marks_of,
-    option_classes,
     option_name,
     spelled_as,
 )
@@ -474,10 +474,7 @@ def run_job(
         why = "" if settings.given else " (OWPC_LTR_URL is not set: the local node)"
         if why or getattr(function, "changes_cluster", False):
             print(f"cluster: {settings.url}{why}", file=sys.stderr)
-    for name, cls in option_classes(bare).items():
-        fields = described(cls).parameters.keys() & arguments.keys()
-        if fields:
-            arguments[name] = cls(**{field: arguments.pop(field) for field in fields})
+    arguments = in_options(bare, arguments)
     try:
         if "progress" not in parameters:
             return bare(**arguments)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from owpc_ltr.errors import PluginError, reason_of
-from owpc_ltr.signatures import Argument, Reads, Writes
+from owpc_ltr.signatures import Argument, Reads, Writes, in_options
 
 GROUP = "owpc_ltr.commands"
-_OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
+_OTHER_HOOKS = ("ltr_workers", "ltr_default_url", "ltr_report_parts")
 """Hooks of this group that need no command beside them."""
 
 
@@ -92,7 +92,7 @@ class WritesReport(Writes):
     def check(self, path: Path | str, inputs: list[Path | str]) -> None:
         """Raise UsageError for a file that cannot be written, PluginError without the plugin."""
         super().check(path, inputs)
-        _report()
+        plugin_job("report")
 
 
 ReportPage = Annotated[
@@ -165,14 +165,35 @@ def public_function(name: str) -> Any:
     return None
 
 
+def plugin_job(name: str) -> Any:
+    """The function of a plugin's command. Raises PluginError where no plugin offers it."""
+    function = public_function(name.replace(" ", "_"))
+    if function is None:
+        raise PluginError(f"no plugin offers the command '{name}': install owpc-ltr again")
+    return function
+
+
+def run_plugin_job(command: str, /, **arguments: Any) -> Any:
+    """The result of a plugin's job by the name of its command, as `judge clicks`.
+
+    Arguments are its parameters, and fields of its options. Raises PluginError as `plugin_job`.
+    """
+    function = plugin_job(command)
+    return function(**in_options(function, arguments))
+
+
 def plugin_answer(hook: str) -> Any:
     """What the first plugin of this group that has a hook returns for it, or None."""
+    return next(plugin_answers(hook), None)
+
+
+def plugin_answers(hook: str) -> Iterator[Any]:
+    """What each plugin of this group that has a hook returns for it."""
     for point in sorted(entry_points(group=GROUP), key=_shipped_first):
         with third_party_import():
             module = point.load()
         if hasattr(module, hook):
-            return getattr(module, hook)()
-    return None
+            yield getattr(module, hook)()
 
 
 @contextmanager
@@ -194,7 +215,7 @@ def third_party_import() -> Iterator[None]:
 def write_report(results: Any, out: Path | str | None, plugins: Sequence[Path | str] = ()) -> None:
     """Write the page of one result, or of several in a list, unless `out` is None."""
     if out is not None:
-        _report()(results, out=out, plugins=plugins)
+        plugin_job("report")(results, out=out, plugins=plugins)
 
 
 def _shipped_first(point: EntryPoint) -> tuple[bool, str]:
@@ -214,10 +235,3 @@ def _offered(point: EntryPoint) -> list[Command]:
     ):
         raise PluginError(f"its ltr_commands() returns {offered!r}: return a list of Command")
     return offered
-
-
-def _report() -> Any:
-    function = public_function("report")
-    if function is None:
-        raise PluginError("no plugin offers the command 'report': install owpc-ltr again")
-    return function

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from owpc_ltr.host.commands import Command
+    from owpc_ltr.host.report_parts import ReportPart
     from owpc_ltr.protocols import (
         ClickModel,
         ExportTarget,
@@ -93,4 +94,12 @@ def ltr_default_url() -> str:  # type: ignore[empty-body]
     """The address of the engine where the user names none: of a node that runs on this machine.
 
     The module stands in the entry-point group `owpc_ltr.commands`. The first plugin decides.
+    """
+
+
+@hookspec
+def ltr_report_parts() -> list[ReportPart]:  # type: ignore[empty-body]
+    """What `owpc-ltr report` says of results of the plugin's own classes.
+
+    The module stands in the entry-point group `owpc_ltr.commands`.
     """

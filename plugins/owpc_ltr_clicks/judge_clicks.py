@@ -183,8 +183,8 @@ def count_ubi(
 
     Documents named by another field than `_id` are looked up in `index`. `how` are `EventOptions`.
     """
+    from owpc_ltr.data.log_times import TimeWindow
     from owpc_ltr_clicks.counting import count_events
-    from owpc_ltr_clicks.events import TimeWindow
     from owpc_ltr_clicks.ubi.snapshot import read_ubi
 
     options = options or EventOptions(**how)

@@ -17,12 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import dask
 import numpy as np
@@ -33,9 +33,11 @@ from distributed.security import Security
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import (
     ColumnSet,
+    Member,
     PartitionedDataset,
     PartReader,
     PartSelection,
+    WorkerParts,
     open_partitioned,
 )
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
@@ -315,6 +317,30 @@ class PartsOnWorkers:
             ]
         )
 
+    def together(
+        self,
+        meet: Callable[[int], Mapping[str, Any]],
+        call: Callable[[Member, list[WorkerParts]], R],
+        *data: PartitionedDataset,
+    ) -> R:
+        """A call made by all workers at once; begun again with those left where one ends."""
+        workers: list[Any] = [dataset.workers for dataset in data]
+        jobs = [parts.name for parts in workers]
+        sent = self.calls.written(meet), self.calls.written(call)
+        error: Exception = WorkersUnavailable("there was no worker")
+        for _ in range(TRIES):
+            members = self.calls.workers()[: min(len(dataset.pieces) for dataset in data)]
+            try:
+                result: R = _once(self.calls, members, list(zip(jobs, data, strict=True)), *sent)
+            except WorkersUnavailable as ended:
+                error = ended
+            else:
+                return result
+        raise WorkersUnavailable(
+            f"workers ended {TRIES} times while they worked together: they may lack memory: give "
+            "fewer processes, less --memory, or larger machines"
+        ) from error
+
 
 def batches(pieces: Sequence[PartSelection], workers: int) -> list[list[PartSelection]]:
     """Parts that follow one another, as steps of a pass of about as many documents each.
@@ -331,56 +357,6 @@ def batches(pieces: Sequence[PartSelection], workers: int) -> list[list[PartSele
         for first, after in itertools.pairwise([*firsts.tolist(), len(pieces)])
         if after > first
     ]
-
-
-@dataclass(frozen=True)
-class WorkerParts:
-    """A worker's own parts of a dataset: `numbers` tells which they are of `whole`."""
-
-    whole: PartitionedDataset
-    numbers: tuple[int, ...]
-
-    @property
-    def own(self) -> PartitionedDataset:
-        """The parts of this worker alone, in order."""
-        return replace(self.whole, pieces=tuple(self.whole.pieces[n] for n in self.numbers))
-
-
-class Member(NamedTuple):
-    """One of several workers: which, of how many, its threads, and how it finds the others."""
-
-    number: int
-    threads: int
-    meeting: Mapping[str, Any]
-
-
-def together(
-    meet: Callable[[int], Mapping[str, Any]],
-    call: Callable[[Member, list[WorkerParts]], R],
-    *data: PartitionedDataset,
-) -> R:
-    """A call made by all workers at once, each with its share of the datasets.
-
-    It is begun again with those that are left where a worker ends. `meet(number of workers)` is
-    called on the first and gives what all need to find each other; the result is that of the first.
-    """
-    workers: list[Any] = [dataset.workers for dataset in data]
-    calls: Calls = workers[0].calls
-    jobs = [parts.name for parts in workers]
-    sent = calls.written(meet), calls.written(call)
-    error: Exception = WorkersUnavailable("there was no worker")
-    for _ in range(TRIES):
-        members = calls.workers()[: min(len(dataset.pieces) for dataset in data)]
-        try:
-            result: R = _once(calls, members, list(zip(jobs, data, strict=True)), *sent)
-        except WorkersUnavailable as ended:
-            error = ended
-        else:
-            return result
-    raise WorkersUnavailable(
-        f"workers ended {TRIES} times while they worked together: they may lack memory: give "
-        "fewer processes, less --memory, or larger machines"
-    ) from error
 
 
 def _once(

@@ -39,15 +39,11 @@ def start_node(session: DemoSession) -> Engine:
 
 def running_node(session: DemoSession) -> Engine:
     """The demo's own node, started or found running."""
-    from owpc_ltr_node.engine import start_node
-    from owpc_ltr_node.folders import Report
-    from owpc_ltr_node.settings import LocalNode
+    from owpc_ltr.host.commands import run_plugin_job
 
+    port = session.options.port
     with session.working() as show:
-        lines: list[str] = []
-        status = start_node(LocalNode(port=session.options.port), Report(lines.append, show))
-    for line in lines:
-        session.line(line)
+        status = run_plugin_job("engine start", port=port, progress=show)
     session.line(f"opensearch {status.version} answers at {status.url}")
     session.figures["node"] = {
         "url": status.url,

@@ -1,8 +1,8 @@
 """Experiments with users: two rankers interleaved, and a verdict from clicks at any time.
 
-- `experiment_log`: the page that shows both rankers, and what users did, out of User Behavior
-  Insights or files; `verdict`: what clicks say
-- `record`: experiments in the cluster; `start`, `status`, `stop`: the commands
+- `experiment_log`: what users did, out of User Behavior Insights or files; `verdict`: what clicks
+  say
+- `start`, `status`, `stop`: the commands
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Balanced interleaving, and what users of an experiment did: its searches and clicks.
-
-A page shows the results of two rankers (Joachims, KDD 2002). A hash of the experiment, the client
-and the query says which ranker leads, so that a reload and the next page show the same order. Each
-document carries its ranks in both lists and its positions on both possible pages: what a click is
-worth follows from these (`verdict`).
+"""What users of an experiment did: its searches and clicks.
 
 Searches and clicks are documents of User Behavior Insights, out of files or a cluster. Of an
 experiment are the queries with `query_attributes.experiment`, and the clicks with
@@ -12,12 +7,10 @@ experiment are the queries with `query_attributes.experiment`, and the clicks wi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,117 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from owpc_ltr_clicks.cleaning import ACTIONS
-from owpc_ltr_clicks.events import seconds_of
-from owpc_ltr_clicks.ubi import UbiOptions
-from owpc_ltr_clicks.ubi.query_join import table_of
-from owpc_ltr_clicks.ubi.snapshot import ScanWindow, pages
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.log_times import seconds_of
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.engine.feature_log.snapshot import point_in_time
+from owpc_ltr.engine.ubi import ScanWindow, pages, table_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import line_blocks, open_bytes
 from owpc_ltr.files.strict_json import NoJson, read_json_value
-from owpc_ltr.text import ShortRepr
-from owpc_ltr_experiment.record import Experiment
 from owpc_ltr_experiment.verdict import ClickedPositions
-
-
-@dataclass(frozen=True, repr=False)
-class Interleaved(ShortRepr):
-    """A page of both rankers, and what to log of it.
-
-    `hits` are the items of the page as they came in. `query_attributes` belong to the query
-    (`{"experiment": {"name", "leads"}}`), `event_attributes[id]` to a click on that document
-    (`{"experiment": {"name", "leads", "a", "b", "in_a", "in_b"}}`), as User Behavior Insights has
-    them. `a` and `b` are the ranks of a document in the two lists, from 1; None beyond their depth.
-    `in_a` and `in_b` are its positions when A and when B leads; None beyond the page's end.
-    """
-
-    hits: list[Any]
-    query_attributes: dict[str, Any]
-    event_attributes: dict[str, dict[str, Any]]
-
-
-def leader(experiment: str, client: str, query: str) -> str:
-    """The ranker that leads, "a" or "b", each for half of the clients and queries.
-
-    Queries that differ in case or white space alone have the same leader.
-    """
-    # As JSON, no two triples are one text, and a lone surrogate has an encoding.
-    text = json.dumps([experiment, client, " ".join(query.casefold().split())])
-    return "ab"[blake2b(text.encode(), digest_size=1).digest()[0] & 1]
-
-
-def balanced_merge(leading: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Both lists as one, in which the two are read equally deep, the leading one first.
-
-    The first n documents of the merge are the union of the first k of one and the first k or k - 1
-    of the other (Radlinski, Kurup & Joachims, CIKM 2008, algorithm 1). Where one list ends, the
-    other goes on.
-    """
-    merged: dict[str, None] = {}
-    for rank in range(max(len(leading), len(other))):
-        for documents in (leading, other):
-            if rank < len(documents):
-                merged.setdefault(documents[rank])
-    return list(merged)
-
-
-def interleave(
-    a_hits: Sequence[Any],
-    b_hits: Sequence[Any],
-    *,
-    experiment: str,
-    client: str,
-    query: str,
-    size: int = 10,
-    start: int = 0,
-) -> Interleaved:
-    """The page from `start` on that shows `size` results of the rankers A and B.
-
-    Hits are ids, or hits of an engine (with `_id`). Ask both rankers for `start + size` hits or
-    more, from the first on: a shorter list is one that has no more. A document that both have is
-    shown as the leader has it. Raises BadInput where a list has a document twice.
-    """
-    end = start + size
-    if start < 0 or size < 0:
-        raise BadInput(f"there is no page of {size} hits from {start} on: neither is negative")
-    a, b = (_ids(hits, name) for hits, name in ((a_hits, "A"), (b_hits, "B")))
-    leads = leader(experiment, client, query)
-    # What stands below the page's end in its list stands below it in the merge.
-    tops = [*a][:end], [*b][:end]
-    merges = {"a": balanced_merge(*tops), "b": balanced_merge(*reversed(tops))}
-    page = merges[leads][start:end]
-    hits = dict(zip(tops[0], a_hits, strict=False))
-    of_b = dict(zip(tops[1], b_hits, strict=False))
-    hits = {**hits, **of_b} if leads == "b" else {**of_b, **hits}
-    coin = {"name": experiment, "leads": leads}
-    places = {"a": a, "b": b}
-    for side, merge in merges.items():
-        places[f"in_{side}"] = {document: place for place, document in enumerate(merge[:end], 1)}
-    events = {
-        document: {
-            "experiment": {**coin, **{name: ranks.get(document) for name, ranks in places.items()}}
-        }
-        for document in page
-    }
-    return Interleaved([hits[document] for document in page], {"experiment": coin}, events)
-
-
-def _ids(hits: Sequence[Any], name: str) -> dict[str, int]:
-    """The documents of a list, and their ranks from 1."""
-    ranks: dict[str, int] = {}
-    for rank, hit in enumerate(hits, 1):
-        document = hit if isinstance(hit, str) else hit["_id"]
-        if ranks.setdefault(document, rank) != rank:
-            raise BadInput(
-                f"the list of {name} has '{document}' at ranks {ranks[document]} and {rank}: "
-                "send each document once"
-            )
-    return ranks
-
 
 _OF_QUERY = "query_attributes.experiment"
 
@@ -188,7 +81,7 @@ class ExperimentLog:
     def add_events(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add those of these events that are clicks of the experiment."""
         table = table_of(documents, EVENT_FIELDS)
-        table = table.filter(pc.is_in(table["action"], pa.array([*ACTIONS])))
+        table = table.filter(pc.equal(table["action"], "click"))
         drafted = pc.coalesce(table["configuration"], table["object_configuration"])
         for count in pc.value_counts(drafted.drop_null()).to_pylist():
             self.team_draft[count["values"]] += count["counts"]
@@ -244,13 +137,15 @@ def _value(path: Path, number: int, line: bytes) -> Any:
         raise BadInput(f"cannot read {path}, line {number}: {error}") from error
 
 
-def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> ExperimentLog:
+def read_indices(
+    engine: Engine, experiment: Experiment, queries: str, events: str
+) -> ExperimentLog:
     """The log in the two indices of User Behavior Insights, since the experiment began."""
     log = ExperimentLog(experiment)
     elastic = engine.about().distribution == "elasticsearch"
     for index, fields, add in (
-        (options.ubi_queries, QUERY_FIELDS, log.add_queries),
-        (options.ubi_events, EVENT_FIELDS, log.add_events),
+        (queries, QUERY_FIELDS, log.add_queries),
+        (events, EVENT_FIELDS, log.add_events),
     ):
         window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
         with point_in_time(engine, index, elastic=elastic) as pinned:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.deployment.alias import CHAMPION, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+from owpc_ltr.engine.experiments import FEWEST, QUERY, Experiment, Experiments, now
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import Help, job, option_name
 from owpc_ltr.text import check_index, check_name
-from owpc_ltr_experiment.record import QUERY, Experiment, Experiments, now
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -32,7 +32,8 @@ def experiment_start(
     ],
     b: Annotated[str, Help("What is tried: the same.", metavar="RANKER")],
     planned: Annotated[
-        int, Help("Clients until you expect to decide; the interval is narrowest there.", min=100)
+        int,
+        Help("Clients until you expect to decide; the interval is narrowest there.", min=FEWEST),
     ],
     index: SearchIndex = None,
     page: Annotated[int, Help("Results on a page.", min=1, max=100)] = PAGE,

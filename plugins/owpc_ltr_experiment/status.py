@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from owpc_ltr_clicks.ubi import (
-    EVENTS_INDEX,
-    QUERIES_INDEX,
-    EventsIndex,
-    QueriesIndex,
-    UbiOptions,
-)
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.experiments import Experiment, Experiments
+from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
@@ -29,7 +24,6 @@ from owpc_ltr_experiment.experiment_log import (
     read_files,
     read_indices,
 )
-from owpc_ltr_experiment.record import Experiment, Experiments
 from owpc_ltr_experiment.verdict import (
     ClientTotals,
     ExperimentResult,
@@ -92,8 +86,7 @@ class ClickLog(ShortRepr):
             )
         if self.events:
             return read_files(experiment, [Path(path) for path in self.events])
-        options = UbiOptions(ubi_queries=self.ubi_queries, ubi_events=self.ubi_events)
-        return read_indices(cluster.engine, experiment, options)
+        return read_indices(cluster.engine, experiment, self.ubi_queries, self.ubi_events)
 
 
 @dataclass(frozen=True, repr=False)

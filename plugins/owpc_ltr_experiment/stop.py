@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.signatures import Argument, Help, job, option_name
 from owpc_ltr.text import ShortRepr
-from owpc_ltr_experiment.record import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, status_of
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.experiments import FEWEST
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.text import ShortRepr, wrapped_text
@@ -28,8 +29,6 @@ TYPICAL, SPREAD = 1.0, 0.5
 _LARGEST = 4.0
 _STEPS = 50
 _Z = 1.96
-FEWEST = 100
-"""Clients from which on the interval holds: it is asymptotic."""
 CHECKED_AT = 0.01
 """The level of the checks that make a verdict `cannot tell`: it is looked at many times."""
 FEWEST_CREDITED = 30.0
@@ -218,6 +217,11 @@ class ExperimentResult(ShortRepr):
     led_by_b: int
     smallest: float
     verdict: Verdict
+
+    def low_at(self, level: float, planned: int) -> float:
+        """The lower end of the interval at another level."""
+        wider = half_width(self.n_clients, planned, level) / half_width(self.n_clients, planned)
+        return self.mean - wider * (self.mean - self.low)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON; an end of the interval that is infinite is None."""

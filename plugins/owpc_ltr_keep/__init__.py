@@ -7,8 +7,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from owpc_ltr import hookimpl
 from owpc_ltr.host.commands import Command
+
+if TYPE_CHECKING:
+    from owpc_ltr.host.report_parts import ReportPart
 
 
 @hookimpl
@@ -16,3 +21,11 @@ def ltr_commands() -> list[Command]:
     """Offer `owpc-ltr keep`."""
     summary = "Keep a ranker up to date: train, prove, try and promote, or roll back."
     return [Command("keep", "owpc_ltr_keep.keep:keep", summary)]
+
+
+@hookimpl
+def ltr_report_parts() -> list[ReportPart]:
+    """What a report says of a run of `keep`."""
+    from owpc_ltr_keep.keep import report_part
+
+    return [report_part()]

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import urllib3
-from owpc_ltr_experiment.record import RUNNING
 
+from owpc_ltr.engine.experiments import RUNNING
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, Table, capital
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_keep.state import KeepState, KeepStep, locked
@@ -246,3 +247,31 @@ def _post(variable: str, change: Mapping[str, Any]) -> None:
     answer = urllib3.request("POST", address, json=body, timeout=_SECONDS, retries=False)
     if answer.status >= 300:
         raise OSError(answer.status)
+
+
+def report_part() -> ReportPart:
+    """What a report says of a run: how it ended, and the plan's history."""
+    return ReportPart(KeepRun, _report_sections, _report_verdict)
+
+
+def _report_verdict(run: KeepRun) -> ReportVerdict:
+    moods = {"promoted": "better", "rolled back": "worse", "person": "worse"}
+    titles = {"person": "A person is needed", "nothing": "Nothing to do"}
+    reason = f". {capital(run.reason)}" if run.reason else ""
+    return ReportVerdict(
+        moods.get(run.done, "neutral"),
+        titles.get(run.done, capital(run.done)),
+        f"“{run.alias}” is set to {run.champion}{reason}.",
+        f"History of “{run.alias}”",
+    )
+
+
+def _report_sections(run: KeepRun) -> list[ReportSection]:
+    return [
+        ReportSection(
+            "keep", "History", "What was done, and when?",
+            "Each step of each round, the latest first. A round goes from judgments to a model "
+            "that is promoted or refused.",
+            [Table("Steps", ["time", "round", "step", "result", "end"], run.rows)],
+        )
+    ]  # fmt: skip

@@ -11,12 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
-from owpc_ltr_clicks.judge_clicks import judge_clicks
-from owpc_ltr_experiment.record import Experiment, Experiments
-from owpc_ltr_experiment.start import experiment_start
-from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
-from owpc_ltr_experiment.stop import experiment_stop
-from owpc_ltr_experiment.verdict import FEWEST
 
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments.grouping import Judgments
@@ -24,6 +18,7 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.experiments import FEWEST, Experiment, Experiments
 from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.search.live_evaluation import graded_lists
@@ -35,6 +30,7 @@ from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
 from owpc_ltr.files.input import open_regular, read_text
 from owpc_ltr.files.output import digest_of
+from owpc_ltr.host.commands import plugin_job, run_plugin_job
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.inspection.result import Finding
@@ -227,6 +223,10 @@ def _check(plan: KeepPlan) -> None:
         raise BadInput("[watch] min_judged needs [data] judgments: clicks judge what users get")
     if plan.shadow is not None and plan.experiment is None:
         raise BadInput("[shadow] comes before an experiment: add [experiment], or leave it out")
+    if plan.data.ubi:
+        plugin_job("judge clicks")
+    if plan.experiment is not None:
+        plugin_job("experiment start")
     if plan.experiment is not None and plan.experiment.planned < FEWEST:
         raise BadInput(f"[experiment] planned must be {FEWEST} clients or more")
 
@@ -255,7 +255,8 @@ class Workflow:
     def __init__(self, plan: KeepPlan, cluster: Cluster, progress: Progress = silent) -> None:
         self.plan, self._cluster, self._progress = plan, cluster, progress
         self._folder = Path(plan.folder)
-        self.clicks = ClickLog(from_ubi=True)
+        self.clicks: dict[str, Any] = {"from_ubi": True}
+        """Where the clicks of an experiment are, as options of its commands."""
 
     @property
     def files(self) -> dict[str, Path]:
@@ -275,9 +276,10 @@ class Workflow:
     def inputs(self, drifted: str | None) -> str:
         """A digest of all that a candidate depends on; `drifted` is a model to be replaced."""
         if self.plan.data.ubi:
-            judge_clicks(
-                out=self._judgments, from_ubi=True, index=self.plan.index, cluster=self._cluster
-            )
+            run_plugin_job(
+                "judge clicks", out=self._judgments, from_ubi=True, index=self.plan.index,
+                cluster=self._cluster,
+            )  # fmt: skip
         featureset = self._cluster.featuresets.get(self.plan.featureset)
         return digest_of([self.plan.digest, file_digest(self._judgments), featureset.hash, drifted])
 
@@ -403,24 +405,27 @@ class Workflow:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""
         settings = self.plan.experiment
         assert settings is not None  # noqa: S101 - told to the type checker
-        return experiment_start(
-            self._cluster, self.plan.experiment_name, a=self.plan.alias, b=model,
-            planned=settings.planned, index=self.plan.index, shadow=shadow,
+        started: Experiment = self._experiment_job(
+            "start", a=self.plan.alias, b=model, planned=settings.planned, index=self.plan.index,
+            shadow=shadow,
         )  # fmt: skip
+        return started
 
-    def status(self) -> ExperimentStatus:
-        """What the clicks say so far."""
-        return experiment_status(
-            self._cluster, self.plan.experiment_name, log=self.clicks,
-            negligible=self._negligible,
-        )  # fmt: skip
+    def status(self) -> Any:
+        """What the clicks say so far: what `experiment status` returns."""
+        return self._experiment_job("status", **self.clicks, negligible=self._negligible)
 
     def stop(self, *, promote: bool) -> bool:
         """Stop the experiment; whether its alias is set to the model that was tried."""
-        return experiment_stop(
-            self._cluster, self.plan.experiment_name, promote_if="better" if promote else None,
-            log=self.clicks, negligible=self._negligible,
-        ).promoted  # fmt: skip
+        stopped = self._experiment_job(
+            "stop", **self.clicks, negligible=self._negligible,
+            promote_if="better" if promote else None,
+        )  # fmt: skip
+        return bool(stopped.promoted)
+
+    def _experiment_job(self, job: str, **arguments: Any) -> Any:
+        name = self.plan.experiment_name
+        return run_plugin_job(f"experiment {job}", cluster=self._cluster, name=name, **arguments)
 
     @property
     def _negligible(self) -> float:

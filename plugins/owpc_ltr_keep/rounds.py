@@ -14,13 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr_experiment.record import RUNNING, Experiment
-from owpc_ltr_experiment.status import ExperimentStatus
-from owpc_ltr_experiment.verdict import ExperimentResult, half_width
-
+from owpc_ltr.engine.experiments import RUNNING, Experiment
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.compared_pair import corrected_for
-from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, Workflow, file_digest
 from owpc_ltr_keep.state import Attempt, EvidenceStream, KeepState, KeepStep, Ledger
@@ -220,11 +216,12 @@ class Round:
         )
 
     def _by_interval(
-        self, attempt: Attempt, until: datetime, experiment: Experiment, result: ExperimentResult
+        self, attempt: Attempt, until: datetime, experiment: Experiment, result: Any
     ) -> KeepStep:
         """Promote where the interval is above 0, else wait until the days are over."""
         verdict = result.verdict
-        if verdict.outcome is Outcome.BETTER and above_zero(result, experiment, attempt):
+        above_zero = result.low_at(attempt.level, experiment.planned) > 0
+        if verdict.outcome is Outcome.BETTER and above_zero:
             self._workflow.stop(promote=True)
             return self._promoted(experiment.b)
         line = (
@@ -235,7 +232,7 @@ class Round:
             return KeepStep(f"{line}; until {until:%Y-%m-%d}", waits=True)
         return KeepStep(line, end="refused", change=True)
 
-    def _trouble(self, status: ExperimentStatus) -> str | None:
+    def _trouble(self, status: Any) -> str | None:
         """Why users should not see B any longer, or its log is not to be believed."""
         result = status.result
         clients = status.bots + (0 if result is None else result.n_clients)
@@ -243,14 +240,7 @@ class Round:
             return f"{status.bots:,} of {clients:,} clients are bots"
         for warning in () if result is None else result.verdict.warnings:
             if warning.check in BROKEN_LOGS:
-                return warning.line
+                return str(warning.line)
         if result is not None and result.verdict.outcome is Outcome.WORSE:
             return f"worse: {result.mean:+.4f} clicks a client"
-        return status.warnings[0].line if status.warnings else None
-
-
-def above_zero(result: ExperimentResult, experiment: Experiment, attempt: Attempt) -> bool:
-    """Whether the interval at the attempt's level, which is wider than that at 5 %, is above 0."""
-    n, planned = result.n_clients, experiment.planned
-    wider = half_width(n, planned, attempt.level) / half_width(n, planned, LEVEL)
-    return result.mean - wider * (result.mean - result.low) > 0
+        return str(status.warnings[0].line) if status.warnings else None

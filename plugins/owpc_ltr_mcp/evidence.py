@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr_experiment.record import RUNNING, Experiments
-
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecords,
     gate_digest,
     is_named_by_content,
 )
+from owpc_ltr.engine.experiments import RUNNING, Experiments
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import corrected_for
 from owpc_ltr.evaluation.comparison import OF_FOLDS

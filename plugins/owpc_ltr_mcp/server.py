@@ -24,11 +24,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr_experiment.record import QUERY, Experiments
-
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.cli.signals import handling
+from owpc_ltr.engine.experiments import QUERY, Experiments
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.compared_pair import (
     comparisons_on,

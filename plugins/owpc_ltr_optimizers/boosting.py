@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, Member, PartitionedDataset, WorkerParts
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.settings import check_settings
@@ -46,9 +46,6 @@ from owpc_ltr_optimizers._xgboost_growth import (
     refusing,
     what_own_objectives_need,
 )
-
-if TYPE_CHECKING:
-    from owpc_ltr_dask.connection import Member, WorkerParts
 
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
@@ -290,8 +287,6 @@ def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
 
 def grow_on_workers(settings: Boosting, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
     """The trees of all data; a worker that dies has the others begin again."""
-    from owpc_ltr_dask.connection import together
-
     if isinstance(run.validation, RankingDataset):
         raise UsageError("on workers, validation queries are a folder of parts too: give one")
     if settings.own_objective is not None:
@@ -301,7 +296,8 @@ def grow_on_workers(settings: Boosting, loss: Loss, data: PartitionedDataset, ru
     call = partial(_grow, settings=settings, loss=loss, run=quiet)
     several = [data] if run.validation is None else [data, run.validation]
     run.progress("boosting on workers", None)
-    fit = together(_meet, call, *several)
+    assert data.workers is not None  # noqa: S101 - told to the type checker
+    fit = data.workers.together(_meet, call, *several)
     assert fit is not None  # noqa: S101 - the first worker's
     return fit
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from owpc_ltr import hookimpl
 from owpc_ltr.host.commands import Command
+
+if TYPE_CHECKING:
+    from owpc_ltr.host.report_parts import ReportPart
 
 
 @hookimpl
@@ -17,3 +22,11 @@ def ltr_commands() -> list[Command]:
         Command(name, f"owpc_ltr_papers.{name}:{name}", summary)
         for name, summary in summaries.items()
     ]
+
+
+@hookimpl
+def ltr_report_parts() -> list[ReportPart]:
+    """What a report says of risk bounds."""
+    from owpc_ltr_papers.bounds import report_part
+
+    return [report_part()]

@@ -24,6 +24,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
+from owpc_ltr.host.report_parts import ReportPart, ReportSection, Table
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
@@ -132,6 +133,33 @@ def _own_settings(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _power(log: float) -> str:
     return f"{math.exp(log):.4g}" if log < 30 else f"10^{log / math.log(10):.1f}"
+
+
+def report_part() -> ReportPart:
+    """What a report says of bounds."""
+    return ReportPart(RiskBounds, _report_sections)
+
+
+def _report_sections(found: RiskBounds) -> list[ReportSection]:
+    rows = [
+        (
+            bound.name,
+            bound.about,
+            _power(bound.log_value),
+            "no: no ranking has a larger risk" if bound.vacuous else "yes",
+            _rounded_queries(bound.queries_needed) if bound.vacuous else "–",
+        )
+        for bound in found.bounds
+    ]
+    caption = f"Theoretical bounds of the risk on other queries, at {100 * (1 - found.delta):g} %"
+    headers = ["bound", "of", "risk at most", "informative", "queries until it is"]
+    lead = "What theory says of other queries, from the risk on the queries of the training."
+    title = "What do theoretical bounds say?"
+    return [ReportSection("bounds", "Bounds", title, lead, [Table(caption, headers, rows)])]
+
+
+def _rounded_queries(queries: float) -> str:
+    return _power(math.log(queries)) if math.isfinite(queries) else "no number"
 
 
 def _verdict(bound: Bound) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
-from owpc_ltr_papers.jobs import FoldJob, RankLibTraining, Reranking, Training
+from owpc_ltr_papers.jobs import FoldJob, Reranking, Training
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,6 @@ class Method:
     def published_name(self) -> str:
         """The row of the paper that it stands beside."""
         return self.published or self.name
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How much of a protocol runs: all of it, or a quick part, which is marked as such."""
-
-    quick: bool = False
-    with_ranklib: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,10 +68,9 @@ class Protocol:
 
     sources: tuple[str, ...]
     metrics: tuple[Metric, ...]
-    methods: Callable[[Extent], Sequence[Method]]
+    methods: Callable[[bool], Sequence[Method]]
     says: tuple[str, ...]
     facts: Callable[[], Sequence[Fact]] = tuple
-    uses_ranklib: bool = False
     elsewhere: bool = False
 
 
@@ -139,12 +130,12 @@ def inex2009() -> Protocol:
     )
 
 
-def _grid(extent: Extent) -> dict[str, str]:
-    return {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
+def _grid(quick: bool) -> dict[str, str]:
+    return {"optimizer.C": QUICK_GRID if quick else FULL_GRID}
 
 
 def _by_generator(
-    weights: Mapping[str, dict[str, Any]], extent: Extent, choose_on: Chosen
+    weights: Mapping[str, dict[str, Any]], quick: bool, choose_on: Chosen
 ) -> list[Method]:
     """OWPC with each generator, C by MAP; all are compared with the first."""
     jobs = [
@@ -153,7 +144,7 @@ def _by_generator(
             "owpc",
             "larank",
             {f"loss.{key}": value for key, value in settings.items()},
-            _grid(extent),
+            _grid(quick),
             choose_on=choose_on,
         )
         for name, settings in weights.items()
@@ -163,28 +154,28 @@ def _by_generator(
     ]
 
 
-def _owpc_methods(extent: Extent) -> Sequence[Method]:
-    shares = _SHARES[:1] if extent.quick else _SHARES
+def _owpc_methods(quick: bool) -> Sequence[Method]:
+    shares = _SHARES[:1] if quick else _SHARES
     weights: dict[str, dict[str, Any]] = {
         "constant": {"generator": "constant"},
         "inverse": {"generator": "inverse"},
         **{f"top {p} %": {"generator": "top", "p": p} for p in shares},
         **{f"exponential {p} %": {"generator": "exponential", "p": p} for p in shares},
     }
-    methods = _by_generator(weights, extent, "validation")
+    methods = _by_generator(weights, quick, "validation")
     jobs = tuple(job for method in methods for job in method.jobs)
     rivals = {"RankSVM": "pairwise", "SVMmap": "average-precision"}
     return [
         *methods,
         Method("OWPC g_All", jobs, against=methods[0].name),
         *(
-            Method(name, (Training(name, loss, "larank", grid=_grid(extent)),))
+            Method(name, (Training(name, loss, "larank", grid=_grid(quick)),))
             for name, loss in rivals.items()
         ),
     ]
 
 
-def _inex_methods(extent: Extent) -> Sequence[Method]:
+def _inex_methods(quick: bool) -> Sequence[Method]:
     weights: dict[str, dict[str, Any]] = {
         "constant": {"generator": "constant"},
         "top 10 %": {"generator": "top", "p": 10},
@@ -192,7 +183,7 @@ def _inex_methods(extent: Extent) -> Sequence[Method]:
         "logarithmic": {"generator": "logarithmic"},
         "inverse": {"generator": "inverse"},
     }
-    return _by_generator(weights, extent, "training")
+    return _by_generator(weights, quick, "training")
 
 
 _LAMBDA_METRICS = (
@@ -244,15 +235,15 @@ def _value(metric: str, queries: RankedQueries) -> float:
     return float(parse_metric(metric).of(queries)[0])
 
 
-def _lambda_methods(extent: Extent) -> Sequence[Method]:
-    measures = _MEASURES[:1] if extent.quick else _MEASURES
+def _lambda_methods(quick: bool) -> Sequence[Method]:
+    measures = _MEASURES[:1] if quick else _MEASURES
     settings: dict[str, dict[str, Any]] = {
         **{f"λ of {name}": {"loss.measure": name} for name in measures},
         "λ of ndcg, margin force": {"loss.pair": "margin"},
         "λ of ndcg, two layers": {"optimizer.model": "network"},
     }
-    grid = {"optimizer.C": "1" if extent.quick else "0.01,1,100"}
-    few = {"optimizer.epochs": 10} if extent.quick else {}
+    grid = {"optimizer.C": "1" if quick else "0.01,1,100"}
+    few = {"optimizer.epochs": 10} if quick else {}
     return [
         Method(name, (Training(name, "lambdarank", "gradient", model_settings | few, grid),))
         for name, model_settings in settings.items()
@@ -268,19 +259,14 @@ _LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "ListNet": ("listnet", {}),
     "cosine": ("cosine", {}),
 }
-_NEVER_NEGATIVE = "RankLib RankBoost"
 _VARIANTS: dict[str, dict[str, Any]] = {
     "": {"reranker.kernel_sums": "raw"},
     ", mean sums": {"reranker.kernel_sums": "mean"},
 }
-_AS_IS = {"reranker.positive": "as-is", "reranker.kernel_sums": "raw"}
-"""Equation 14 to the letter, b being the score itself: for a base that is never negative."""
-_LIFT = 1e-9  # a score of 0 stays at the bottom, and has a logarithm
-_OF_RANKLIB = ("RankBoost", "MART", "coordinate ascent", "AdaRank")
 
 
 def exchangeable2014() -> Protocol:
-    """Bases of ours, and RankLib's where asked for, each by itself and reranked."""
+    """Bases of ours, each by itself and reranked."""
     return Protocol(
         sources=("exchangeable2014", "letor3", "letor2"),
         metrics=tuple(map(parse_metric, _RERANKING_METRICS)),
@@ -289,40 +275,35 @@ def exchangeable2014() -> Protocol:
             "one kernel, the cosine of query-normalised features: the paper's others need "
             "documents' similarity, links and sitemap, which the feature files do not carry",
             "base scores are made positive as exp of their z-scores in each list, for the paper "
-            "multiplies them and says nothing of negative ones; 'scores as they are' multiplies "
-            "those of a base that has none",
+            "multiplies them and says nothing of negative ones",
             "bases of ours stand beside the paper's rows, whose bases are RankLib's 2.1-patched, "
-            "trained without validation queries; --with-ranklib runs RankLib's own learners too",
+            "trained without validation queries",
             "tied scores count in file order, as in LETOR's script; NDCG@10 stands a second time "
             "with ties at their expected value, by which settings are chosen here, for file order "
             "flatters scores that are tied",
         ),
-        uses_ranklib=True,
     )
 
 
-def _reranking_methods(extent: Extent) -> Sequence[Method]:
+def _reranking_methods(quick: bool) -> Sequence[Method]:
     methods: list[Method] = []
-    grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
-    for base in (*_own_bases(extent), *(_ranklib_bases(extent) if extent.with_ranklib else ())):
-        published = base.name if base.name.startswith("RankLib ") else f"RankLib {base.name}"
+    grid = {"reranker.penalty": "0,1e-1,10"} if quick else {}
+    for base in _own_bases(quick):
+        published = f"RankLib {base.name}"
         methods.append(Method(base.name, (base,), published))
-        as_is = {", scores as they are": _AS_IS} if base.name == _NEVER_NEGATIVE else {}
-        for loss_name in list(_LOSSES)[: 1 if extent.quick else None]:
+        for loss_name in list(_LOSSES)[: 1 if quick else None]:
             loss, settings = _LOSSES[loss_name]
-            for ending, variant in (_VARIANTS | as_is).items():
-                row, lift = (ending, 0.0) if variant is not _AS_IS else ("", _LIFT)
+            for ending, variant in _VARIANTS.items():
                 job = Reranking(
                     f"{base.name}, reranked by {loss_name}{ending}", loss, settings | variant,
-                    grid=grid, select=SELECT, base=base, lift=lift,
+                    grid=grid, select=SELECT, base=base,
                 )  # fmt: skip
-                row = f"{published}, reranked by {loss_name}{row}"
+                row = f"{published}, reranked by {loss_name}{ending}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
     return methods
 
 
-def _own_bases(extent: Extent) -> list[FoldJob]:
-    quick = extent.quick
+def _own_bases(quick: bool) -> list[FoldJob]:
     bases: dict[str, tuple[str, str, dict[str, Any]]] = {
         "RankBoost": ("owpc", "rankboost", {"optimizer.rounds": 30} if quick else {}),
         # The square of the distance to the gains is what the trees of MART descend.
@@ -345,16 +326,3 @@ def _own_bases(extent: Extent) -> list[FoldJob]:
         Training(name, loss, optimizer, settings, select=SELECT, is_base=True)
         for name, (loss, optimizer, settings) in bases.items()
     ]
-
-
-def _ranklib_bases(extent: Extent) -> list[FoldJob]:
-    few = {"RankBoost": {"round": "20"}, "MART": {"tree": "20"}} if extent.quick else {}
-    rankers = _OF_RANKLIB[:2] if extent.quick else _OF_RANKLIB
-    jobs: list[FoldJob] = [
-        RankLibTraining(f"RankLib {ranker}", ranker, options=few.get(ranker, {}))
-        for ranker in rankers
-    ]
-    if not extent.quick:
-        name = "RankLib RankBoost, stopped by validation"
-        jobs.insert(1, RankLibTraining(name, "RankBoost", stopped=True))
-    return jobs

@@ -20,9 +20,8 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.jobs import JAR, Bench, Tools, fetch_ranklib
+from owpc_ltr_papers.jobs import Bench, Tools
 from owpc_ltr_papers.protocols import (
-    Extent,
     Protocol,
     exchangeable2014,
     inex2009,
@@ -72,9 +71,6 @@ def reproduce(
     quick: Annotated[
         bool, Help("Run a small part of the protocol; results are marked as such.")
     ] = False,
-    with_ranklib: Annotated[
-        bool, Help("Download RankLib once, and run it as the paper did.")
-    ] = False,
     threads: Threads = 1,
     seed: Seed = 0,
     plugins: Plugins = (),
@@ -96,11 +92,9 @@ def reproduce(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UsageError(f"{option_name('out')} {out} is a file: name a folder")
     run = Run(seed=seed, threads=threads, progress=progress)
-    tools, extent = Tools(load(map(Path, plugins)), run, ()), Extent(quick, with_ranklib)
+    tools = Tools(load(map(Path, plugins)), run, ())
     try:
-        result = _run_protocol(
-            protocol, Path(letor), data_sets, folder, tools, extent=extent, say=say
-        )
+        result = _run_protocol(protocol, Path(letor), data_sets, folder, tools, quick=quick)
     except Stopped:
         if folder is None:
             say(f"nothing of it is kept: with {option_name('out')} FOLDER it would be")
@@ -122,19 +116,17 @@ PROTOCOLS: dict[str, Callable[[], Protocol]] = {
 
 def _run_protocol(
     name: str, letor: Path, data_sets: Sequence[str], folder: Path | None, tools: Tools,
-    *, extent: Extent, say: Callable[[str], None],
+    *, quick: bool,
 ) -> Reproduction:  # fmt: skip
     """Do what the folder's journal does not have yet, and write every format into the folder.
 
     A data set that fails is named, and the others are done. Raises Refused where all fail.
     """
-    protocol = _protocol_of(name, extent)
+    protocol = _protocol_of(name)
     if folder is not None:
         prepare(folder, name)
     collections, ignored = find_collections(letor)
     collections = _selected(collections, data_sets)
-    if extent.with_ranklib:
-        tools = replace(tools, ranklib=fetch_ranklib(say).run)
     journal = Journal(None if folder is None else folder / "journal.jsonl")
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
     bench, missing, failed = Bench(tools, journal, folder), list[str](), list[str]()
@@ -144,26 +136,26 @@ def _run_protocol(
         run = _within(tools.run, number, len(collections))
         bench.tools = replace(tools, run=run, metrics=metrics)
         try:
-            methods = protocol.methods(extent)
+            methods = protocol.methods(quick)
             results = bench.results(collection, parts_of(methods))
             if not collection.whole:
                 missing.append(
                     f"{collection.label}: not the published folds, so that no difference is told"
                 )
             own, seed = replace(protocol, metrics=metrics), tools.run.seed
-            rows += rows_of(own, methods, collection, results, seed, quick=extent.quick)
+            rows += rows_of(own, methods, collection, results, seed, quick=quick)
         except (BadInput, Refused) as error:
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):
         raise Refused(failed[0])
-    notes = (*_protocol_notes(protocol, extent), *ignored, *missing, *failed)
+    notes = (*_protocol_notes(protocol, quick), *ignored, *missing, *failed)
     result = Reproduction(
         name,
         tuple(rows),
         notes=(*notes, *_absent_notes(protocol, collections)),
         citations=tuple(_citations(rows)),
         seed=tools.run.seed,
-        quick=extent.quick,
+        quick=quick,
         reused=bench.reused,
         stale=bench.stale,
     )
@@ -172,17 +164,11 @@ def _run_protocol(
     return result
 
 
-def _protocol_of(name: str, extent: Extent) -> Protocol:
-    """The protocol of a name. Raises UsageError where there is none, or it does not use RankLib."""
+def _protocol_of(name: str) -> Protocol:
+    """The protocol of a name. Raises UsageError where there is none."""
     if name not in PROTOCOLS:
         raise UsageError(f"no protocol is called '{name}': choose among {', '.join(PROTOCOLS)}")
-    protocol = PROTOCOLS[name]()
-    if extent.with_ranklib and not protocol.uses_ranklib:
-        raise UsageError(
-            f"{name} does not use RankLib: leave {option_name('with_ranklib')} out, or take "
-            "exchangeable2014, whose bases are RankLib's"
-        )
-    return protocol
+    return PROTOCOLS[name]()
 
 
 def _selected(collections: Sequence[Collection], names: Sequence[str]) -> list[Collection]:
@@ -219,16 +205,11 @@ def _within(run: Run, number: int, count: int) -> Run:
     )
 
 
-def _protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
+def _protocol_notes(protocol: Protocol, quick: bool) -> Iterator[str]:
     """What a protocol says of itself, of what was left out, and of its metrics."""
     yield from protocol.says
-    if extent.quick:
+    if quick:
         yield "--quick: few settings and small models, so that no difference is told"
-    if extent.with_ranklib:
-        yield (
-            f"RankLib is {JAR}, with its default parameters but for -metric2t NDCG@10; its "
-            "coordinate ascent draws without a seed, so that another run differs a little"
-        )
     yield from (metric.convention for metric in protocol.metrics)
 
 

@@ -22,22 +22,19 @@ from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
+from owpc_ltr.host.report_parts import Table, capital, plain, signed
 from owpc_ltr_report.page import (
     OUTCOME_LEGEND,
     Chart,
     PageVerdict,
     Section,
-    Table,
     amount,
-    capital,
     drawing,
     interval,
     kind_verdict,
     p_cell,
     p_words,
-    plain,
     short_names,
-    signed,
 )
 
 Difference = tuple[str, float, float, float, Outcome]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.report_parts import Row, Table, plain
 from owpc_ltr.inspection.totals import column_facts
 from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.average import AverageModel
@@ -18,7 +19,7 @@ from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.page import Chart, Row, Section, Table, drawing, plain
+from owpc_ltr_report.page import Chart, Section, drawing
 
 CURVE_POINTS, CURVE_DOCUMENTS = 24, 300
 """Values of a feature at which a mean curve is computed, and documents that it is the mean of."""

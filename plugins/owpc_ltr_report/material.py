@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.compute as pc
-from owpc_ltr_clicks.judgments import ClickJudgments
-from owpc_ltr_keep.keep import KeepRun
-from owpc_ltr_papers.bounds import Bound, bounds
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
@@ -28,6 +25,8 @@ from owpc_ltr.evaluation.evaluation_table import Evaluation
 from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
+from owpc_ltr.host.commands import public_function
+from owpc_ltr.host.report_parts import ReportVerdict, report_parts
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.linear import LinearModel
@@ -38,12 +37,21 @@ from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr_report import checks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores, is_model
-from owpc_ltr_report.page import Page, PageVerdict, Section, kind_verdict, short_name, short_names
+from owpc_ltr_report.page import (
+    Page,
+    PageVerdict,
+    Section,
+    kind_verdict,
+    offered_section,
+    offered_verdict,
+    short_name,
+    short_names,
+)
 
 T = TypeVar("T")
 _SINGLE = (
     RankingDataset, PartitionedDataset, RankerComparison, Scores, checks.Latency, Inspection,
-    Pooled, Selection, Verification, ClickJudgments, Fusion, KeepRun,
+    Pooled, Selection, Verification, Fusion,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
 
@@ -57,7 +65,7 @@ class Material:
     def __init__(
         self, results: Any, plugins: Sequence[Path | str] = (), new: str | None = None
     ) -> None:
-        self.plugins, self.new = plugins, new
+        self.plugins, self.new, self.parts = plugins, new, report_parts()
         self._found: list[Any] = []
         self._add(results)
 
@@ -89,16 +97,16 @@ class Material:
                 self._keep(compared.comparison_of(result, self.new))
             case Profile():
                 self._add(checks.latency_of(result.as_dict(), "the profile"))
-            case NamedModel() | Bound() | queries.Example() | Explanation():
+            case NamedModel() | queries.Example() | Explanation():
                 self._found.append(result)
-            case _ if isinstance(result, _SINGLE):
+            case _ if isinstance(result, (*_SINGLE, *(part.results for part in self.parts))):
                 self._keep(result)
             case _ if is_model(result):
                 self._add(NamedModel(f"the {result.kind} model", result))
             case _:
                 raise UsageError(
                     f"a report has no place for a {type(result).__name__}: give evaluations, "
-                    "models, their files, datasets, profiles or bounds"
+                    "models, their files, datasets or profiles"
                 )
 
     def _keep(self, result: Any) -> None:
@@ -111,7 +119,9 @@ def page_of(material: Material, heading: str | None = None) -> Page:
     verdict, names = _verdict(material), ", ".join(model.name for model in material.all(NamedModel))
     of_models = f"Report on {names}" if names else "Report"
     title = heading or (verdict.heading if verdict else "") or of_models
-    return Page(title, verdict, [section for section in _sections(material) if section is not None])
+    absent = [part.absent for part in material.parts if not material.all(part.results)]
+    sections = [section for section in _sections(material) if section is not None]
+    return Page(title, verdict, sections, [how for how in absent if how])
 
 
 def _sections(material: Material) -> Iterator[Section | None]:
@@ -141,13 +151,13 @@ def _sections(material: Material) -> Iterator[Section | None]:
     yield from map(checks.drift_section, material.all(Verification))
     yield from map(checks.inspection_section, material.all(Inspection))
     yield from map(checks.pool_section, material.all(Pooled))
-    yield from (Section("keep", words={"found": run}) for run in material.all(KeepRun))
-    for judgments in material.all(ClickJudgments):
-        yield from checks.click_sections(judgments)
+    for part in material.parts:
+        for result in material.all(part.results):
+            yield from map(offered_section, part.sections(result))
     judged = material.one(PartitionedDataset) if data is None else data
     if judged is not None:
         yield checks.data_section(judged, comparison)
-    yield training.provenance_section(models, material.all(Bound))
+    yield training.provenance_section(models)
 
 
 def _verdict(material: Material) -> PageVerdict | None:
@@ -158,14 +168,17 @@ def _verdict(material: Material) -> PageVerdict | None:
         Verification: partial(kind_verdict, "drift"),
         Selection: partial(kind_verdict, "selection"),
         Pooled: partial(kind_verdict, "pool"),
-        KeepRun: partial(kind_verdict, "keep"),
-        ClickJudgments: partial(kind_verdict, "clicks"),
+        **{part.results: _of_part(part.verdict) for part in material.parts if part.verdict},
         NamedModel: training.training_verdict,
         Inspection: partial(kind_verdict, "inspection"),
         Explanation: queries.explanation_verdict,
     }
     kind = next((kind for kind in verdicts if material.all(kind)), None)
     return None if kind is None else verdicts[kind](material.one(kind))
+
+
+def _of_part(verdict: Callable[[Any], ReportVerdict]) -> Callable[[Any], PageVerdict]:
+    return lambda result: offered_verdict(verdict(result))
 
 
 def measure(
@@ -197,8 +210,7 @@ def measure(
     if isinstance(judged, RankingDataset):
         progress("inspecting the data", None)
         measured.append(inspect(judged, training=False))
-    progress("computing risk bounds", None)
-    return [*measured, *_bounds(next(iter(loaded.values())), data, how["plugins"])], new
+    return [*measured, *_bounds(next(iter(loaded.values())), data, how["plugins"], progress)], new
 
 
 def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -247,10 +259,14 @@ def _compared(
     return [comparison, *new_scores, *examples_shown], data
 
 
-def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> Sequence[Bound]:
-    """The risk bounds of a linear model on the queries that it was trained on."""
-    if not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):
+def _bounds(
+    ranker: Any, data: Data, plugins: Sequence[Path | str], progress: Progress
+) -> list[Any]:
+    """The risk bounds of a linear model on its training queries, if `bounds` is installed."""
+    bounds = public_function("bounds")
+    if bounds is None or not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):
         return []
+    progress("computing risk bounds", None)
     try:
         trained = model_data(ranker, data, "train").data
     except OwpcLtrError:
@@ -258,4 +274,4 @@ def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> Sequence[
         return []
     if not isinstance(trained, RankingDataset):
         return []
-    return bounds(ranker, trained, plugins=plugins).bounds
+    return [bounds(ranker, trained, plugins=plugins)]

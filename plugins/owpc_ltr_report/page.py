@@ -13,10 +13,21 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from owpc_ltr.host.report_parts import (
+    Block,
+    ChartData,
+    ReportSection,
+    ReportVerdict,
+    Row,
+    Table,
+    capital,
+    plain,
+    signed,
+)
 from owpc_ltr.text import cut, printable
 from owpc_ltr.version import VERSION
 
@@ -35,15 +46,6 @@ def amount(value: float) -> str:
     ('0.8972', '–')
     """
     return "–" if math.isnan(value) else f"{value:.4f}"
-
-
-def signed(value: float, digits: int = 4) -> str:
-    """A difference with its sign, in which a minus is U+2212.
-
-    >>> signed(0.0183), signed(-0.002), signed(-0.00001)
-    ('+0.0183', '−0.0020', '−0.0000')
-    """
-    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def interval(ends: Any, *, plus: bool = True) -> str:
@@ -69,26 +71,6 @@ def p_cell(p: float) -> str:
     return p_words(p).removeprefix("p ").removeprefix("= ")
 
 
-def plain(value: object) -> str:
-    """A value of any type in few characters.
-
-    >>> plain(0.1 + 0.2), plain(1234567), plain(None), plain(True)
-    ('0.3', '1,234,567', '–', 'yes')
-    """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and not math.isnan(value):
-        return f"{value:.4g}".replace("-", "−")
-    if value is None or isinstance(value, float):
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def capital(text: str) -> str:
-    """The text with a capital first letter, unless that is a Greek one."""
-    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
-
-
 def short_name(name: str) -> str:
     """A ranker's name without folders, which say nothing to other people.
 
@@ -112,12 +94,6 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 def shortened(text: str) -> str:
     """A query's text, cut where it is very long."""
     return cut(text, _LONGEST_QUERY)
-
-
-def configured(name: Any, settings: Mapping[str, Any]) -> str:
-    """The name of a plugin's part, with its settings if it has any."""
-    text = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
-    return f"{name} ({text})" if text else str(name)
 
 
 def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -146,8 +122,6 @@ Spec = dict[str, Any]
 
 Points = Sequence[tuple[float, float]]
 
-Row = Sequence[Any]
-
 OUTCOME_LEGEND = ("▶ better", "● no significant difference", "◀ worse", "◆ cannot tell")
 
 _SVG_WIDTH = 620
@@ -166,20 +140,13 @@ _SCRIPT_END = re.compile(r"</(?=script)|<!--", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of cells under headers: texts, numbers, tuples of lines, None for a dash."""
-
-    caption: str
-    headers: Sequence[str]
-    rows: Sequence[Row]
-
-
-@dataclass(frozen=True)
 class Chart:
     """A Vega-Lite specification, with its content as a sentence and as a table.
 
     `name` is unique on a page. Colours of the specification are `var(--…)` of `colours.css`.
     """
+
+    block: ClassVar[str] = "chart"
 
     name: str
     title: str
@@ -271,6 +238,8 @@ class Section:
     charts: Sequence[Chart] = ()
     words: Mapping[str, Any] = field(default_factory=dict)
     number: int = 0
+    link: str = ""
+    """What links say of a plugin's section, whose macro is `offered`."""
 
     @property
     def name(self) -> str:
@@ -294,6 +263,29 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
+def offered_section(section: ReportSection) -> Section:
+    """A plugin's section."""
+    blocks = _drawn(section.blocks)
+    charts = [block for block in blocks if isinstance(block, Chart)]
+    words = {"title": section.title, "lead": section.lead, "blocks": blocks}
+    return Section(section.name, charts, words, link=section.link)
+
+
+def offered_verdict(verdict: ReportVerdict) -> PageVerdict:
+    """A plugin's verdict."""
+    texts = verdict.mood, verdict.title, verdict.sentence, verdict.heading
+    return PageVerdict(*texts, kind="offered", words={"blocks": _drawn(verdict.blocks)})
+
+
+def _drawn(blocks: Sequence[Block]) -> list[Any]:
+    return [_chart(block) if isinstance(block, ChartData) else block for block in blocks]
+
+
+def _chart(data: ChartData) -> Chart:
+    draw = lines if data.kind == "lines" else partial(drawing, data.kind)
+    return Chart(data.name, data.title, draw(data.rows, **data.words), data.sentence, data.table)
+
+
 def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
     texts, words = _environment().overlay(autoescape=False), {"found": result, **words}
@@ -303,11 +295,15 @@ def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
 
 @dataclass(frozen=True)
 class Page:
-    """A verdict and sections; the footer tells how to get the other ones."""
+    """A verdict and sections; the footer tells how to get the other ones.
+
+    `absent` tells it of those that plugins offer.
+    """
 
     title: str
     verdict: PageVerdict | None
     sections: Sequence[Section]
+    absent: Sequence[str] = ()
 
     @property
     def charts(self) -> dict[str, Chart]:

@@ -15,20 +15,18 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
+from owpc_ltr.host.report_parts import Row, Table, signed
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.page import (
     Chart,
     PageVerdict,
-    Row,
     Section,
-    Table,
     amount,
     drawing,
     dumbbells,
     kind_verdict,
     shortened,
-    signed,
 )
 
 TOP_DOCUMENTS = 4

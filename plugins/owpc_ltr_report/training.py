@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_papers.bounds import Bound
 
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host.registry import load
+from owpc_ltr.host.report_parts import Table, configured, plain
 from owpc_ltr.host.settings import configure
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
@@ -26,15 +26,12 @@ from owpc_ltr_report.page import (
     Chart,
     PageVerdict,
     Section,
-    Table,
     amount,
-    configured,
     drawing,
     finite,
     kind_verdict,
     lines,
     part_of,
-    plain,
 )
 
 RANKS = 20
@@ -290,26 +287,9 @@ def _over_c(selection: Selection) -> Iterator[Chart]:
     yield Chart("over-c", "Validation over C", spec, sentence, table)
 
 
-def provenance_section(models: Sequence[NamedModel], bounds: Sequence[Bound]) -> Section | None:
-    """The origin of each named model, and risk bounds where they were computed."""
+def provenance_section(models: Sequence[NamedModel]) -> Section | None:
+    """The origin of each named model."""
     origins = [
         [("model", model.name), *rows] for model in models if (rows := origin(model.model.record))
     ]
-    cells = [
-        (
-            bound.name, bound.about, _power(bound.log_value),
-            "no: no ranking has a larger risk" if bound.vacuous else "yes",
-            _power(math.log(bound.queries_needed)) if bound.vacuous else "–",
-        )
-        for bound in bounds
-    ]  # fmt: skip
-    words = {"origins": origins, "bounds": cells}
-    return Section("provenance", [], words) if origins or bounds else None
-
-
-def _power(logarithm: float) -> str:
-    """e^logarithm, also where that overflows."""
-    if not math.isfinite(logarithm):
-        return "no number"
-    tens = logarithm / math.log(10.0)
-    return f"{math.exp(logarithm):.3g}" if abs(tens) < 5 else f"10^{tens:.1f}"
+    return Section("provenance", [], {"origins": origins}) if origins else None

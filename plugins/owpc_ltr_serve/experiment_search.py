@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from owpc_ltr_experiment.experiment_log import Interleaved, interleave
-from owpc_ltr_experiment.record import QUERY, Experiment, Experiments
 
+from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.evaluation.interleaving import Interleaved, interleave
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr_serve.model_search import (
     Degraded,

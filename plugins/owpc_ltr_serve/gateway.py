@@ -22,10 +22,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+from owpc_ltr.engine.experiments import QUERY, STOPPED, Experiment
 from owpc_ltr.engine.search.request import COLLAPSE
 from owpc_ltr.engine.search.serving import within
 from owpc_ltr.engine.stores import check_collapse

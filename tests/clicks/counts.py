@@ -12,8 +12,9 @@ from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.counting import Behaviour, count_events
 from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.log_files import read_events, table_events
-from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
+from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries
 
+from owpc_ltr.engine.ubi import table_of
 from tests.simulated_users import simulate
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_node.release import usual_release
-from owpc_ltr_node.settings import settings as node_settings
 
 from owpc_ltr import (
     BadInput,
@@ -182,6 +180,9 @@ def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -
 @pytest.fixture(scope="module")
 def scriptless_url() -> Iterator[str]:
     """A node with k-NN that allows no scripts."""
+    pytest.importorskip("owpc_ltr_node")
+    from owpc_ltr_node.release import usual_release
+    from owpc_ltr_node.settings import settings as node_settings
 
     def settings(*given: Any) -> str:
         return f"{node_settings(*given)}script.allowed_types: none\n"

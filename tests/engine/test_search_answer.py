@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from owpc_ltr_clicks.ubi.snapshot import FieldLookup, ScanWindow, count, pages
-from owpc_ltr_demo.baselines import engine_scores
-from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.client.responses import (
@@ -36,6 +34,7 @@ from owpc_ltr.engine.search.serving import Served, live_search, query_alone
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.ubi import ScanWindow, count, pages
 from owpc_ltr.engine.workbench import fetch_list
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.models.reordering import ReorderingModel
@@ -141,7 +140,27 @@ def _logs(engine: Engine, folder: Path) -> object:
 
 WINDOW = ScanWindow(None, None, "2026-01-01T00:00:00Z").slices(1, elastic=True)[0]
 OPTIONS = LogOptions(pause=0)
-PATHS: dict[str, Callable[[Engine, Path], object]] = {
+SearchPath = Callable[[Engine, Path], object]
+
+
+def _of_plugins() -> dict[str, SearchPath]:
+    """What plugins search, where they are installed."""
+    paths: dict[str, SearchPath] = {}
+    if find_spec("owpc_ltr_clicks"):
+        from owpc_ltr_clicks.ubi.snapshot import FieldLookup
+
+        paths["documents by a field"] = lambda e, _: FieldLookup(e, "small")("sku", ["a"])
+    if find_spec("owpc_ltr_demo"):
+        from owpc_ltr_demo.baselines import engine_scores
+        from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
+
+        demo_query = DemoQuery("q", "x", OBJECT, {})
+        paths["demo candidates"] = lambda e, _: candidates_of(e, "small", demo_query)
+        paths["demo scores"] = lambda e, _: engine_scores(e, "small", QUERY, ["d0"])
+    return paths
+
+
+PATHS: dict[str, SearchPath] = {
     "search": lambda e, _: search_ranked(e, PluginFreeStore(e), REQUEST, None),
     "live results": lambda e, _: query_alone(e, PluginFreeStore(e))(REQUEST),
     "client rerank": lambda e, _: live_search(
@@ -153,7 +172,6 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "contents": lambda e, _: read_contents(_pit(e), {"small": 1}, OPTIONS, elastic=False),
     "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW)],
     "number of events": lambda e, _: count(_pit(e), "small", {"match_all": {}}),
-    "documents by a field": lambda e, _: FieldLookup(e, "small")("sku", ["a"]),
     "plugin's list": lambda e, _: LtrPluginStore(e).list_models(),
     "store's list": lambda e, _: PluginFreeStore(e).list_models(),
     "workbench": lambda e, _: fetch_list(e, "b54f791a"),
@@ -169,8 +187,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
         small_judgments(1).queries,
         judged={},
     ),
-    "demo candidates": lambda e, _: candidates_of(e, "small", DemoQuery("q", "x", OBJECT, {})),
-    "demo scores": lambda e, _: engine_scores(e, "small", QUERY, ["d0"]),
+    **_of_plugins(),
 }
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from owpc_ltr_clicks.ubi import UbiOptions
 
 from owpc_ltr.engine.client.engine import Engine
 
@@ -114,6 +113,13 @@ def check_mappable(engine: Engine) -> None:
         pytest.skip("the plugin is OpenSearch's, and so are the types of its mappings")
 
 
+class UbiIndices(NamedTuple):
+    """Their names, as options are called."""
+
+    ubi_queries: str
+    ubi_events: str
+
+
 @contextmanager
 def ubi_indices(
     engine: Engine,
@@ -121,8 +127,8 @@ def ubi_indices(
     events: Sequence[dict[str, Any]],
     mappings: tuple[dict[str, Any], dict[str, Any]] = PLUGIN,
     shards: int = 2,
-) -> Iterator[UbiOptions]:
-    """The two indices, as reading takes them; gone at the end."""
+) -> Iterator[UbiIndices]:
+    """The two indices; gone at the end."""
     if mappings is PLUGIN:
         check_mappable(engine)
     names = {"queries": "ubi-tested-queries", "events": "ubi-tested-events"}
@@ -130,7 +136,7 @@ def ubi_indices(
     for (kind, index), mapping in zip(names.items(), mappings, strict=True):
         filled(engine, index, contents[kind], mapping, shards)
     try:
-        yield UbiOptions(ubi_queries=names["queries"], ubi_events=names["events"])
+        yield UbiIndices(*names.values())
     finally:
         for index in names.values():
             drop(engine, index)

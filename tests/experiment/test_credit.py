@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.experiment_log import balanced_merge
 from owpc_ltr_experiment.verdict import (
     ClickedPositions,
     adjusted_credit,
@@ -21,6 +20,7 @@ from owpc_ltr_experiment.verdict import (
 )
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.evaluation.interleaving import balanced_merge
 
 
 def places(documents: Sequence[str], ranking: Sequence[str], most: int) -> list[int]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.record import Experiments
 
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
+from owpc_ltr.engine.experiments import Experiments
 from owpc_ltr.engine.search.request import SearchRequest
 from tests.commands import Run
 from tests.engine.deployed import put

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.experiment_log import interleave, leader
-from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.experiment_search import FIELD, HEADER, ImpressionLog
@@ -24,6 +22,8 @@ from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr import connect
+from owpc_ltr.engine.experiments import QUERY, STOPPED, Experiment
+from owpc_ltr.evaluation.interleaving import interleave, leader
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply

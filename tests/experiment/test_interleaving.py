@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.experiment_log import balanced_merge, interleave, leader
 from owpc_ltr_experiment.verdict import lead_check
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.evaluation.interleaving import balanced_merge, interleave, leader
 
 PAIRS = st.integers(0, 12).flatmap(
     lambda n: st.tuples(*(st.permutations([f"d{k}" for k in range(n)]) for _ in range(2)))

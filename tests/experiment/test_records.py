@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.record import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.start import experiment_start
 from owpc_ltr_experiment.status import ClickLog, experiment_status
 from owpc_ltr_experiment.stop import experiment_stop
@@ -20,6 +19,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import INDEX, DeploymentRecords, check_unpinned
 from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
+from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.small_cluster import Unreliable

@@ -7,9 +7,15 @@ import math
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.verdict import confidence_sequence, half_width, lead_check
+from owpc_ltr_experiment.verdict import (
+    ExperimentResult,
+    confidence_sequence,
+    half_width,
+    lead_check,
+)
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.evaluation.significance import Outcome, Verdict
 
 
 def ever_outside(values: Vector, planned: int, widths: list[float]) -> float:
@@ -72,3 +78,15 @@ def test_a_coin_that_is_not_fair_is_seen() -> None:
     factor = math.gamma(5.5) * math.gamma(0.5) / (math.gamma(6) * math.pi) * 2**5
     assert lead_check(0, 5) == pytest.approx(1 / factor)
     assert 0.0 <= lead_check(10**7, 10**6) < 1e-300
+
+
+@pytest.mark.parametrize("level", [0.05 / 2, 0.05 / 30, 0.05 / 930])
+def test_the_lower_end_at_another_level_is_that_of_its_own_sequence(level: float) -> None:
+    for mean in (0.03, 0.05, 0.06, 0.07, 0.08, 0.1):
+        low, high = confidence_sequence(800, mean, 0.5, planned=1000)
+        result = ExperimentResult(
+            800, 900, 300, mean=mean, low=low, high=high, exponent=1.0, led_by_a=1, led_by_b=1,
+            smallest=0.0, verdict=Verdict(Outcome.BETTER),
+        )  # fmt: skip
+        wider, _ = confidence_sequence(800, mean, 0.5, planned=1000, level=level)
+        assert result.low_at(level, 1000) == pytest.approx(wider)

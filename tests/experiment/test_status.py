@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
-from owpc_ltr_experiment.record import Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
 from owpc_ltr_experiment.verdict import adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
+from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.errors import BadInput, UsageError
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
 from tests.experiment.users import click_line, log_of_users, query_line
@@ -250,8 +250,8 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
     queries = [line for line in lines if "action_name" not in line]
     events = [line for line in lines if "action_name" in line]
     engine = open_engine(node_url)
-    with ubi_indices(engine, queries, events, mapping) as options:
-        behaviour = read_indices(engine, EXPERIMENT, options)
+    with ubi_indices(engine, queries, events, mapping) as indices:
+        behaviour = read_indices(engine, EXPERIMENT, *indices)
     other = read(lines, tmp_path)
     assert behaviour.unusable == other.unusable == {}
     totals = [client_totals(counted(one, 100), 10, 1.0) for one in (behaviour, other)]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_experiment.experiment_log import interleave
-from owpc_ltr_experiment.record import Experiment
+
+from owpc_ltr.engine.experiments import Experiment
+from owpc_ltr.evaluation.interleaving import interleave
 
 A, B = ["a", "b", "c", "d"], ["c", "a", "b", "d"]
 """Users want c."""

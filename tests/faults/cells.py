@@ -112,7 +112,7 @@ def small_chunks() -> Iterator[None]:
 
     with (
         mock.patch("owpc_ltr.engine.feature_log.log.run_log", in_small_chunks),
-        mock.patch("owpc_ltr_clicks.ubi.snapshot.PAGE", 15),
+        mock.patch("owpc_ltr.engine.ubi.PAGE", 15),
     ):
         yield
 

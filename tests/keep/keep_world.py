@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from owpc_ltr_experiment.status import ClickLog
 from owpc_ltr_keep.keep import KeepRun, run_once
 from owpc_ltr_keep.plan import (
     CANDIDATE,
@@ -93,7 +92,7 @@ class MadeUpWorkflow(Workflow):
         super().__init__(plan, cluster_of(engine))
         self.engine, self.night = cast("Engine", engine), night
         if night.log is not None:
-            self.clicks = ClickLog(events=[night.log])
+            self.clicks = {"events": [night.log]}
 
     def inputs(self, drifted: str | None) -> str:
         return digest_of([self.plan.digest, self.night.number, drifted])

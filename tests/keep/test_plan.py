@@ -174,3 +174,20 @@ def test_a_webhook_gets_the_change_and_its_address_is_never_shown(
         assert failure is not None
         assert "secret" not in failure.lower()
         assert "127.0.0.1" not in failure
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("experiment start", ("", "")),
+        ("judge clicks", ('judgments = "judgments.tsv"', "ubi = true")),
+    ],
+)
+def test_a_plan_that_needs_the_job_of_a_plugin_that_is_absent_is_refused(
+    command: str, change: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {"experiment_start": read_plan, "judge_clicks": read_plan}
+    del others[command.replace(" ", "_")]
+    monkeypatch.setattr("owpc_ltr.host.commands.public_function", others.get)
+    with pytest.raises(BadInput, match=f"toml: no plugin offers the command '{command}'"):
+        plan(tmp_path, change, ("min_judged = 0.5", ""))

@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
-from owpc_ltr_experiment.verdict import ExperimentResult, confidence_sequence
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.rounds import above_zero
-from owpc_ltr_keep.state import Attempt, EvidenceStream, Ledger, locked
+from owpc_ltr_keep.state import EvidenceStream, Ledger, locked
 
 from owpc_ltr import report
+from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.significance import Outcome, Verdict
 from owpc_ltr.files import output
 from owpc_ltr.files.output import LockHeld
 from owpc_ltr.inspection.result import WARNING, Finding
@@ -184,21 +181,6 @@ def test_users_promote_at_the_level_of_the_attempt(tried: KeepWorld) -> None:
         run = tried.run(Night(gain=GAIN, log=log))
         assert run.done == done
         assert attempt == 1 or run.reason.startswith("better: +0.")
-
-
-@pytest.mark.parametrize("number", [1, 2, 5, 30])
-def test_a_later_attempt_needs_the_wider_interval_of_its_level_above_0(number: int) -> None:
-    experiment = Experiment("m", "a", "b", index="small", planned=1000, started="")
-    attempt = Attempt(number)
-    verdict = Verdict(Outcome.BETTER)
-    for mean in (0.03, 0.05, 0.06, 0.07, 0.08, 0.1):
-        low, high = confidence_sequence(800, mean, 0.5, planned=1000)
-        result = ExperimentResult(
-            800, 900, 300, mean=mean, low=low, high=high, exponent=1.0, led_by_a=1, led_by_b=1,
-            smallest=0.0, verdict=verdict,
-        )  # fmt: skip
-        wider, _ = confidence_sequence(800, mean, 0.5, planned=1000, level=attempt.level)
-        assert above_zero(result, experiment, attempt) == (wider > 0)
 
 
 def test_a_champion_that_another_hand_changed_ends_the_round(tried: KeepWorld) -> None:

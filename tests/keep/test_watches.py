@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiments
 from owpc_ltr_keep.plan import KeepWatch, Workflow
 
 from owpc_ltr.engine.deployment.deployment_record import INDEX
+from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiments
 from owpc_ltr.errors import BadInput
 from tests.engine.small_cluster import Unreliable
 from tests.engine.write_world import cluster_of

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from owpc_ltr_experiment.record import Experiment, Experiments, now
 from owpc_ltr_mcp.server import LARGEST_CONTENT, LONGEST_TEXT
 from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
+from owpc_ltr.engine.experiments import Experiment, Experiments, now
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.compared_pair import comparisons_on, earlier_comparisons, sketch_of
 from owpc_ltr.host.commands import Command

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from owpc_ltr_experiment.record import Experiments
 
 from owpc_ltr.engine.deployment.alias import Alias, all_aliases
+from owpc_ltr.engine.experiments import Experiments
 from tests.engine.memory_cluster import score_of
 from tests.engine.write_world import World
 from tests.experiment.users import log_of_users

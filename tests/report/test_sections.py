@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.checks import read_latency
 from owpc_ltr_report.comparison import comparison_of, verdict_of
-from owpc_ltr_report.page import amount, p_cell, signed
+from owpc_ltr_report.page import amount, p_cell
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
@@ -30,12 +30,14 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
+from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
 from tests.commands import Run
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
+from tests.test_runs import judged_queries
 
 TRAINING_DATA = dataset(60).without_missing()
 COSTS = {
@@ -438,3 +440,17 @@ def test_settings_that_the_engine_refuses_are_not_tried(version: str, number: in
     found = fused(0.0, version)
     assert found.best_engine == f"best of {number} engine settings"
     assert number == 82 or "z_score" not in found.engine_setting
+
+
+def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> None:
+    data = judged_queries()
+    before, after = np.arange(240.0), np.arange(240.0)
+    after[0] = 1000.0
+    before[:10], after[19] = np.nan, np.nan
+    moved = example_documents(data, 0, (before, after))
+    ranks = {one.doc_id: (one.rank, one.before) for one in moved}
+    assert ranks["d0"] == (1, None)
+    assert ranks["d19"] == (None, 1)
+    assert ranks["d18"] == (2, 2)
+    nothing = np.full(240, np.nan)
+    assert not any(one.rank for one in example_documents(data, 3, (before, nothing)))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
+from owpc_ltr_clicks.ubi import UbiOptions
 from owpc_ltr_serve.experiment_search import Impression, ImpressionLog
 
 from owpc_ltr import connect, judge_clicks
@@ -184,5 +185,5 @@ def test_what_is_loaded_into_ubi_queries_is_joined_with_the_clicks(
     shown, clicks = behaviour(tmp_path)
     cluster = connect(node_url)
     with ubi_indices(cluster.engine, shown, clicks, mappings) as ubi:
-        counted = count_ubi(cluster, ubi)
+        counted = count_ubi(cluster, UbiOptions(**ubi._asdict()))
     assert counted.event_counts.used == counted.event_counts.read == 360

@@ -12,13 +12,13 @@ import shutil
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Literal, Protocol, TypeVar
+from typing import IO, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -235,6 +235,27 @@ class Workers(Protocol):
     ) -> Iterator[R]:
         """The result of `call` for each part, in order."""
 
+    def together(
+        self,
+        meet: Callable[[int], Mapping[str, Any]],
+        call: Callable[[Member, list[WorkerParts]], R],
+        *data: PartitionedDataset,
+    ) -> R:
+        """A call made by all workers at once, each with its share of the datasets.
+
+        It is begun again with those that are left where a worker ends. `meet(number of workers)` is
+        called on the first and gives what all need to find each other; the result is that of the
+        first. All datasets have workers of one place.
+        """
+
+
+class Member(NamedTuple):
+    """One of several workers: which, of how many, its threads, and how it finds the others."""
+
+    number: int
+    threads: int
+    meeting: Mapping[str, Any]
+
 
 @dataclass(frozen=True, eq=False)
 class PartitionedDataset:
@@ -447,6 +468,19 @@ class PartitionedDataset:
 
 JudgedTable = RankingDataset | PartitionedDataset
 """Judged queries by parts; in memory they are one part."""
+
+
+@dataclass(frozen=True)
+class WorkerParts:
+    """A worker's own parts of a dataset: `numbers` tells which they are of `whole`."""
+
+    whole: PartitionedDataset
+    numbers: tuple[int, ...]
+
+    @property
+    def own(self) -> PartitionedDataset:
+        """The parts of this worker alone, in order."""
+        return replace(self.whole, pieces=tuple(self.whole.pieces[n] for n in self.numbers))
 
 
 def open_partitioned(folder: Path | str, memory: int | None = None) -> PartitionedDataset:

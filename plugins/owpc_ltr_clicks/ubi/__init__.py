@@ -9,16 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.signatures import Help
 
-QUERIES_INDEX = "ubi_queries"
-EVENTS_INDEX = "ubi_events"
 MAX_SLICES = 8
 """The most slices that are read at once by default: one per shard."""
-
-
-QueriesIndex = Annotated[str, Help("Its index of queries.", panel="Engine", metavar="NAME")]
-EventsIndex = Annotated[str, Help("Its index of events.", panel="Engine", metavar="NAME")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.external_features.table import hashed
+from owpc_ltr.data.log_times import seconds_of
 from owpc_ltr_clicks.encoding import normalised
-from owpc_ltr_clicks.events import seconds_of
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.sessions import changes
 
@@ -41,47 +40,6 @@ QUERY_FIELDS = {
     "shown": "query_response_hit_ids",
     "field": "object_id_field",
 }
-
-
-def table_of(documents: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> pa.Table:
-    """The fields of documents as columns of text; result lists as lists of text.
-
-    The specification (1.3.0) and the OpenSearch plugin differ in their mappings, not in these
-    fields: values may stand in objects, or under names with dots.
-    """
-    columns = {}
-    for role, path in fields.items():
-        values = [_value(document, path) for document in documents]
-        if role == "shown":
-            columns[role] = pa.array([_texts(value) for value in values], pa.list_(pa.string()))
-        else:
-            columns[role] = pa.array([text_of(value) for value in values], pa.string())
-    return pa.table(columns)
-
-
-def text_of(value: Any) -> str | None:
-    """A value as text: whole numbers without a point, objects as JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value)
-
-
-def _value(document: Mapping[str, Any], path: str) -> Any:
-    """The value at a path, through objects or names with dots."""
-    if path in document:
-        return document[path]
-    for end in range(len(path)):
-        if path[end] == "." and isinstance(document.get(path[:end]), Mapping):
-            return _value(document[path[:end]], path[end + 1 :])
-    return None
-
-
-def _texts(value: Any) -> list[str | None] | None:
-    if value is None:
-        return None
-    return [text_of(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def join_queries(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Iterator[EventBatch]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from owpc_ltr_papers.folders import find_collections
 from owpc_ltr_papers.jobs import Bench, Result, Tools, Training
-from owpc_ltr_papers.protocols import Extent, Method, parts_of
+from owpc_ltr_papers.protocols import Method, parts_of
 from owpc_ltr_papers.reproduce import PROTOCOLS
 from owpc_ltr_papers.rows import Row, chosen_of, fact_rows
 
@@ -62,7 +62,7 @@ def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
     found = ltr.reproduce(protocol, letor=letor, out=tmp_path / "out", quick=True)
-    methods = [method.name for method in PROTOCOLS[protocol]().methods(Extent(quick=True))]
+    methods = [method.name for method in PROTOCOLS[protocol]().methods(True)]
     measured = [row for row in found.rows if row.queries is not None]
     assert {row.method for row in measured} == set(methods)
     for row in measured:
@@ -96,7 +96,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
     ltr.reproduce(protocol, letor=letor, out=tmp_path / "whole", quick=True)
-    jobs = parts_of(PROTOCOLS[protocol]().methods(Extent(quick=True)))
+    jobs = parts_of(PROTOCOLS[protocol]().methods(True))
     for stop in ("Fold1: " + jobs[-1].name, "Fold4: " + jobs[1].name):
         with pytest.raises(Stopped):
             ltr.reproduce(
@@ -241,7 +241,7 @@ def test_what_inex_had_stands_by_itself(letor: Path) -> None:
 
 
 def test_inex_chooses_c_on_the_training_queries() -> None:
-    for method in PROTOCOLS["inex2009"]().methods(Extent()):
+    for method in PROTOCOLS["inex2009"]().methods(False):
         assert all(job.described()["select"] == ["map", "training"] for job in method.jobs)
 
 
@@ -327,8 +327,6 @@ def test_what_there_is_not_is_refused(letor: Path) -> None:
         ltr.reproduce("letor", letor=letor)
     with pytest.raises(UsageError, match="no data set 'TD2003' in the folder: it has MQ2008"):
         ltr.reproduce("owpc2009", letor=letor, data_sets=["TD2003"])
-    with pytest.raises(UsageError, match="owpc2009 does not use RankLib"):
-        ltr.reproduce("owpc2009", letor=letor, with_ranklib=True)
     with pytest.raises(BadInput, match="is no folder"):
         ltr.reproduce("owpc2009", letor=letor / "none")
 
@@ -339,13 +337,11 @@ def test_two_jobs_of_one_name_would_be_seen() -> None:
         parts_of([Method("one", (one,)), Method("other", (other,))])
 
 
-@pytest.mark.parametrize("with_ranklib", [False, True])
 @pytest.mark.parametrize("quick", [False, True])
-def test_the_jobs_of_every_protocol_can_be_planned(quick: bool, with_ranklib: bool) -> None:
+def test_the_jobs_of_every_protocol_can_be_planned(quick: bool) -> None:
     for make in PROTOCOLS.values():
         protocol = make()
-        extent = Extent(quick, with_ranklib and protocol.uses_ranklib)
-        jobs = parts_of(protocol.methods(extent))
+        jobs = parts_of(protocol.methods(quick))
         assert len({job.name for job in jobs}) == len(jobs)
         for job in jobs:
             if isinstance(job, Training):

@@ -20,6 +20,8 @@ from owpc_ltr.text import ShortRepr, check_name
 QUERY = "query"
 """The arm that is the query alone, without a model."""
 RUNNING, PROMOTING, STOPPED = "running", "promoting", "stopped"
+FEWEST = 100
+"""Clients from which on the interval of an experiment holds: it is asymptotic."""
 _FORMAT = 1
 _KEY = "experiment"
 

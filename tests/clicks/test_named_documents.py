@@ -16,7 +16,7 @@ from owpc_ltr_clicks.counting import refuse_without_clicks
 from owpc_ltr_clicks.encoding import DocumentCodes
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
-from owpc_ltr_clicks.ubi import snapshot
+from owpc_ltr_clicks.ubi import UbiOptions, snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr import Cluster, connect
@@ -97,7 +97,8 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     lists = [query(n, ["S-1", "S-2", "S-3", "S-3b", "S-4", "gone"]) for n in range(6)]
     acts = [act(n, "", 0) | by("sku", "S-2" if n < 3 else "S-3b") for n in range(6)]
     other = [act(n, "", 0) | by("isbn", "S-1") for n in range(2)]
-    with ubi_indices(cluster.engine, lists, [*acts, *other]) as ubi:
+    with ubi_indices(cluster.engine, lists, [*acts, *other]) as indices:
+        ubi = UbiOptions(**indices._asdict())
         found = count_ubi(cluster, ubi, index=PRODUCTS, min_people=1)
         plain = count_ubi(cluster, ubi, min_people=1)
     assert cells_of(found) == {
@@ -122,9 +123,16 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
 ) -> None:
     lists = [query(n, ["A one", "B"]) for n in range(6)]
     acts = [act(n, "", 0) | by("name", "A one") for n in range(6)]
-    with ubi_indices(cluster.engine, lists, acts) as ubi:
+    with ubi_indices(cluster.engine, lists, acts) as indices:
+        ubi = UbiOptions(**indices._asdict())
         for field in (None, "name", "name.raw"):
-            found = count_ubi(cluster, ubi, index=PRODUCTS, document_field=field, min_people=1)
+            found = count_ubi(
+                cluster,
+                ubi,
+                index=PRODUCTS,
+                document_field=field,
+                min_people=1,
+            )
             assert found.counts.documents.to_pylist() == [IDS[0]]
             assert found.counts.clicked.sum() > 0
         other = count_ubi(cluster, ubi, document_field="sku", min_people=1)

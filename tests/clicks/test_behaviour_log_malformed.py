@@ -66,7 +66,7 @@ def readings(
         return counted(MAPPED)
     # The engine maps fields by the first documents that have them.
     with ubi_indices(cluster.engine, queries, acts, mappings) as ubi:
-        return counted(ubi)
+        return counted(UbiOptions(**ubi._asdict()))
 
 
 def read(

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_papers.folders import find_collections
-from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Lifted, Reranking, Tools, Training
+from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Reranking, Tools, Training
 from owpc_ltr_papers.results import Reproduction
 from owpc_ltr_papers.rows import Row
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
 from tests.datasets import write_parts
 
@@ -176,7 +174,6 @@ def test_a_format_that_there_is_not_is_refused() -> None:
 def test_a_mean_over_folds_is_the_mean_of_the_values_that_its_interval_is_of(
     folds: list[list[float]],
 ) -> None:
-    import numpy as np
     from owpc_ltr_papers.rows import compared, interval, mean_over_folds
 
     values = [np.array(one) for one in folds]
@@ -201,35 +198,6 @@ BASE = Training("RankSVM", "pairwise", "larank", is_base=True)
 def fold(folder: Path) -> DataFold:
     (collection,) = find_collections(write_parts(folder))[0]
     return collection.readers()["Fold1"]()
-
-
-def test_a_lifted_base_ranks_as_before_and_has_no_score_of_0(tmp_path: Path) -> None:
-    base = LinearModel(("1", "2", "3", "4"), np.array([1.0, 0.0, 0.0, 0.0]))
-    features = np.array([[0, 1, 1, 1], [2, 0, 0, 0]], dtype=np.float32)
-    lifted = Lifted(base, 0.5)
-    assert lifted.score(features).tolist() == [0.5, 2.5]
-    assert lifted.feature_names == base.feature_names
-    assert lifted.as_dict()["by"] == 0.5
-    lifted.save(tmp_path / "model.json")
-    assert (tmp_path / "model.json").exists()
-
-
-def test_scores_as_they_are_can_be_multiplied_once_they_are_lifted(tmp_path: Path) -> None:
-    data = fold(tmp_path)
-    weights = np.array([1.0, 0.0, 0.0, 0.0])
-    base = LinearModel(data.training.feature_names, weights)
-    for side in (data.training, data.validation, data.test):
-        side.features[0, 0] = 0
-    settings = {"reranker.positive": "as-is", "reranker.kernel_sums": "raw"}
-    job = Reranking("as is", "listnet", settings, {"reranker.penalty": "0,1"}, base=BASE, lift=1e-9)
-    done = job.do(data, TOOLS, base)
-    assert np.isfinite(done.values["ndcg-letor@10"]).all()
-
-
-def test_the_lift_is_part_of_what_a_job_is() -> None:
-    job = Reranking("it", "listnet", base=BASE)
-    assert job.described() != replace(job, lift=1e-9).described()
-    assert job.described() != replace(job, base=replace(BASE, loss="owpc")).described()
 
 
 def test_a_penalty_that_allows_nothing_leaves_the_base_and_says_so(tmp_path: Path) -> None:

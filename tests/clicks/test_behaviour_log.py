@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.ubi import snapshot
-from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
+from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS
 from owpc_ltr_clicks.ubi.snapshot import PartFiles
 
 from owpc_ltr import Cluster, connect
+from owpc_ltr.engine.ubi import table_of
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.clicks.counts import cells_of, counted
 from tests.commands import Run
@@ -54,7 +54,7 @@ def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PAGE", 40)
+    monkeypatch.setattr("owpc_ltr.engine.ubi.PAGE", 40)
 
 
 def read(cluster: Cluster, **how: Any) -> Behaviour:

@@ -1,37 +1,21 @@
-"""Data sets, published figures and RankLib of reproductions."""
+"""Data sets and published figures of reproductions."""
 
 from __future__ import annotations
 
 import re
-import stat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers import jobs
 from owpc_ltr_papers.folders import Collection, find_collections, read_fold, rotation
-from owpc_ltr_papers.jobs import (
-    RANKERS,
-    DataFold,
-    RankLib,
-    RankLibTraining,
-    Tools,
-    check_same,
-    fetch_ranklib,
-)
 from owpc_ltr_papers.reproduce import PROTOCOLS
 from owpc_ltr_papers.rows import Figure, figures, published, sources
 
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.host.registry import load
-from owpc_ltr.metrics import parse_metric
-from owpc_ltr.protocols import Run
+from owpc_ltr.errors import BadInput
 from tests.datasets import PARTS, part, write_folds, write_parts
-from tests.ranklib_program import ranklib_or_skip
 
 LETOR_SUMS = {
     "Fold1": ("S1 S2 S3", "S4", "S5"),
@@ -229,109 +213,6 @@ def test_sides_that_leave_out_their_last_features_have_the_same_columns(tmp_path
     (folder / "test.txt").write_text("1 qid:3 1:1 3:1\n0 qid:3 1:0\n")
     fold = read_fold(only(folder).folds[0])
     assert {side.n_features for side in (fold.training, fold.validation, fold.test)} == {3}
-
-
-FEW = {
-    "MART": {"tree": "5"},
-    "LambdaMART": {"tree": "5"},
-    "RankBoost": {"round": "5"},
-    "AdaRank": {"round": "5"},
-    "coordinate ascent": {"r": "1", "i": "3"},
-    "linear regression": {},
-}
-
-
-@pytest.fixture(scope="module")
-def program() -> RankLib:
-    return ranklib_or_skip()
-
-
-@pytest.fixture
-def fold(tmp_path: Path) -> DataFold:
-    (collection,) = find_collections(write_parts(tmp_path / "MQ2008"))[0]
-    return collection.readers()["Fold1"]()
-
-
-def tools(program: RankLib | None) -> Tools:
-    return Tools(
-        load(), Run(), (parse_metric("ndcg-letor@10"),), None if program is None else program.run
-    )
-
-
-@pytest.mark.thorough(sample=1)
-@pytest.mark.parametrize("ranker", RANKERS)
-def test_each_learner_s_model_scores_here_as_there(
-    program: RankLib, fold: DataFold, ranker: str
-) -> None:
-    """`do` itself holds the two against each other, document by document."""
-    job = RankLibTraining(f"RankLib {ranker}", ranker, options=FEW[ranker])
-    done = job.do(fold, tools(program), None)
-    assert done.model is not None
-    assert len(done.values["ndcg-letor@10"]) == fold.test.n_queries
-    assert 0 < done.validation <= 1
-
-
-@pytest.mark.thorough
-def test_rankboost_is_the_same_each_time(program: RankLib, fold: DataFold) -> None:
-    job = RankLibTraining("RankLib RankBoost", "RankBoost", options=FEW["RankBoost"])
-    one, other = (job.do(fold, tools(program), None).model for _ in range(2))
-    assert one is not None
-    assert other is not None
-    assert one.as_dict() == other.as_dict()
-
-
-def test_scores_of_another_model_are_refused() -> None:
-    theirs = np.array([0.5, 1.5, -2.0])
-    check_same("RankLib MART", theirs + 3.0, theirs)
-    with pytest.raises(Refused, match="away from RankLib's own scores"):
-        check_same("RankLib MART", theirs * [1, 1.001, 1], theirs)
-
-
-def fake(folder: Path, script: str) -> RankLib:
-    java = folder / "java"
-    java.write_text(f"#!/bin/sh\n{script}\n")
-    java.chmod(java.stat().st_mode | stat.S_IXUSR)
-    return RankLib(java, folder / "RankLib.jar")
-
-
-@pytest.mark.parametrize("script", ["echo 'Error in reading' ", "echo Exception >&2", "exit 3"])
-def test_a_failure_is_told_whatever_the_exit_code(tmp_path: Path, script: str) -> None:
-    with pytest.raises(Refused, match="RankLib failed on -train x"):
-        fake(tmp_path, script).run("-train", "x")
-    fake(tmp_path, "echo fine").run("-train", "x")
-
-
-def test_no_model_is_told(tmp_path: Path, fold: DataFold) -> None:
-    job = RankLibTraining("RankLib MART", "MART")
-    with pytest.raises(Refused, match="RankLib's MART wrote no model"):
-        job.do(fold, tools(fake(tmp_path, "exit 0")), None)
-    with pytest.raises(EngineUnavailable, match="ask for it with --with-ranklib"):
-        job.do(fold, tools(None), None)
-
-
-def test_another_file_than_was_pinned_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jar = tmp_path / "other.jar"
-    jar.write_bytes(b"another program")
-    said: list[str] = []
-
-    class Repository:
-        def __init__(self, *_: object) -> None: ...
-
-        def fetch(self, _jar: object) -> Path:
-            return jar
-
-    monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
-    monkeypatch.setattr(jobs, "Maven", Repository)
-    with pytest.raises(
-        Refused, match=r"is not the com\.o19s:RankyMcRankFace:0\.1\.1 that was pinned"
-    ):
-        fetch_ranklib(said.append)
-    assert said == [
-        "fetching com.o19s:RankyMcRankFace:0.1.1 from Maven (180 kB; Apache License 2.0, parts of "
-        "RankLib: BSD)"
-    ]
 
 
 GOV = [f"LETOR 3.0 {name}" for name in ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004")]

@@ -10,13 +10,14 @@ import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import UbiOptions, snapshot
-from owpc_ltr_clicks.ubi.snapshot import PartFiles, pages
+from owpc_ltr_clicks.ubi.snapshot import PartFiles
 
 from owpc_ltr import Cluster, connect
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+from owpc_ltr.engine.ubi import pages
 from owpc_ltr.errors import Refused
 from tests.clicks.counts import cells_of
 from tests.commands import Run
@@ -55,7 +56,7 @@ def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PAGE", 50)
+    monkeypatch.setattr("owpc_ltr.engine.ubi.PAGE", 50)
 
 
 def read(cluster: Cluster, slices: int | None = None) -> Behaviour:

@@ -1,0 +1,161 @@
+"""What a report says of a plugin's own results: a verdict and sections, made of blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from owpc_ltr.errors import PluginError
+from owpc_ltr.host.commands import plugin_answers
+
+Row = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under headers: texts, numbers, tuples of lines, None for a dash."""
+
+    block: ClassVar[str] = "table"
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class ChartData:
+    """A chart: a `kind` of the report's charts over `rows`, its content as a sentence and a table.
+
+    `name` is unique on a page. `words` are the other variables of the kind: `bars` and `columns` of
+    (label, number), `lines` of a mapping from names to points, `share_by_rank` of (rank, value,
+    low, high).
+    """
+
+    block: ClassVar[str] = "chart"
+
+    name: str
+    title: str
+    sentence: str
+    table: Table
+    kind: Literal["bars", "columns", "lines", "share_by_rank"]
+    rows: Any
+    words: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FactList:
+    """Names with values; one that is None is left out."""
+
+    block: ClassVar[str] = "facts"
+
+    rows: Sequence[tuple[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Figures in large type: a label, the figure, a note."""
+
+    block: ClassVar[str] = "tiles"
+
+    rows: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Paragraphs:
+    """Texts, each a paragraph: plain ones, warnings, or what is good."""
+
+    block: ClassVar[str] = "paragraphs"
+
+    texts: Sequence[str]
+    kind: Literal["", "warning", "good"] = ""
+
+
+Block = Table | ChartData | FactList | Tiles | Paragraphs
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A section: its name, what links say, the question that it answers, how to read it, blocks."""
+
+    name: str
+    link: str
+    title: str
+    lead: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class ReportVerdict:
+    """What a page says first.
+
+    `mood` is an outcome of a comparison, or "neutral"; `heading` is that of a page of this result.
+    """
+
+    mood: str
+    title: str
+    sentence: str
+    heading: str
+    blocks: Sequence[Block] = ()
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """What a plugin offers by the hook `ltr_report_parts`: what a page says of its results.
+
+    A page has one result of the class `results`, the last one. Where it has none, its end says how
+    to get one: `absent`.
+    """
+
+    results: type[Any]
+    sections: Callable[[Any], Sequence[ReportSection]]
+    verdict: Callable[[Any], ReportVerdict] | None = None
+    absent: str = ""
+
+
+def report_parts() -> list[ReportPart]:
+    """The parts of all plugins. Raises PluginError for what is none."""
+    parts: list[ReportPart] = []
+    for offered in plugin_answers("ltr_report_parts"):
+        if not isinstance(offered, list) or not all(isinstance(one, ReportPart) for one in offered):
+            raise PluginError(
+                f"an ltr_report_parts() returns {offered!r}: return a list of ReportPart"
+            )
+        parts += offered
+    return parts
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A difference with its sign, in which a minus is U+2212.
+
+    >>> signed(0.0183), signed(-0.002), signed(-0.00001)
+    ('+0.0183', '−0.0020', '−0.0000')
+    """
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def plain(value: object) -> str:
+    """A value of any type in few characters.
+
+    >>> plain(0.1 + 0.2), plain(1234567), plain(None), plain(True)
+    ('0.3', '1,234,567', '–', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not math.isnan(value):
+        return f"{value:.4g}".replace("-", "−")
+    if value is None or isinstance(value, float):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, unless that is a Greek one."""
+    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
+
+
+def configured(name: Any, settings: Mapping[str, Any]) -> str:
+    """The name of a plugin's part, with its settings if it has any."""
+    text = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
+    return f"{name} ({text})" if text else str(name)
