@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_node import folders as node_lock
-from owpc_ltr_node.folders import Report
+from owpc_ltr_node import places
 
 from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine
@@ -162,7 +161,7 @@ def _run(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    with node_lock.locked(folder / "out.run" / "lock", "a start", Report()):
+    with places.locked(folder / "out.run" / "lock", "a start"):
         pass
 
 

@@ -42,15 +42,11 @@ def start_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
 def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node.engine import start_node
-    from owpc_ltr_node.folders import Report
     from owpc_ltr_node.settings import LocalNode
 
     with session.working() as show:
-        lines: list[str] = []
         node = LocalNode(port=session.options.port, with_vectors=with_vectors)
-        status = start_node(node, Report(lines.append, show))
-    for line in lines:
-        session.line(line)
+        status = start_node(node, show)
     if with_vectors and not status.vectors:
         raise UsageError(
             f"the node on port {status.port} runs without k-NN and neural search: stop it, or name "

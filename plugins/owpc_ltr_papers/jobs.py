@@ -11,7 +11,6 @@ scores must be those of RankLib.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -24,16 +23,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from owpc_ltr_node.folders import Report, find_places
+from owpc_ltr_node.home import fetched
 from owpc_ltr_node.java import choose_java
-from owpc_ltr_node.maven import Jar, Maven
+from owpc_ltr_node.places import find_places
+from owpc_ltr_node.release import Artifact, Release
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.evaluation.measurement import measure
-from owpc_ltr.files.output import Journal, digest_of, disk_faults, finite_json
+from owpc_ltr.files.output import (
+    Journal,
+    digest_of,
+    disk_faults,
+    finite_json,
+    write_atomically,
+)
 from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.kernels.linear import one_blas_thread
@@ -318,9 +324,11 @@ def _from_json(content: Mapping[str, Any]) -> Result:
     )
 
 
-JAR = Jar("com.o19s", "RankyMcRankFace", "0.1.1")
-
-SHA256 = "50a55ef02ead9a9f1c0dd69dd324ca935fcb854c28cfdb857dcdd9e3575ae9b5"
+RANKLIB = Artifact(
+    "ranklib",
+    "com/o19s/RankyMcRankFace/0.1.1/RankyMcRankFace-0.1.1.jar",
+    "50a55ef02ead9a9f1c0dd69dd324ca935fcb854c28cfdb857dcdd9e3575ae9b5",
+)
 
 MAIN = "ciir.umass.edu.eval.Evaluator"
 
@@ -347,22 +355,18 @@ class RankLib:
 def fetch_ranklib(say: Callable[[str], None]) -> RankLib:
     """RankLib on this machine, downloaded once; `say` receives messages.
 
-    Raises EngineUnavailable where Java or the repository is not available, Refused where the file
-    is not the pinned one.
+    Raises EngineUnavailable where Java or the repository is not available, or serves another file.
     """
-    places = find_places(None)
-    folder = places.cache / "ranklib"
-    if not (folder / JAR.path).exists():
-        say(f"fetching {JAR} from Maven (180 kB; Apache License 2.0, parts of RankLib: BSD)")
-    jar = Maven(folder, Report(say)).fetch(JAR)
-    digest = hashlib.sha256(jar.read_bytes()).hexdigest()
-    if digest != SHA256:
-        raise Refused(
-            f"{jar} is not the {JAR} that was pinned: its SHA-256 is {digest}; delete it, and ask "
-            "who serves it"
-        )
-    java = choose_java(None, None, places.runtimes, Report(say))
-    return RankLib(java.program, jar)
+    import requests
+
+    cache = find_places().cache
+    jar = cache / RANKLIB.folder / Path(RANKLIB.path).name
+    if not jar.exists():
+        say("fetching RankyMcRankFace (180 kB; Apache License 2.0, parts of RankLib: BSD)")
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        with requests.Session() as session:
+            write_atomically(jar, fetched(RANKLIB, session))
+    return RankLib(choose_java(None, Release(), cache), jar)
 
 
 RANKERS = {
@@ -401,7 +405,7 @@ class RankLibTraining(FoldJob):
     def described(self) -> dict[str, Any]:
         """The program by its digest, the learner, and its options."""
         return {
-            "ranklib": [str(JAR), SHA256, RANKERS[self.ranker]],
+            "ranklib": [RANKLIB.path, RANKLIB.sha256, RANKERS[self.ranker]],
             "select": [SELECT, self.stopped],
             "options": dict(self.options),
         }

@@ -20,7 +20,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.jobs import JAR, Bench, Tools, fetch_ranklib
+from owpc_ltr_papers.jobs import RANKLIB, Bench, Tools, fetch_ranklib
 from owpc_ltr_papers.protocols import (
     Extent,
     Protocol,
@@ -226,8 +226,8 @@ def _protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
         yield "--quick: few settings and small models, so that no difference is told"
     if extent.with_ranklib:
         yield (
-            f"RankLib is {JAR}, with its default parameters but for -metric2t NDCG@10; its "
-            "coordinate ascent draws without a seed, so that another run differs a little"
+            f"RankLib is {RANKLIB.path}, with its default parameters but for -metric2t NDCG@10; "
+            "its coordinate ascent draws without a seed, so that another run differs a little"
         )
     yield from (metric.convention for metric in protocol.metrics)
 

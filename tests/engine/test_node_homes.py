@@ -1,387 +1,237 @@
-"""Homes of nodes: downloads that are checked, cut into folders, and repaired."""
+"""Homes of nodes: downloads that are checked, go on where they were interrupted, and unpacked."""
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
+import hashlib
+import io
+import re
 import shutil
+import threading
 import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from owpc_ltr_node.distribution import (
-    MODULES,
-    UNUSED,
-    Module,
-    cut,
-    find_local_plugin,
-    find_remote_plugin,
-    inspect_plugin,
-    log4j_core,
-    singles,
-    unpack_plugin,
-)
-from owpc_ltr_node.folders import Places, Report
-from owpc_ltr_node.home import HomeManifest, provide_home
-from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
-from owpc_ltr_node.release import Release
-from owpc_ltr_node.settings import LocalNode
+from owpc_ltr_node.home import MODULES, provide_home
+from owpc_ltr_node.make_lock import line_of
+from owpc_ltr_node.release import ELASTICSEARCH, LOCKS, USUAL, Release, usual_release
 
-from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from tests.engine.maven import CORE, SERVER, Remote, local, remote
-from tests.session_node import SessionNode
+from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.signatures import silent
 
-__all__ = ["local", "remote"]
+LOCK_NAMES = sorted(lock.name for lock in LOCKS.iterdir())
 
 
-def test_an_artifact_is_resolved_with_what_it_needs(remote: Remote, local: Path) -> None:
-    assert remote.url
-    assert Maven(local, Report()).resolve(["org.example:server:1.0"]) == [[SERVER, CORE]]
+class Repository:
+    """A Maven repository on loopback, with the locks of what is published in it."""
 
+    def __init__(self, folder: Path, locks: Path) -> None:
+        self.folder = folder
+        self.locks = locks
+        self.asked: list[str] = []
+        asked = self.asked
 
-def test_what_was_fetched_once_needs_no_network(remote: Remote, local: Path) -> None:
-    maven = Maven(local, Report())
-    maven.resolve(["org.example:server:1.0"])
-    maven.fetch_all([SERVER, CORE], "jars")
-    shutil.rmtree(remote.folder)
-    again = Maven(local, Report())
-    assert again.resolve(["org.example:server:1.0"]) == [[SERVER, CORE]]
-    assert again.fetch(CORE).read_bytes() == b"the core"
+        class Handler(SimpleHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                asked.append(Path(self.path).name)
 
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
 
-def test_a_jar_that_is_not_what_its_sum_says_is_refused(remote: Remote, local: Path) -> None:
-    remote.path(CORE).write_bytes(b"the corf")
-    with pytest.raises(EngineUnavailable, match=r"core-2.0.jar: its SHA-1 is"):
-        Maven(local, Report()).fetch(CORE)
-    assert not (local / CORE.path).exists()
-
-
-def test_a_jar_without_a_sum_is_refused(remote: Remote, local: Path) -> None:
-    path = remote.path(CORE)
-    path.with_name(f"{path.name}.sha1").unlink()
-    with pytest.raises(EngineUnavailable, match=r"cannot download .*core-2.0.jar: HTTP 404"):
-        Maven(local, Report()).fetch(CORE)
-
-
-def test_a_dependency_that_cannot_be_had_is_never_left_out(remote: Remote, local: Path) -> None:
-    pom = Jar(CORE.group, CORE.name, CORE.version, packaging="pom")
-    remote.path(pom).unlink()
-    with pytest.raises(NotPublished, match=r"org.example:core:2.0"):
-        Maven(local, Report()).resolve(["org.example:server:1.0"])
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.write_bytes(b"torn"),
-        lambda path: path.with_name(f"{path.name}.sha1").unlink(),
-        lambda path: path.with_name(f"{path.name}.sha1").write_text(""),
-    ],
-    ids=["content changed", "sum gone", "sum torn"],
-)
-def test_a_damaged_download_is_downloaded_again(
-    remote: Remote, local: Path, damage: object
-) -> None:
-    assert remote.url
-    path = Maven(local, Report()).fetch(CORE)
-    damage(path)  # type: ignore[operator]
-    assert Maven(local, Report()).fetch(CORE).read_bytes() == b"the core"
-
-
-def test_what_an_interrupted_download_left_is_removed(remote: Remote, local: Path) -> None:
-    assert remote.url
-    path = Maven(local, Report()).fetch(CORE)
-    half = path.with_name(f".{path.name}.x1y2")
-    half.write_bytes(b"the co")
-    assert remove_unsound(local) == [half]
-    assert path.is_file()
-
-
-def test_an_unreachable_repository_is_one_clear_line(
-    tmp_path: Path, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = tmp_path / "jgo.conf"
-    settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
-    monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
-    with pytest.raises(EngineUnavailable) as caught:
-        Maven(local, Report()).resolve(["org.example:server:1.0"])
-    line = str(caught.value)
-    assert line.startswith("cannot reach the maven repository")
-    assert "Connection refused" in line
-    assert "\n" not in line
-
-
-def test_a_home_knows_its_files_and_catches_one_that_changed(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    (home / "lib").mkdir(parents=True)
-    jar = home / "lib" / "core.jar"
-    jar.write_bytes(b"the core")
-    HomeManifest.of(home, Release(), None).write(home)
-    manifest = HomeManifest.read(home)
-    assert manifest.fault(home, sums=True) == ""
-
-    jar.write_bytes(b"the corf")
-    assert manifest.fault(home, sums=False) == ""
-    assert "lib/core.jar has another SHA-256" in manifest.fault(home, sums=True)
-    jar.write_bytes(b"the cor")
-    assert "lib/core.jar has 7 bytes instead of 8" in manifest.fault(home, sums=False)
-    jar.unlink()
-    assert "lib/core.jar is missing" in manifest.fault(home, sums=False)
-    (home / "lib" / "extra.jar").write_bytes(b"")
-    jar.write_bytes(b"the core")
-    assert "lib/extra.jar does not belong" in manifest.fault(home, sums=False)
-
-
-def test_a_home_of_another_layout_is_made_anew(tmp_path: Path) -> None:
-    older = dataclasses.replace(HomeManifest.of(tmp_path, Release(), None), layout=0)
-    assert "it has layout 0" in older.fault(tmp_path, sums=False)
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"opensearch": 1, "ltr_plugin": null, "parts": [1]}'])
-def test_a_torn_manifest_is_bad_input(tmp_path: Path, text: str) -> None:
-    (tmp_path / "owpc-ltr.json").write_text(text)
-    with pytest.raises(BadInput, match="does not describe an assembled home"):
-        HomeManifest.read(tmp_path)
-
-
-DESCRIPTOR = "name=opensearch-ltr\nversion=3.8.0.0\nopensearch.version=3.8.0\nclassname=x.Y\n"
-
-
-def plugin_zip(folder: Path, *names: str, descriptor: str = DESCRIPTOR) -> Path:
-    archive = folder / "ltr.zip"
-    with zipfile.ZipFile(archive, "w") as files:
-        if descriptor:
-            files.writestr("plugin-descriptor.properties", descriptor)
-        for name in names:
-            files.writestr(name, b"content")
-    return archive
-
-
-def test_a_plugin_is_unpacked_into_its_own_folder(tmp_path: Path) -> None:
-    archive = plugin_zip(tmp_path, "ltr.jar", "config/a.json")
-    assert unpack_plugin(archive, tmp_path / "plugins", "3.8.0") == "3.8.0.0"
-    unpacked = tmp_path / "plugins" / "opensearch-ltr"
-    found = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*.*")}
-    assert found == {"ltr.jar", "config/a.json", "plugin-descriptor.properties"}
-
-
-@pytest.mark.parametrize(
-    "name", ["../../escaped", "/escaped", "a/../../escaped", "a\\..\\escaped", "C:escaped"]
-)
-def test_a_zip_that_writes_outside_its_folder_writes_nothing(tmp_path: Path, name: str) -> None:
-    archive = plugin_zip(tmp_path, "good.jar", name)
-    with pytest.raises(BadInput, match="would write outside its folder"):
-        unpack_plugin(archive, tmp_path / "plugins", "3.8.0")
-    assert [path.name for path in tmp_path.iterdir()] == ["ltr.zip"]
-
-
-def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
-    archive = plugin_zip(tmp_path)
-    with zipfile.ZipFile(archive, "a") as files:
-        link = zipfile.ZipInfo("lib")
-        link.external_attr = 0o120777 << 16
-        files.writestr(link, "/etc")
-    with pytest.raises(BadInput, match="would write outside its folder"):
-        inspect_plugin(archive, "3.8.0")
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "message"),
-    [
-        ("", "not an opensearch plugin"),
-        (DESCRIPTOR.replace("opensearch.version=3.8.0", "opensearch.version=2.19.0"), "is for"),
-        (DESCRIPTOR.replace("opensearch-ltr", "../x"), "no folder name"),
-    ],
-)
-def test_a_zip_that_is_not_the_plugin_is_refused(
-    tmp_path: Path, descriptor: str, message: str
-) -> None:
-    with pytest.raises(BadInput, match=message):
-        inspect_plugin(plugin_zip(tmp_path, descriptor=descriptor), "3.8.0")
-
-
-def test_a_cut_zip_is_refused(tmp_path: Path) -> None:
-    archive = plugin_zip(tmp_path, "ltr.jar")
-    archive.write_bytes(archive.read_bytes()[:-30])
-    with pytest.raises(BadInput, match="not a sound zip"):
-        inspect_plugin(archive, "3.8.0")
-
-
-def test_a_changed_byte_in_a_zip_is_caught(tmp_path: Path) -> None:
-    archive = plugin_zip(tmp_path, "ltr.jar")
-    content = archive.read_bytes()
-    archive.write_bytes(content.replace(b"content", b"contenu", 1))
-    with pytest.raises(BadInput, match=r"damaged at 'ltr.jar'"):
-        inspect_plugin(archive, "3.8.0")
-
-
-def test_the_plugin_of_the_users_own_maven_repository_is_found(tmp_path: Path) -> None:
-    environ = {"M2_REPO": str(tmp_path)}
-    assert find_local_plugin("3.8.0", environ) is None
-    path = tmp_path / "org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"")
-    assert find_local_plugin("3.8.0", environ) == path
-
-
-def test_a_plugin_that_nobody_publishes_is_none_and_not_an_error(
-    remote: Remote, local: Path
-) -> None:
-    assert remote.url
-    assert find_remote_plugin("3.8.0", Maven(local, Report())) is None
+    def publish(self, name: str, files: dict[str, bytes]) -> Release:
+        """The release of a name, of these files by their place in the home."""
+        lines = []
+        for place, content in files.items():
+            folder, _, file = place.rpartition("/")
+            (self.folder / file).write_bytes(content)
+            lines.append(f"{folder or '.'} {file} {hashlib.sha256(content).hexdigest()}\n")
+        (self.locks / name).write_text("".join(lines))
+        engine, version, *vectors = name.split("-")
+        return Release(engine, version, vectors=bool(vectors))
 
 
 @pytest.fixture
-def places(session_node: SessionNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    """The session's downloads and nothing else; every repository is out of reach."""
-    others = shutil.ignore_patterns("integ-test-zip")  # Elasticsearch, whole
-    shutil.copytree(session_node.places.maven, tmp_path / "maven", ignore=others)
-    settings = tmp_path / "jgo.conf"
-    settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
-    monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    for name in ("remote", "locks"):
+        (tmp_path / name).mkdir()
+    made = Repository(tmp_path / "remote", tmp_path / "locks")
+    monkeypatch.setattr("owpc_ltr_node.release.LOCKS", made.locks)
+    monkeypatch.setattr("owpc_ltr_node.home.repositories", lambda: [made.url])
     monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
-    return Places(tmp_path, tmp_path)
+    made.publish("opensearch-3.8.0", JARS)
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Change a file of a home without changing the download that it is a link to."""
-    path.unlink()
-    path.write_bytes(content)
+JARS = {
+    "lib/opensearch.jar": b"the server",
+    "lib/lucene.jar": b"the index",
+    "modules/lang-painless/painless.jar": b"the scripts",
+}
 
 
-def test_a_damaged_home_is_made_anew_from_the_downloads(places: Places) -> None:
-    home, manifest = provide_home(LocalNode(), places, None, Report())
-    assert manifest.ltr_plugin is None
-    jar = next(home.glob("lib/lucene-core-*.jar"))
-    sound = jar.read_bytes()
-    replace(jar, sound[:-1] + b"!")
-    assert provide_home(LocalNode(), places, None, Report())[0] == home
-    assert jar.read_bytes() != sound, "sizes alone are compared without --verify"
-    provide_home(LocalNode(verify=True), places, None, Report())
-    assert jar.read_bytes() == sound
-    replace(jar, sound[:1000])
-    provide_home(LocalNode(), places, None, Report())
-    assert jar.read_bytes() == sound
-    assert [path.name for path in places.homes.iterdir()] == ["opensearch-3.8.0"]
+def zipped(**files: bytes) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, inner in files.items():
+            archive.writestr(name, inner)
+    return content.getvalue()
 
 
-def test_a_plugin_in_the_users_repository_is_taken_up_and_kept(places: Places) -> None:
-    plain, _ = provide_home(LocalNode(), places, None, Report())
-    archive = places.cache / "m2/org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
+def files_of(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+
+
+def test_a_home_is_made_of_its_lock(repository: Repository, tmp_path: Path) -> None:
+    home = provide_home(Release(), tmp_path, silent)
+    descriptor = "modules/lang-painless/plugin-descriptor.properties"
+    assert files_of(home) == {*JARS, descriptor, "lib/thai-locale.jar"}
+    assert "classname=org.opensearch.painless.PainlessModulePlugin" in (
+        (home / descriptor).read_text().splitlines()
+    )
+
+
+def test_what_is_assembled_needs_no_network(repository: Repository, tmp_path: Path) -> None:
+    home = provide_home(Release(), tmp_path, silent)
+    shutil.rmtree(repository.folder)
+    assert provide_home(Release(), tmp_path, silent) == home
+
+
+def test_an_interrupted_download_goes_on(repository: Repository, tmp_path: Path) -> None:
+    late = repository.folder / "painless.jar"
+    content = late.read_bytes()
+    late.unlink()
+    with pytest.raises(EngineUnavailable, match=r"cannot download .*painless.jar: 404"):
+        provide_home(Release(), tmp_path, silent)
+    partial_home = tmp_path / "homes" / "opensearch-3.8.0.2.partial"
+    assert [path.name for path in partial_home.parent.glob("*[!k]")] == [partial_home.name]
+    # An interrupted write.
+    (partial_home / "lib" / "lucene.jar").write_bytes(b"the in")
+    late.write_bytes(content)
+    repository.asked.clear()
+    home = provide_home(Release(), tmp_path, silent)
+    assert sorted(repository.asked) == ["lucene.jar", "painless.jar"]
+    assert (home / "lib" / "lucene.jar").read_bytes() == b"the index"
+    assert not partial_home.exists()
+
+
+def test_two_starts_at_once_make_one_home(repository: Repository, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        homes = list(pool.map(lambda _: provide_home(Release(), tmp_path, silent), range(4)))
+    assert set(homes) == {tmp_path / "homes" / "opensearch-3.8.0.2"}
+    assert len(repository.asked) == len(JARS)
+
+
+def test_a_file_of_another_sum_is_no_part_of_a_home(repository: Repository, tmp_path: Path) -> None:
+    (repository.folder / "lucene.jar").write_bytes(b"another jar")
+    with pytest.raises(EngineUnavailable, match=r"lucene.jar has the SHA-256 .* was released with"):
+        provide_home(Release(), tmp_path, silent)
+    assert not (tmp_path / "homes" / "opensearch-3.8.0.2").exists()
+
+
+def test_the_next_repository_is_asked_for_what_one_has_not(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remotes = [f"{repository.url}/empty", repository.url]
+    monkeypatch.setattr("owpc_ltr_node.home.repositories", lambda: remotes)
+    assert provide_home(Release(), tmp_path, silent).is_dir()
+
+
+def test_an_unreachable_repository_is_one_clear_line(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr_node.home.repositories", lambda: ["http://127.0.0.1:9"])
+    with pytest.raises(EngineUnavailable) as caught:
+        provide_home(Release(), tmp_path, silent)
+    line = str(caught.value)
+    assert "Connection refused" in line
+    assert "connect once" in line
+    assert "\n" not in line
+
+
+def test_of_elasticsearch_the_server_is_unpacked(repository: Repository, tmp_path: Path) -> None:
+    version = USUAL[ELASTICSEARCH]
+    top = f"elasticsearch-{version}"
+    kept = {"lib/server.jar": b"1", "modules/x/x.jar": b"2", "LICENSE.txt": b"3"}
+    left = {f"{top}/bin/elasticsearch": b"4", f"{top}/lib/../../../out": b"5", "../out": b"6"}
+    files = {f"{top}/{name}": content for name, content in kept.items()} | left
+    release = repository.publish(top, {f"{top}.zip": zipped(**files)})
+    home = provide_home(release, tmp_path, silent)
+    assert {*kept} <= files_of(home) <= {*kept, "lib/out"}
+    assert not list(tmp_path.rglob("../out"))
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "homes" / "out").exists()
+
+
+def test_plugins_are_unpacked_each_in_a_folder_of_its_own(
+    repository: Repository, tmp_path: Path
+) -> None:
+    knn = zipped(**{"plugin-descriptor.properties": b"name=knn\n"})
+    files = {**JARS, "plugins/knn-2.19.1.0.zip": knn}
+    release = repository.publish("opensearch-2.19.1-vectors", files)
+    home = provide_home(release, tmp_path, silent)
+    (plugin,) = (home / "plugins").iterdir()
+    assert files_of(plugin) == {"plugin-descriptor.properties"}
+
+
+def test_an_own_ltr_plugin_is_put_into_a_home(repository: Repository, tmp_path: Path) -> None:
+    plain = provide_home(Release(), tmp_path, silent)
+    archive = tmp_path / "m2" / "org" / "opensearch" / "ltr" / "3.8.0.0" / "ltr-3.8.0.0.zip"
     archive.parent.mkdir(parents=True)
-    archive.write_bytes(b"not a plugin")
-    assert provide_home(LocalNode(), places, None, Report())[0] == plain
-    with zipfile.ZipFile(archive, "w") as files:
-        files.writestr("plugin-descriptor.properties", DESCRIPTOR)
-    home, manifest = provide_home(LocalNode(), places, None, Report())
-    assert manifest.ltr_plugin == "3.8.0.0"
-    assert (home / "plugins/opensearch-ltr/plugin-descriptor.properties").is_file()
-    archive.unlink()
-    assert provide_home(LocalNode(), places, None, Report())[0] == home
+    archive.write_bytes(b"no zip")
+    with pytest.raises(EngineUnavailable, match=r"cannot unpack .*ltr-3.8.0.0.zip: .*; remove it"):
+        provide_home(Release(), tmp_path, silent)
+    archive.write_bytes(zipped(**{"plugin-descriptor.properties": b"name=ltr\n"}))
+    home = provide_home(Release(), tmp_path, silent)
+    assert home != plain
+    assert (home / "plugins" / "ltr" / "plugin-descriptor.properties").is_file()
+    assert archive.is_file()
 
 
-def test_a_jar_that_is_not_the_released_one_is_refused(places: Places) -> None:
-    import hashlib
-
-    # The download cache may hold those of other releases beside it.
-    for jar in places.maven.rglob("lucene-core-*.jar"):
-        jar.write_bytes(b"another jar, with a sum that fits it")
-        fitting = hashlib.sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
-        jar.with_name(f"{jar.name}.sha1").write_text(fitting)
-    with pytest.raises(EngineUnavailable, match=r"lucene-core.*has the SHA-256 .* released with"):
-        provide_home(LocalNode(), places, None, Report())
-    assert not any(places.homes.iterdir())
-
-
-def test_a_named_home_is_made_there_and_a_foreign_folder_is_left_alone(places: Places) -> None:
-    named = places.cache / "named"
-    home, _ = provide_home(LocalNode(home=named), places, None, Report())
-    assert home == named
-    with pytest.raises(UsageError, match=r"it is opensearch 3.8.0, and 3.8.1 was asked for"):
-        provide_home(LocalNode(home=named, version="3.8.1"), places, None, Report())
-    replace(next(named.glob("lib/lucene-core-*.jar")), b"")
-    with pytest.raises(UsageError, match=r"will not do: .* has 0 bytes"):
-        provide_home(LocalNode(home=named), places, None, Report())
+@pytest.mark.parametrize("name", LOCK_NAMES)
+def test_a_shipped_lock_is_whole(name: str) -> None:
+    engine, version, *vectors = name.split("-")
+    release = Release(engine, version, vectors=bool(vectors))
+    artifacts = release.artifacts
+    assert len({(each.folder, each.path) for each in artifacts}) == len(artifacts)
+    for each in artifacts:
+        assert re.fullmatch(r"[0-9a-f]{64}", each.sha256)
+        assert re.fullmatch(r"[A-Za-z0-9._/-]+\.(jar|zip)", each.path)
+        assert ".." not in each.path + each.folder
+    folders = {each.folder for each in artifacts}
+    plugins = {"plugins"} if release.vectors else set()
+    of_opensearch = {"lib", *(f"modules/{module}" for module in MODULES), *plugins}
+    assert folders == ({"."} if engine == ELASTICSEARCH else of_opensearch)
 
 
-def test_without_downloads_and_network_the_line_says_what_to_do(places: Places) -> None:
-    shutil.rmtree(places.maven)
-    with pytest.raises(EngineUnavailable, match="connect once, or copy"):
-        provide_home(LocalNode(), places, None, Report())
-    assert not places.homes.exists()
+def test_every_usual_release_has_a_lock() -> None:
+    usual = [*(usual_release(engine) for engine in USUAL), usual_release(with_vectors=True)]
+    assert {release.name for release in usual} <= {*LOCK_NAMES}
 
 
-names = st.sampled_from(["lucene-core", "jackson-core", "netty-buffer", "asm", UNUSED[1]])
-groups = st.sampled_from(["com.fasterxml", "tools.jackson", "org.ow2", UNUSED[0]])
-jars = st.lists(st.builds(Jar, groups, names, st.sampled_from(["1.0", "2.0"])), max_size=8)
-modules = st.dictionaries(st.sampled_from(["painless", "netty", "reindex"]), jars)
+SHA1 = hashlib.sha1(b"the jar", usedforsecurity=False).hexdigest()
 
 
-@given(jars, jars, modules)
-def test_no_class_loader_sees_an_artifact_twice(
-    server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]
+@pytest.mark.parametrize("published", [SHA1, "0" * 40])
+def test_a_lock_is_made_of_files_that_are_as_published(
+    published: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = cut(server, singles, own)
-    for name in own:
-        seen = [jar.identity for jar in (*folders["lib"], *folders[f"modules/{name}"])]
-        assert len(seen) == len(set(seen))
-
-
-@given(jars, jars, modules)
-def test_every_artifact_is_in_reach_of_the_module_that_needs_it(
-    server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]
-) -> None:
-    folders = cut(server, singles, own)
-    for name, needed in own.items():
-        reach = {jar.identity for jar in (*folders["lib"], *folders[f"modules/{name}"])}
-        assert {jar.identity for jar in needed if (jar.group, jar.name) != UNUSED} <= reach
-
-
-@given(jars, jars, modules)
-def test_quic_is_nowhere(server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]) -> None:
-    everywhere = itertools.chain.from_iterable(cut(server, singles, own).values())
-    assert all((jar.group, jar.name) != UNUSED for jar in everywhere)
-
-
-def test_lib_wins_over_another_version_in_a_module() -> None:
-    asm = Jar("org.ow2.asm", "asm", "9.7")
-    folders = cut([asm], [], {"lang-painless": [Jar("org.ow2.asm", "asm", "9.10")]})
-    assert folders == {"lib": [asm], "modules/lang-painless": []}
-
-
-def test_artifacts_of_one_name_and_two_groups_both_stay() -> None:
-    both = [
-        Jar("com.fasterxml.jackson.core", "jackson-core", "2.22.1"),
-        Jar("tools.jackson.core", "jackson-core", "3.2.1"),
-    ]
-    assert cut(both, [], {})["lib"] == both
-
-
-def test_a_classifier_makes_another_artifact() -> None:
-    plain = Jar("net.java.dev.jna", "jna", "5.16.0")
-    native = Jar("net.java.dev.jna", "jna", "5.16.0", "natives")
-    assert native.filename == "jna-5.16.0-natives.jar"
-    assert cut([plain, native], [], {})["lib"] == [plain, native]
-
-
-def test_the_logging_backend_has_the_version_of_its_interface() -> None:
-    api = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
-    assert str(log4j_core([api])) == "org.apache.logging.log4j:log4j-core:2.25.4"
-
-
-@pytest.mark.parametrize("version", ["2.19.6", "3.8.0"])
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
-def test_a_descriptor_has_no_empty_value(module: Module, version: str) -> None:
-    lines = module.descriptor(Release(version=version)).splitlines()
-    assert all(value for _, _, value in (line.partition("=") for line in lines))
-    assert f"version={version}" in lines
-
-
-def test_classes_are_named_and_walls_are_made_as_each_major_version_has_them() -> None:
-    older, newer = Release(version="2.13.0"), Release(version="3.0.0")
-    netty = MODULES[0]
-    assert "classname=org.opensearch.transport.Netty4Plugin\n" in netty.descriptor(older)
-    assert "classname=org.opensearch.transport.Netty4ModulePlugin\n" in netty.descriptor(newer)
-    assert [len(singles(each)) for each in (older, newer)] == [1, 2]
+    monkeypatch.setattr("owpc_ltr_node.make_lock.repositories", lambda: ["http://maven"])
+    answers = {
+        "http://maven/a.jar": SimpleNamespace(content=b"the jar", raise_for_status=lambda: None),
+        "http://maven/a.jar.sha1": SimpleNamespace(text=f"{published}  a.jar", status_code=200),
+    }
+    session = SimpleNamespace(get=lambda url, **_: answers[url])
+    if published == "0" * 40:
+        with pytest.raises(SystemExit, match=r"a\.jar has the SHA-1"):
+            line_of(("lib", "a.jar"), session)  # type: ignore[arg-type]
+    else:
+        line = line_of(("lib", "a.jar"), session)  # type: ignore[arg-type]
+        assert line == f"lib a.jar {hashlib.sha256(b'the jar').hexdigest()}\n"

