@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 import tempfile
@@ -21,9 +22,9 @@ from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 
 if TYPE_CHECKING or find_spec("owpc_ltr_node"):
     from owpc_ltr_node.engine import NodeStatus, start_node, stop_node
-    from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
-    from owpc_ltr_node.release import Release, usual_release
-    from owpc_ltr_node.settings import LocalNode, jvm_options
+    from owpc_ltr_node.places import Places, find_places
+    from owpc_ltr_node.release import ELASTICSEARCH, Release, usual_release
+    from owpc_ltr_node.settings import LocalNode, command, jvm_options, prepare_folder
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 
@@ -80,7 +81,7 @@ def vectors_url() -> Iterator[str]:
         yield given.rstrip("/")
         return
     pytest.importorskip("owpc_ltr_node")
-    with running_node(usual_release(with_vectors=True), with_vectors=True) as node:
+    with running_node(usual_release(with_vectors=True)) as node:
         yield node.status.url
 
 
@@ -112,16 +113,14 @@ def running_node(
     release: Release,
     heap: str = "512m",
     transport_port: int | None = None,
-    *,
-    with_vectors: bool = False,
 ) -> Iterator[SessionNode]:
     """A node that shares only the download cache with the user's nodes."""
-    account = node_user()
-    # Not under pytest's own folder, which is closed to the account that runs the node.
     home = Path(tempfile.mkdtemp(prefix="owpc-ltr-test-", dir=_folder_in_memory()))
     home.chmod(0o755)
-    (home / "cache").symlink_to(make_folder(find_places(account).cache))
-    places = find_places(account, {"OWPC_LTR_HOME": str(home)})
+    cache = cache_for(release)
+    cache.mkdir(parents=True, exist_ok=True)
+    (home / "cache").symlink_to(cache)
+    places = Places(cache, home / "state" / "nodes")
     config = LocalNode(
         port=free_port(),
         heap=heap,
@@ -129,7 +128,7 @@ def running_node(
         version=release.version,
         patience=400,
         transport_port=transport_port,
-        with_vectors=with_vectors,
+        with_vectors=release.vectors,
     )
     try:
         yield SessionNode(config, _started(config, places), places, home)
@@ -148,6 +147,15 @@ def _folder_in_memory() -> str | None:
     return memory if roomy and not found.f_flag & os.ST_NOEXEC else None
 
 
+def cache_for(release: Release) -> Path:
+    """Where a release is downloaded to: root's own folder is closed to the account that runs it."""
+    return Path("/var/cache/owpc-ltr-tests") if _runs_as_nobody(release) else find_places().cache
+
+
+def _runs_as_nobody(release: Release) -> bool:
+    return os.geteuid() == 0 and release.engine == ELASTICSEARCH
+
+
 def _started(config: LocalNode, places: Places) -> NodeStatus:
     """The node's status, whose Java compiles once what it runs.
 
@@ -160,7 +168,27 @@ def _started(config: LocalNode, places: Places) -> NodeStatus:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("owpc_ltr_node.settings.jvm_options", options)
+        if _runs_as_nobody(config.release):
+            _run_as_nobody(patch)
         return start_node(config, places=places)
+
+
+def _run_as_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Start nodes under another account: Elasticsearch does not run as root."""
+    nobody = pwd.getpwnam("nobody")
+    identity = (f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups")
+
+    def prepared(node: LocalNode, folder: Path) -> None:
+        prepare_folder(node, folder)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, nobody.pw_uid, nobody.pw_gid)
+
+    def line(*given: Any) -> list[str]:
+        return ["setpriv", *identity, *command(*given)]
+
+    patch.setattr("owpc_ltr_node.engine.check_account", lambda _: None)
+    patch.setattr("owpc_ltr_node.process.prepare_folder", prepared)
+    patch.setattr("owpc_ltr_node.process.command", line)
 
 
 def free_port() -> int:

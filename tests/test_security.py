@@ -160,10 +160,8 @@ def _run(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    pytest.importorskip("owpc_ltr_node")
-    from owpc_ltr_node.folders import Report, locked
-
-    with locked(folder / "out.run" / "lock", "a start", Report()):
+    places = pytest.importorskip("owpc_ltr_node.places")
+    with places.locked(folder / "out.run" / "lock", "a start"):
         pass
 
 

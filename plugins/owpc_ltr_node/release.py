@@ -1,95 +1,103 @@
-"""Release: which engine a local node is, in which version, under which licence, on which Java."""
+"""Releases: the engines that a local node can be, each with a lock file of what it is made of.
+
+A line of a lock is `FOLDER PATH SHA256`: the folder of the home, the path in a Maven repository,
+and the sum that the file must have. `make_lock.py` writes the lock of another release.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import resources
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import option_name
 
-OPENSEARCH = "opensearch"
-ELASTICSEARCH = "elasticsearch"
-USUAL = {OPENSEARCH: "3.8.0", ELASTICSEARCH: "9.2.0"}
-"""The engines that can be started, each with the version that is meant where none is named."""
-
+OPENSEARCH, ELASTICSEARCH = "opensearch", "elasticsearch"
+USUAL = {OPENSEARCH: "3.8.0", ELASTICSEARCH: "9.2.4"}
+"""The engines, each with the version that is meant where none is named."""
 VECTORS = "2.19.1"
-"""The OpenSearch with k-NN and neural search, where no version is named."""
-
-_TITLES = {OPENSEARCH: "OpenSearch", ELASTICSEARCH: "Elasticsearch"}
-_OLDEST = {OPENSEARCH: (2, 13), ELASTICSEARCH: (8, 8)}
-_NEWEST_MAJOR = {OPENSEARCH: 3, ELASTICSEARCH: 9}
-_LICENCES = {
-    OPENSEARCH: "the Apache License 2.0",
-    ELASTICSEARCH: "Elastic's own licences (the Elastic License 2.0; some parts also SSPL 1.0 or "
-    "AGPL 3.0): read LICENSE.txt and NOTICE.txt in its folder",
-}
+"""The OpenSearch with k-NN and neural search."""
+LICENCE = (
+    "Elastic's own licences (the Elastic License 2.0; some parts also SSPL 1.0 or AGPL 3.0): read "
+    "LICENSE.txt and NOTICE.txt in its folder"
+)
+LOCKS = resources.files("owpc_ltr_node") / "locks"
 
 
 @dataclass(frozen=True)
-class JavaRange:
-    """The Java feature versions that an engine runs on; `newest` is None where none is too new."""
+class Artifact:
+    """A file in a Maven repository, its place in a home, and its SHA-256."""
 
-    oldest: int
-    newest: int | None = None
-
-    def __contains__(self, version: int) -> bool:
-        return self.oldest <= version and (self.newest is None or version <= self.newest)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.oldest} or later" if self.newest is None else f"{self.oldest} to {self.newest}"
-        )
+    folder: str
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True)
 class Release:
-    """An engine in one version. Raises UsageError for one that cannot be put together."""
+    """An engine in one version. Raises UsageError for one without a lock."""
 
     engine: str = OPENSEARCH
     version: str = USUAL[OPENSEARCH]
+    vectors: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.engine not in USUAL:
-            raise UsageError(f"--engine {self.engine[:40]} is none of {', '.join(USUAL)}")
-        parts = self.version.split(".")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
             raise UsageError(
-                f"--version {self.version} is not an {self.engine} version: write it as "
-                f"{USUAL[self.engine]}"
+                f"{option_name('engine')} {self.engine[:40]} is none of {', '.join(USUAL)}"
             )
-        newest = _NEWEST_MAJOR[self.engine]
-        if self.numbers < _OLDEST[self.engine] or self.numbers[0] > newest:
-            oldest = ".".join(map(str, _OLDEST[self.engine]))
+        if self.vectors and self.engine != OPENSEARCH:
             raise UsageError(
-                f"--version {self.version} cannot be assembled: only {self.engine} {oldest} to "
-                f"{newest} can; start another version yourself and name it with --url"
+                f"{option_name('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, "
+                f"since {self.engine} has dense_vector and knn by itself"
+            )
+        known = known_versions(self.engine, vectors=self.vectors)
+        if self.version not in known:
+            raise UsageError(
+                f"{option_name('version')} {self.version[:40]} of {self.engine}"
+                f"{' with vectors' * self.vectors} cannot be assembled, only {', '.join(known)}: "
+                f"start another one yourself, and name it with {option_name('url')}"
             )
 
     def __str__(self) -> str:
-        return f"{self.engine} {self.version}"
+        return f"{self.engine} {self.version}{' with vectors' * self.vectors}"
+
+    @property
+    def name(self) -> str:
+        """The name of its lock and of its home."""
+        return f"{self.engine}-{self.version}{'-vectors' * self.vectors}"
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """The version, for comparisons."""
-        return tuple(int(part) for part in self.version.split("."))
+        return tuple(map(int, self.version.split(".")))
 
     @property
-    def title(self) -> str:
-        """The engine's name and major version, as its makers write them."""
-        return f"{_TITLES[self.engine]} {self.numbers[0]}"
+    def oldest_java(self) -> int:
+        """The first Java that it runs on."""
+        return 21 if self.numbers >= ((3,) if self.engine == OPENSEARCH else (9,)) else 17
 
     @property
-    def licence(self) -> str:
-        """Under what it may be used."""
-        return _LICENCES[self.engine]
+    def newest_java(self) -> int | None:
+        """The last one: a security manager, which older releases set, ended with Java 24."""
+        return None if self.numbers >= ((3,) if self.engine == OPENSEARCH else (8, 19)) else 23
+
+    def runs_on(self, java: int) -> bool:
+        """Whether a version of Java will do."""
+        return self.oldest_java <= java <= (self.newest_java or java)
 
     @property
-    def javas(self) -> JavaRange:
-        """What it runs on: a security manager, which older releases set, ended with Java 24."""
-        if self.engine == OPENSEARCH:
-            return JavaRange(21) if self.numbers >= (3,) else JavaRange(17, 23)
-        if self.numbers >= (9,):
-            return JavaRange(21)
-        return JavaRange(17) if self.numbers >= (8, 19) else JavaRange(17, 23)
+    def artifacts(self) -> list[Artifact]:
+        """What a home is made of."""
+        lines = (LOCKS / self.name).read_text().splitlines()
+        return [Artifact(*line.split()) for line in lines]
+
+
+def known_versions(engine: str, *, vectors: bool = False) -> list[str]:
+    """The versions that have a lock, the oldest first."""
+    names = [lock.name.split("-") for lock in LOCKS.iterdir()]
+    versions = [name[1] for name in names if name[0] == engine and (len(name) == 3) == vectors]
+    return sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def usual_release(
@@ -97,4 +105,4 @@ def usual_release(
 ) -> Release:
     """The release asked for; of an engine alone, its usual version."""
     usual = VECTORS if with_vectors else USUAL.get(engine, "")
-    return Release(engine, version or usual)
+    return Release(engine, version or usual, vectors=with_vectors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,13 @@ from tests.engine.fake_engine import FakeEngine
 from tests.engine.log_runs import digest, log
 from tests.engine.memory_engine import MemoryEngine
 from tests.engine.small_cluster import Small, emptied_store, read_only, small_cluster
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What needs a module that the Elasticsearch of Maven lacks is not run on it."""
+    engine = os.environ.get("OWPC_LTR_TEST_ENGINE", "")
+    if item.get_closest_marker("modules") and engine.startswith("elasticsearch"):
+        pytest.skip("Elasticsearch from Maven has no scripts, few analyzers and no reindexing")
 
 
 @pytest.fixture

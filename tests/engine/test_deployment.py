@@ -133,6 +133,7 @@ def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmo
     assert state(small) == known == (before.alias, [before.model], [True])
 
 
+@pytest.mark.modules
 def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(
     small: Small,
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(
     assert state(small) == known
 
 
+@pytest.mark.modules
 @pytest.mark.parametrize("by", [float("nan"), 1 + 1e-3, -1.0])
 def test_the_parity_check_catches_each_liar(
     by: float, small: Small, monkeypatch: pytest.MonkeyPatch

@@ -189,7 +189,7 @@ def scriptless_url() -> Iterator[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("owpc_ltr_node.settings.settings", settings)
-        with running_node(usual_release(with_vectors=True), with_vectors=True) as node:
+        with running_node(usual_release(with_vectors=True)) as node:
             yield node.status.url
 
 

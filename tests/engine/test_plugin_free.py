@@ -251,6 +251,7 @@ def test_a_missing_parameter_is_named_before_anything_is_sent(
 # --- trying templates
 
 
+@pytest.mark.modules
 def test_a_template_that_fails_is_named_and_nothing_is_stored(
     docs: Docs, free: PluginFreeStore
 ) -> None:
@@ -381,11 +382,13 @@ def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
     return model
 
 
-@pytest.mark.parametrize(
-    "kind",
-    # That expensive features are left out is one idea for all kinds.
-    [pytest.param(kind, marks=pytest.mark.thorough if "cheap-" in kind else ()) for kind in KINDS],
-)
+def _marks(kind: str) -> list[pytest.MarkDecorator]:
+    """That expensive features are left out is one idea for all kinds; some models are scripts."""
+    scripted = kind in {"rankboost", "piecewise", "pairs", "cheap-curves"}
+    return [pytest.mark.thorough] * ("cheap-" in kind) + [pytest.mark.modules] * scripted
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=_marks(kind)) for kind in KINDS])
 def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
 ) -> None:

@@ -71,6 +71,7 @@ def told(done: Uploaded) -> str:
     return done.serving_mode.words
 
 
+@pytest.mark.modules
 def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small) -> None:
     done = put(small, trees(small))
     assert done.type == TREES
@@ -114,7 +115,11 @@ def test_where_no_scripts_are_allowed_the_client_scores(small: Small) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "scored_by"), [((1.0, -1.0), "client"), ((1.0, 1.0), "engine")]
+    ("weights", "scored_by"),
+    [
+        pytest.param((1.0, -1.0), "client", marks=pytest.mark.modules),
+        ((1.0, 1.0), "engine"),
+    ],
 )
 def test_a_linear_model_runs_where_its_request_does(
     small: Small, weights: tuple[float, float], scored_by: str
@@ -127,6 +132,7 @@ def test_a_linear_model_runs_where_its_request_does(
     assert put(small, model).parity.scored_by == "engine"
 
 
+@pytest.mark.modules
 def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
     @dataclass
     class Shifting:
@@ -163,6 +169,7 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
     assert "in float32" in told(done)
 
 
+@pytest.mark.modules
 def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
     model = trees(small)
     stored = small.store.get_model(put(small, model).model)
@@ -192,6 +199,7 @@ def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
     assert {cost.feature for cost in found.costs} == set(FEATURESET.feature_names)
 
 
+@pytest.mark.modules
 def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path, run: Run) -> None:
     trees(small).save(tmp_path / "trees.json")
     place = ("--url", small.engine.settings.url, "--store", small.store_name)
@@ -523,6 +531,7 @@ def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Kno
         check(known, model, store_plugin_free_trees(model, FEATURESET, "m"), 20)
 
 
+@pytest.mark.modules
 def test_an_upload_says_what_each_search_request_takes(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_model_without_a_certificate_is_named(small: Small) -> None:
         look(small, "never-00000000")
 
 
+@pytest.mark.modules
 def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
     """Applications get an error, though every score is as it was."""
     done = put(small)
@@ -150,6 +151,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     assert "the same mapping" in note
 
 
+@pytest.mark.modules
 @pytest.mark.usefixtures("own_index")
 def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     small: Small, alias: str
@@ -223,6 +225,7 @@ def test_an_upgrade_that_divides_text_scores_is_told_with_what_it_does_to_rankin
     assert found.parity.largest_difference <= PARITY_TOLERANCE
 
 
+@pytest.mark.modules
 def test_scores_that_no_longer_agree_are_drift(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,21 +6,25 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_node.folders import Report, find_places, node_user
 from owpc_ltr_node.home import provide_home
-from owpc_ltr_node.java import feature_version
+from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.release import ELASTICSEARCH, Release
-from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import silent
+from tests.session_node import cache_for
 
 SOURCE = Path(__file__).with_name("TrainedModelTrial.java")
+LOCKS = Path(__file__).with_name("locks")
+"""Of the versions whose classes are asked here alone."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,19 @@ def compiler_for(release: Release) -> Path:
     for home in filter(None, homes):
         java = Path(home) / "bin" / "java"
         if java.is_file() and (java.parent / "javac").is_file():
-            told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-            if (feature_version(told.stderr) or 0) in release.javas:
-                return java
-    pytest.skip(f"no JDK {release.javas} with a compiler: set OWPC_LTR_TEST_JDK to one")
+            with suppress(UsageError):
+                return choose_java(java, release, cache_for(release))
+    pytest.skip(f"no JDK with a compiler for {release}: set OWPC_LTR_TEST_JDK to one")
 
 
 def try_models(version: str, trials: list[Trial]) -> list[dict[str, Any]]:
     """What Elasticsearch of a version answers to each: its scores, or its error."""
-    release = Release(ELASTICSEARCH, version)
-    java = compiler_for(release)
-    account = node_user()
-    node = LocalNode(engine=ELASTICSEARCH, version=version)
-    home, _ = provide_home(node, find_places(account), account, Report())
+    with pytest.MonkeyPatch.context() as patch:
+        if (LOCKS / f"{ELASTICSEARCH}-{version}").is_file():
+            patch.setattr("owpc_ltr_node.release.LOCKS", LOCKS)
+        release = Release(ELASTICSEARCH, version)
+        java = compiler_for(release)
+        home = provide_home(release, cache_for(release), silent)
     path = f"{home}/lib/*:{home}/modules/x-pack-core/*"
     lines = "".join(f"{trial.line()}\n" for trial in trials)
     ran = subprocess.run(

@@ -22,7 +22,7 @@ from tests.foreign_models import NAMES, data, raw, trained
 FEATURES = FeatureSet(
     "f", tuple(Feature(name, ("q",), {"match": {name: "{{q}}"}}) for name in NAMES)
 )
-VERSIONS = ("8.13.4", "8.14.3", "8.15.5", "8.19.4", "9.2.0")
+VERSIONS = ("8.13.4", "8.14.3", "8.15.5", "8.19.4", "9.2.4")
 UNSHIFTED = ("8.13.4", "8.14.3", "8.15.5")
 WITH_INPUT = ("8.13.4", "8.14.3")
 

@@ -399,7 +399,7 @@ def test_a_session_of_aws_is_not_logged(
 
 def test_the_address_of_a_proxy_is_shown_without_its_password() -> None:
     pytest.importorskip("owpc_ltr_node")
-    from owpc_ltr_node.maven import reason
+    from owpc_ltr_node.home import reason
 
     for fault in (
         ValueError(f"Failed to parse: http://me:{CANARY}/x@proxy:3128"),

@@ -7,43 +7,46 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from owpc_ltr_node.engine import default_url, node_status, start_node, stop_node
-from owpc_ltr_node.folders import Places, Report, locked
-from owpc_ltr_node.process import Record, created, live_process, read_record, read_records
+from owpc_ltr_node.engine import default_url, log_file, node_status, start_node, stop_node
+from owpc_ltr_node.places import Places, locked
+from owpc_ltr_node.process import Record, read_record, read_records
+from owpc_ltr_node.release import ELASTICSEARCH
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.session_node import free_port
 
-TOKEN = "0123456789abcdef" * 2
+MARK = "-Dowpc_ltr.node=" + "0123456789abcdef" * 2
 RECORD = Record(
     port=9200,
     pid=os.getpid(),
-    created=0.0,
-    token=TOKEN,
+    mark=MARK,
+    engine="opensearch",
     version="3.8.0",
+    vectors=False,
     heap="512m",
     started="2026-01-01T00:00:00.000+00:00",
     home="/homes/opensearch-3.8.0",
     folder="/nodes/9200",
     java=sys.executable,
-    ltr_plugin=None,
 )
+
+
+def written(record: Record, nodes: Path) -> None:
+    nodes.mkdir(parents=True, exist_ok=True)
+    (nodes / f"{record.port}.json").write_text(json.dumps(dataclasses.asdict(record)))
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An OWPC_LTR_HOME of the test's own; the folders above it are open enough for its account."""
-    monkeypatch.setattr("owpc_ltr_node.folders.closed_folder", lambda *_: None)
+    """An OWPC_LTR_HOME of the test's own."""
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
     return tmp_path
 
@@ -60,7 +63,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def pretender() -> Iterator[subprocess.Popen[bytes]]:
     """A process with a node's token in its command line: what a node looks like from outside."""
-    line = [sys.executable, "-c", "import time; time.sleep(60)", f"-Dowpc_ltr.node={TOKEN}"]
+    line = [sys.executable, "-c", "import time; time.sleep(60)", MARK]
     with subprocess.Popen(line) as process:
         yield process
         process.kill()
@@ -68,20 +71,20 @@ def pretender() -> Iterator[subprocess.Popen[bytes]]:
 
 def of(process: subprocess.Popen[bytes]) -> Record:
     """The record that the start of a process would have left."""
-    return dataclasses.replace(RECORD, pid=process.pid, created=created(process.pid))
+    return dataclasses.replace(RECORD, pid=process.pid)
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    RECORD.write(tmp_path)
+    written(RECORD, tmp_path)
     assert read_record(tmp_path / "9200.json") == RECORD
-    RECORD.forget(tmp_path)
+    (tmp_path / "9200.json").unlink()
     assert read_record(tmp_path / "9200.json") is None
 
 
 def test_records_are_listed_the_latest_start_first(tmp_path: Path) -> None:
     later = dataclasses.replace(RECORD, port=9201, started="2026-01-02T00:00:00.000+00:00")
-    RECORD.write(tmp_path)
-    later.write(tmp_path)
+    written(RECORD, tmp_path)
+    written(later, tmp_path)
     assert read_records(tmp_path) == [later, RECORD]
 
 
@@ -93,14 +96,14 @@ def test_a_torn_record_is_bad_input(tmp_path: Path, text: str) -> None:
 
 
 def test_a_node_is_known_by_its_token(pretender: subprocess.Popen[bytes]) -> None:
-    process = live_process(of(pretender))
+    process = of(pretender).process()
     assert process is not None
     assert process.pid == pretender.pid
 
 
 def test_a_recycled_pid_is_not_the_node(sleeper: subprocess.Popen[bytes]) -> None:
-    liar = dataclasses.replace(RECORD, pid=sleeper.pid, created=created(sleeper.pid))
-    assert live_process(liar) is None
+    liar = dataclasses.replace(RECORD, pid=sleeper.pid)
+    assert liar.process() is None
 
 
 def test_a_process_that_has_ended_is_not_the_node(pretender: subprocess.Popen[bytes]) -> None:
@@ -108,14 +111,14 @@ def test_a_process_that_has_ended_is_not_the_node(pretender: subprocess.Popen[by
     pretender.kill()
     # Left unreaped, so a zombie: it has the pid, and does nothing any more.
     os.waitid(os.P_PID, pretender.pid, os.WEXITED | os.WNOWAIT)
-    assert live_process(record) is None
+    assert record.process() is None
 
 
 def test_stop_leaves_a_process_alone_that_only_has_the_pid(
     home: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     nodes = home / "state" / "nodes"
-    dataclasses.replace(RECORD, pid=sleeper.pid).write(nodes)
+    written(dataclasses.replace(RECORD, pid=sleeper.pid), nodes)
     assert stop_node(9200).state == "stopped"
     assert sleeper.poll() is None
     assert read_records(nodes) == []
@@ -125,19 +128,18 @@ def test_stop_ends_the_process_of_the_record(
     home: Path, pretender: subprocess.Popen[bytes]
 ) -> None:
     record = of(pretender)
-    record.write(home / "state" / "nodes")
+    written(record, home / "state" / "nodes")
     stop_node()
-    assert live_process(record) is None
+    assert record.process() is None
     assert node_status(9200).state == "stopped"
 
 
 DAMAGED: dict[str, dict[str, Any]] = {
-    "no token": {"token": ""},
-    "a token that is part of any command line": {"token": "python"},
-    "a token of one character": {"token": "-"},
-    "half a token": {"token": TOKEN[:16]},
-    "a token that is no text": {"token": None},
-    "the token of another node": {"token": "f" * 32},
+    "no mark": {"mark": ""},
+    "a mark that is part of any command line": {"mark": "python"},
+    "half a mark": {"mark": MARK[:-16]},
+    "a mark that is no text": {"mark": None},
+    "the mark of another node": {"mark": "-Dowpc_ltr.node=" + "f" * 32},
     "the first process": {"pid": 1},
     "this process": {"pid": os.getpid()},
     "the process that started this one": {"pid": os.getppid()},
@@ -146,14 +148,7 @@ DAMAGED: dict[str, dict[str, Any]] = {
     "a pid that is true": {"pid": True},
     "a pid that is text": {"pid": "1"},
     "a pid beyond all": {"pid": 2**70},
-    "another start": {"created": 1.0},
-    "a start without a number": {"created": float("nan")},
-    "a start that is text": {"created": "now"},
-    "another program": {"java": "/usr/bin/env"},
-    "no program": {"java": ""},
-    "a program that is no text": {"java": []},
     "another port": {"port": 9201},
-    "a port that is none": {"port": "9200"},
 }
 
 
@@ -175,36 +170,15 @@ def test_no_damaged_record_lets_a_process_be_signalled(
     assert pretender.poll() is None
 
 
-@pytest.mark.parametrize("change", [{"created": 1.0}, {"java": "/usr/bin/env"}])
-def test_a_record_that_is_wrong_about_its_node_is_kept_and_told(
-    change: dict[str, Any], home: Path, pretender: subprocess.Popen[bytes]
-) -> None:
-    dataclasses.replace(of(pretender), **change).write(home / "state" / "nodes")
-    with pytest.raises(EngineUnavailable, match="cannot end the node on port 9200"):
-        stop_node(9200)
-    assert node_status(9200).state == "died"
-    assert len(read_records(home / "state" / "nodes")) == 1
-
-
-def test_a_node_of_a_foreign_user_is_not_ended(
-    home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("owpc_ltr_node.process._own_accounts", lambda: {4_000_000})
-    of(pretender).write(home / "state" / "nodes")
-    with pytest.raises(EngineUnavailable, match="stop it as that user"):
-        stop_node(9200)
-    assert pretender.poll() is None
-
-
 def test_a_node_that_ended_by_itself_is_told_from_one_that_was_stopped(home: Path) -> None:
-    RECORD.write(home / "state" / "nodes")
+    written(RECORD, home / "state" / "nodes")
     assert node_status(9200).state == "died"
     assert node_status(9201).state == "stopped"
 
 
 def test_stop_asks_which_of_several(home: Path) -> None:
     for port in (9200, 9201):
-        dataclasses.replace(RECORD, port=port).write(home / "state" / "nodes")
+        written(dataclasses.replace(RECORD, port=port), home / "state" / "nodes")
     with pytest.raises(UsageError, match="ports 9200, 9201"):
         stop_node()
 
@@ -214,45 +188,11 @@ def test_the_default_url_is_the_latest_node_that_runs(
 ) -> None:
     assert default_url() == "http://127.0.0.1:9200"
     nodes = home / "state" / "nodes"
-    dataclasses.replace(of(pretender), port=9201).write(nodes)
-    dataclasses.replace(RECORD, port=9202, started="2027").write(nodes)
+    written(dataclasses.replace(of(pretender), port=9201), nodes)
+    written(dataclasses.replace(RECORD, port=9202, started="2027"), nodes)
     assert default_url() == "http://127.0.0.1:9201"
     (nodes / "9203.json").write_text("torn")
     assert default_url() == "http://127.0.0.1:9200"
-
-
-def test_the_second_holder_of_a_lock_waits_and_says_so(tmp_path: Path) -> None:
-    lines: list[str] = []
-
-    def say(line: str) -> None:
-        lines.append(line)
-        release.set()
-
-    release = threading.Event()
-    entered = threading.Event()
-
-    def hold() -> None:
-        with locked(tmp_path / "lock", "a start", Report()):
-            entered.set()
-            release.wait(10)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    entered.wait(10)
-    with locked(tmp_path / "lock", "a start", Report(say)):
-        holder.join()
-    (line,) = lines
-    assert line.startswith(f"a start is under way in process {os.getpid()} on ")
-    assert line.endswith("; waiting for it")
-
-
-def test_a_lock_that_stays_held_ends_the_patience(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path / "lock", "a start", Report()),
-        pytest.raises(EngineUnavailable, match="still under way"),
-        locked(tmp_path / "lock", "a start", Report(), patience=0.2),
-    ):
-        pass
 
 
 def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
@@ -261,21 +201,104 @@ def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
     marks: list[str] = []
 
     def command(*given: Any) -> list[str]:
-        marks.append(f"-Dowpc_ltr.node={given[-1]}")
+        marks.append(given[-1])
         return [sys.executable, "-c", "print('Caused by: the disk went')", marks[-1]]
 
     module = "owpc_ltr_node.process."
-    java = SimpleNamespace(program=Path(sys.executable))
-    manifest = SimpleNamespace(ltr_plugin=None, vectors=False)
-    monkeypatch.setattr("owpc_ltr_node.engine.node_user", lambda: None)
-    monkeypatch.setattr(module + "choose_java", lambda *_, **__: java)
-    monkeypatch.setattr(module + "provide_home", lambda *_: (home, manifest))
+    monkeypatch.setattr(module + "choose_java", lambda *_, **__: Path(sys.executable))
+    monkeypatch.setattr(module + "provide_home", lambda *_: home)
     monkeypatch.setattr(module + "command", command)
     port = free_port()
     with pytest.raises(EngineUnavailable) as caught:
-        start_node(LocalNode(port=port), places=Places(home / "cache", home / "state"))
+        start_node(LocalNode(port=port), places=Places(home / "cache", home / "state" / "nodes"))
     message = str(caught.value)
     assert message.startswith(f"the node on port {port} ended while it started: Caused by")
     assert "\n" not in message
     assert len(marks) == 1
     assert read_records(home / "state" / "nodes") == []
+
+
+RUNNING_AND_ASKED = [
+    ("3.9.0", False, LocalNode(version="3.8.0")),
+    ("2.19.1", False, LocalNode(with_vectors=True)),
+    ("3.8.0", False, LocalNode(with_vectors=True)),
+    ("2.19.6", True, LocalNode(version="2.19.6")),
+    ("3.8.0", False, LocalNode(engine=ELASTICSEARCH)),
+]
+
+
+@pytest.mark.parametrize(("version", "vectors", "asked"), RUNNING_AND_ASKED)
+def test_another_node_than_the_one_that_runs_is_refused(
+    version: str,
+    vectors: bool,
+    asked: LocalNode,
+    home: Path,
+    pretender: subprocess.Popen[bytes],
+) -> None:
+    record = dataclasses.replace(of(pretender), version=version, vectors=vectors)
+    written(record, home / "state" / "nodes")
+    told = f"is {record.release}, and not {asked.release}: `owpc-ltr engine stop --port 9200` first"
+    with pytest.raises(UsageError, match=told):
+        start_node(asked)
+    assert record.process() is not None
+
+
+@pytest.mark.parametrize("asked", [LocalNode(heap="256m"), LocalNode(version="3.9.0")])
+def test_a_node_that_runs_is_kept(
+    asked: LocalNode,
+    home: Path,
+    pretender: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("owpc_ltr_node.process.health", lambda _: "green")
+    record = dataclasses.replace(of(pretender), version="3.9.0")
+    written(record, home / "state" / "nodes")
+    assert start_node(asked).pid == pretender.pid
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == f"the node on port 9200 already runs (pid {pretender.pid}, heap 512m)"
+    assert len(others) == (asked.version is None)
+    assert all("keeps heap 512m and opensearch 3.9.0" in line for line in others)
+
+
+def test_elasticsearch_is_not_started_as_root(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owpc_ltr_node.engine.os.geteuid", lambda: 0)
+    with pytest.raises(UsageError, match=r"elasticsearch does not run as root: .* another user"):
+        start_node(LocalNode(port=free_port(), engine=ELASTICSEARCH))
+
+
+def test_the_data_of_a_node_that_runs_are_not_given_to_another(
+    home: Path, pretender: subprocess.Popen[bytes]
+) -> None:
+    record = dataclasses.replace(of(pretender), folder=str(home / "data"))
+    written(record, home / "state" / "nodes")
+    with pytest.raises(UsageError, match="is in use by the node on port 9200"):
+        start_node(LocalNode(port=free_port(), folder=home / "data"))
+
+
+def test_the_log_is_the_latest_of_a_port(home: Path) -> None:
+    with pytest.raises(EngineUnavailable, match="no node on port 9200 has left a log"):
+        log_file(9200)
+    nodes = home / "state" / "nodes"
+    for number, name in enumerate(("9200", "9200-2.19.6", "92001")):
+        log = nodes / name / "logs" / "node.log"
+        log.parent.mkdir(parents=True)
+        log.touch()
+        os.utime(log, (number, number))
+    assert log_file(9200) == nodes / "9200-2.19.6" / "logs" / "node.log"
+
+
+def test_a_lock_that_is_held_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        locked(tmp_path / "lock", "a start"),
+        pytest.raises(
+            EngineUnavailable, match=f"a start is still under way in process {os.getpid()}"
+        ),
+        locked(tmp_path / "lock", "a start", patience=0.2),
+    ):
+        pass
+    assert "waiting for it" in capsys.readouterr().err
+    with locked(tmp_path / "lock", "a start"):
+        pass
