@@ -46,7 +46,6 @@ __all__ = [
 _NEED_PLUGINS = {
     "cluster": {"node"},
     "engines": {"node"},
-    "engine/test_node*.py": {"node"},
     "engine/test_workflows.py": PLUGINS,
     "test_benchmarks.py": {"clicks"},
     "test_docs.py": PLUGINS,
