@@ -222,7 +222,7 @@ def test_an_unknown_format_is_answered_with_the_installed_ones() -> None:
     with pytest.raises(
         UsageError,
         match=r"^there is no format 'json': use csv, tsv, quepid-judges, quepid, qrels, ranklib, "
-        r"jsonl, ratings, quepid-book, srw, bars, parquet$",
+        r"jsonl, (ratings, )?quepid-book, srw, bars, parquet$",
     ):
         read_judgments("a", format="json", registry=with_bars())
 

@@ -219,6 +219,7 @@ def test_live_results_are_a_comparison_for_tables_and_pages() -> None:
     assert one.headline == ("the model", "the query alone")
     assert one.verdict() == one.pairs[0].verdict
     assert one.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 the query alone"]
+    pytest.importorskip("owpc_ltr_report")
     page = ltr.report([one])
     assert page.verdict is not None
     assert page.verdict.mood == one.verdict().outcome

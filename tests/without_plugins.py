@@ -39,7 +39,7 @@ class Checkout:
         # Without `site` nothing is found where the checkout itself is installed.
         return subprocess.run(
             [sys.executable, "-S", *words],
-            cwd=self.root, env={**environ, "PYTHONPATH": path, "COLUMNS": "100"},
+            cwd=self.root, env={**environ, "PYTHONPATH": path},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
