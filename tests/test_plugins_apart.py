@@ -38,8 +38,10 @@ print(*{name.partition(".")[0] for name in sys.modules if name.startswith("owpc_
 """
 """Imports whatever there is: public names, commands, plugins, and every module."""
 
-CORE = ("test_parameters.py", "test_settings.py", "test_formats.py", "test_judgments.py",
-        "test_cli_formats.py", "test_process.py", "engine/client")  # fmt: skip
+CORE = (
+    *("test_cli.py", "test_cli_formats.py", "test_judgments.py"),
+    *("test_parameters.py", "test_settings.py"),
+)
 """Tests of a few seconds, of several rooms."""
 
 
