@@ -15,7 +15,7 @@ from owpc_ltr.engine.client.engine import Engine
 from tests.commands import Run, commands_in
 
 pytestmark = pytest.mark.engines
-QUERIES = 3000
+QUERIES = 4000
 FEATURESETS = Path(__file__).resolve().parents[2] / "featuresets"
 
 
