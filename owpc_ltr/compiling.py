@@ -149,19 +149,30 @@ def _cached(
     cache, damaged files are removed; a full disk is left alone.
     """
     config = _numba().config
-    cache = Path(function.__code__.co_filename).is_file() and not isinstance(fault, OSError)
-    if not cache:
+    has_file = Path(function.__code__.co_filename).is_file()
+    if not has_file or isinstance(fault, OSError):
         return make(cache=False)
     folder = _folder_of(function)
     if fault is not None:
         for file in folder.rglob("*.nb?"):
             file.unlink(missing_ok=True)
+    if not _can_write(folder):
+        return make(cache=False)
     with _MAKING:
         before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
         try:
             return make(cache=True)
         finally:
             config.CACHE_DIR = before
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether numba can keep code there; where it cannot, it would choose a folder by itself."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 @functools.cache

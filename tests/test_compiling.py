@@ -252,6 +252,15 @@ def test_what_cannot_be_kept_is_compiled_all_the_same_and_told(package: Path) ->
     assert not list(package.parent.rglob("*.nb?"))
 
 
+def test_code_is_kept_nowhere_else_where_the_folder_cannot_be_written_any_more(
+    package: Path,
+) -> None:
+    lost = "from owpc_ltr.compiling import private_cache\nplace = private_cache()[0]\n"
+    lost += "place.rmdir()\nplace.write_text('')\n"
+    assert ran(package, lost, HOME=str(package.parent))[0] == 2.0
+    assert not list(package.parent.rglob("*.nb?"))
+
+
 @pytest.mark.thorough
 def test_a_damaged_file_costs_time_and_nothing_else(package: Path) -> None:
     ran(package)

@@ -50,7 +50,11 @@ def test_commands_and_options_are_completed(complete: Complete) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_features_are_those_of_the_files_on_the_line(complete: Complete) -> None:
-    assert complete("train", "data.parquet", "--baseline", "") == ["1", "2", "3"]
+    assert complete("train-reranker", "data.parquet", "--base", "feature:") == [
+        "feature:1",
+        "feature:2",
+        "feature:3",
+    ]
     assert complete("compare", "model.json", "fea") == ["feature:title", "feature:votes"]
     both = complete("evaluate", "model.json", "--data", "data.parquet", "--baseline", "f")
     assert set(both) == {f"feature:{name}" for name in ("1", "2", "3", "title", "votes")}

@@ -213,6 +213,15 @@ def test_the_risk_is_the_weighted_sum_of_losses(
     np.testing.assert_allclose(slope, per_row @ data_linear.features.astype(float), atol=1e-9)
 
 
+def test_labels_that_cannot_be_written_to_are_read(data_linear: RankingDataset) -> None:
+    labels = data_linear.labels.copy()
+    labels.flags.writeable = False
+    bound, scores = bind(OWPC()), np.zeros(data_linear.n_documents)
+    expected, *_ = losses_of_scores(data_linear, bound, scores)
+    values, *_ = losses_of_scores(replace(data_linear, labels=labels), bound, scores)
+    assert values.tolist() == expected.tolist()
+
+
 def test_scaled_features_are_as_good_as_copies(
     data_linear: RankingDataset, rng: np.random.Generator
 ) -> None:

@@ -144,7 +144,15 @@ def _call_by_address(name: Callable[..., Any], called: Any) -> None:
     from numba import types
     from numba.extending import lower_builtin, type_callable
 
-    signature = called.return_type(types.intp, *called.args)
+    def signature(_address: Any, *given: Any) -> Any:
+        # Arrays that cannot be written to are read by kernels as well as others.
+        taken = [
+            each
+            if isinstance(each, types.Array) and each.copy(readonly=False) == declared
+            else declared
+            for each, declared in zip(given, called.args, strict=True)
+        ]
+        return called.return_type(types.intp, *taken)
 
     def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         returned = context.get_value_type(called.return_type)
@@ -153,8 +161,8 @@ def _call_by_address(name: Callable[..., Any], called: Any) -> None:
         return builder.call(builder.inttoptr(arguments[0], pointer), arguments[1:])
 
     # numba looks at the parameters, which are those of the name.
-    type_callable(name)(lambda _context: functools.wraps(name)(lambda *_arguments: signature))
-    lower_builtin(name, *signature.args)(code)
+    type_callable(name)(lambda _context: functools.wraps(name)(signature))
+    lower_builtin(name, types.VarArg(types.Any))(code)
 
 
 @kernel
