@@ -181,14 +181,18 @@ def test_what_a_selection_adds_is_what_is_lost_on_others(
 
 @pytest.mark.thorough
 def test_hardly_any_of_200_draws_ships_what_is_worse() -> None:
-    """Of 50 of 300 queries, where a second leg adds close to nothing."""
+    """Of 50 of 300 queries, where a second leg adds close to nothing.
+
+    An interval of 95 % lies above 0 by chance in 2.5 % of the draws.
+    """
+    draws = 200
     legs = world(300, 0.15, window=10, documents=60)
     plan = model_plan(load([]), select=NDCG)
     first = legs.values(legs.alone(0), legs.found[:, 0], NDCG)
     rng = np.random.default_rng(1)
     starts = legs.data.offsets
     worse = 0
-    for _ in range(200):
+    for _ in range(draws):
         drawn = np.sort(rng.choice(legs.data.n_queries, 50, replace=False))
         rows = np.concatenate([np.arange(starts[one], starts[one + 1]) for one in drawn])
         part = LoggedLegs(
@@ -202,6 +206,8 @@ def test_hardly_any_of_200_draws_ships_what_is_worse() -> None:
         alone = part.values(part.alone(0), part.found[:, 0], NDCG)
         values = part.values(learned.scores, part.served, NDCG)
         found = compare_paired(values, alone, seed=0, resamples=500).verdict()
-        gain = legs.values(learned.model.score(legs.data.features), legs.served, NDCG) - first
-        worse += found.outcome == Outcome.BETTER and bool(np.delete(gain, drawn).mean() < 0)
-    assert worse <= 5
+        if found.outcome == Outcome.BETTER:
+            scores = learned.model.score(legs.data.features)
+            gain = legs.values(scores, legs.served, NDCG) - first
+            worse += bool(np.delete(gain, drawn).mean() < 0)
+    assert worse <= 0.025 * draws
