@@ -216,7 +216,7 @@ def test_every_model_orders_documents_better_than_one_without_a_prior(setting: s
         found = clicks.judged(users, rankers, 20_000, seed)
         plain = found.ndcg[clicks.NO_PRIOR]
         for model in ("coec", "pbm", "sdbn"):
-            assert found.ndcg[model] > plain + 0.01
+            assert found.ndcg[model] > plain + 0.005
         best = max(found.ndcg[model] for model in ("coec", "dctr", "pbm", "sdbn"))
         assert found.ndcg[clicks.AUTO] > best - 0.01
         assert found.ndcg["coec"] > found.ndcg["COEC, no prior"] + 0.01

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr import judge_clicks, read_judgments, save_dataset
+from owpc_ltr import read_judgments, save_dataset
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import judges_of, machines_among
@@ -37,6 +37,7 @@ MIXED = "query,doc_id,grade,judged_by\nred,a,2,clicks\nred,b,0,Ann\nblue,c,1,\nb
 def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     name: str, tmp_path: Path
 ) -> None:
+    judge_clicks = pytest.importorskip("owpc_ltr_clicks.judge_clicks").judge_clicks
     found = judge_clicks(EVENTS)
     found.write(tmp_path / name)
     read = read_judgments(tmp_path / name)

@@ -117,6 +117,13 @@ class DaskWorkers:
         """The number of workers."""
         return len(self.calls.workers())
 
+    @property
+    def threads(self) -> int:
+        """The number of calls that the workers run in parallel."""
+        self.calls.workers()
+        with dask_errors(self.calls.scheduler):
+            return sum(self.client.nthreads().values())
+
     def call(self, call: Callable[[], R]) -> R:
         """The result of a call on any free worker; threads may call it in parallel."""
         written = self.calls.written(call)
