@@ -76,8 +76,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # An installation that already satisfies pyproject.toml is left alone, so that it works offline.
+# What the demo does not import need not be compiled.
 $(VENV)/.node: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[node]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[node]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PORT = 9270
 """The port of the demo's own node."""
 FOLDER = Path("owpc-ltr-demo")
-QUERIES = 2500
+QUERIES = 1800
 INDEX = "python-docs"
 """The name of the index and of the feature set."""
 MODEL = "python-docs-owpc"
