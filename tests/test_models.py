@@ -343,6 +343,9 @@ def test_averages_are_taken_apart() -> None:
 def test_what_cannot_be_averaged_is_refused() -> None:
     with pytest.raises(BadInput, match="different features"):
         average([ONE, LinearModel(("a", "c"), np.ones(2))])
+    control = LinearModel(("x\x1b[31m\n",), np.array([1.0]))
+    with pytest.raises(BadInput, match=r"^.*\\x1b\[31m\\n.*$"):
+        average([ONE, control])
     with pytest.raises(BadInput, match="as many weights"):
         average([ONE, TWO], weights=[1.0])
     with pytest.raises(BadInput, match="not negative"):

@@ -36,6 +36,7 @@ from owpc_ltr.models.model_file import (
 )
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job, option_name
+from owpc_ltr.text import printable
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -276,7 +277,8 @@ def _check_features(model: Model, names: tuple[str, ...]) -> None:
     if model.feature_names != names:
         raise BadInput(
             "models of different features cannot be averaged: "
-            f"{', '.join(model.feature_names[:3])} … against {', '.join(names[:3])} …"
+            f"{printable(', '.join(model.feature_names[:3]))} … against "
+            f"{printable(', '.join(names[:3]))} …"
         )
 
 

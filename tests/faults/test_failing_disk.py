@@ -18,7 +18,9 @@ from tests.commands import Run, commands_in
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    rows = "".join(f"{label} qid:{q} 1:{label + q} # d\n" for q in range(5) for label in (0, 1))
+    rows = "".join(
+        f"{label} qid:{q} 1:{label + q} # d{label}\n" for q in range(5) for label in (0, 1)
+    )
     (tmp_path / "data.txt").write_text(rows)
     save_model(LinearModel(("1",), np.array([1.0])), tmp_path / "m.json")
     return commands_in(tmp_path, monkeypatch, capsys)

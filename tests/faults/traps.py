@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -40,9 +41,11 @@ class Trap:
         else:
             self._watch_calls()
 
-    def _stepped(self) -> None:
+    def _stepped(self, *, may_raise: bool = True) -> None:
         self.count += 1
-        if self.count == self.place:
+        if self.count == self.place and not self.signals and not may_raise:
+            self.place += 1
+        elif self.count == self.place:
             for number in self.signals:
                 os.kill(os.getpid(), number)
             if not self.signals:
@@ -87,7 +90,8 @@ class Trap:
     def _watch_calls(self) -> None:
         def look(frame: FrameType, event: str, _given: Any) -> None:
             if event == "call" and "/owpc_ltr" in frame.f_code.co_filename:
-                self._stepped()
+                # What a generator raises while it is closed, the interpreter prints and drops.
+                self._stepped(may_raise=not frame.f_code.co_flags & CO_GENERATOR)
 
         threading.setprofile(look)
         sys.setprofile(look)
