@@ -92,6 +92,7 @@ def test_the_client_scores_a_model_on_request(small: Small) -> None:
     assert told(done) == "the client scores it: as requested"
 
 
+@pytest.mark.modules
 def test_the_size_of_a_model_decides_where_it_runs_and_is_said(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
