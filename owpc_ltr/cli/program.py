@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from owpc_ltr.cli.signals import Interrupted, Stops
 from owpc_ltr.cli.terminal import standard_streams
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, PluginError, Refused, Stopped
+from owpc_ltr.files.folders import state_folder
 from owpc_ltr.text import message_line, printable, redacted, secrets_of
 from owpc_ltr.version import VERSION
 
@@ -182,11 +183,9 @@ def _of_config_file() -> Sequence[str]:
 
 def _written(content: str) -> Path | None:
     """The file with the content, which only its owner can read."""
-    import platformdirs
-
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.log"
     with suppress(OSError, RuntimeError):
-        folder = platformdirs.user_state_path("owpc-ltr", appauthor=False) / "crashes"
+        folder = state_folder() / "crashes"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in sorted(folder.glob("*.log"))[: -KEPT + 1]:
             old.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.files.folders import state_folder
 from owpc_ltr.files.output import LockHeld, lock_file
 from owpc_ltr.text import printable
 
@@ -26,11 +27,10 @@ def find_places() -> Places:
     """OWPC_LTR_HOME if set, else the platform's folders."""
     import platformdirs
 
-    if named := os.environ.get("OWPC_LTR_HOME"):
-        home = Path(named).expanduser().absolute()
-        return Places(home / "cache", home / "state" / "nodes")
-    dirs = platformdirs.PlatformDirs("owpc-ltr", appauthor=False)
-    return Places(dirs.user_cache_path, dirs.user_state_path / "nodes")
+    cache = platformdirs.user_cache_path("owpc-ltr", appauthor=False)
+    if home := os.environ.get("OWPC_LTR_HOME"):
+        cache = Path(home).expanduser().absolute() / "cache"
+    return Places(cache, state_folder() / "nodes")
 
 
 @contextmanager
