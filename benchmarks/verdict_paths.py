@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -442,11 +441,12 @@ def _drawing(fewer: int, seed: int = 0, *_others: Any) -> Resampling:
 
 @contextmanager
 def no_earlier_comparisons() -> Iterator[None]:
-    """A file of comparisons that is new."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "comparisons.jsonl")
-        with patch.dict(os.environ, {"OWPC_LTR_COMPARISONS": path}):
-            yield
+    """A new state folder, without a file of attempts."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.dict(os.environ, {"XDG_STATE_HOME": folder}),
+    ):
+        yield
 
 
 def ask(path: str, team: Team) -> Answer:

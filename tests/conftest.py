@@ -94,16 +94,15 @@ def no_earlier_comparisons(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Each test counts its own comparisons alone, in processes that it starts, too."""
-    name = f"comparisons-{abs(hash(request.node.nodeid))}.jsonl"
-    monkeypatch.setenv("OWPC_LTR_COMPARISONS", str(tmp_path_factory.getbasetemp() / name))
+    name = f"state-{abs(hash(request.node.nodeid))}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / name))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fixtures of modules, which are made before any test's, count their own comparisons, too."""
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("comparisons")
-        patch.setenv("OWPC_LTR_COMPARISONS", str(folder / "comparisons.jsonl"))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -17,6 +17,7 @@ from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter, gain_line
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.average import (
@@ -211,7 +212,7 @@ def test_p_is_doubled_on_every_path(
         lambda one: gate_data(data, one, old, monkeypatch),
     ]
     for measured in paths:
-        monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_comparisons", lambda *_: 0)
+        monkeypatch.setattr(AttemptsFile, "count", lambda *_: 0)
         by_folds, alone = measured(model), measured(plain)
         p_folds, p_alone = (
             getattr(one, "comparison", one).pairs[0].p_holm for one in (by_folds, alone)

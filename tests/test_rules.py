@@ -18,7 +18,7 @@ from owpc_ltr.data.duplicate_queries import clusters_of, linked_queries
 from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.evaluation.compared_pair import comparisons_file, earlier_comparisons
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
@@ -110,38 +110,8 @@ def test_spellings_of_one_request_are_one_query(
 def test_comparisons_that_came_before_on_the_same_queries_count(
     world: World, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_comparisons", lambda *_: 600)
+    monkeypatch.setattr(AttemptsFile, "count", lambda *_: 10**6)
     assert str(PATHS[path](world, monkeypatch)) == "no significant difference"
-
-
-def test_a_comparison_that_is_made_again_says_the_same(world: World) -> None:
-    def p() -> float:
-        rankers = {"new": world.new, "old": world.old}
-        found = ltr.compare(rankers, data=world.data, metrics="ndcg@5", resamples=500)
-        return found.pairs[0].p_holm
-
-    first = p()
-    other = {"a": linear(0.3, 1.0), "b": world.old}
-    found = ltr.compare(other, data=world.data, metrics="ndcg@5", resamples=500)
-    assert found.earlier_comparisons == 1
-    assert "and 1 earlier comparison on these queries" in " ".join(str(found).split())
-    assert p() == first
-
-
-def test_further_queries_are_another_look_and_other_queries_are_none() -> None:
-    rng = np.random.default_rng(1)
-    ids = [f"q{n}" for n in range(150)]
-
-    def looks(names: list[str]) -> int:
-        values = rng.random((2, len(names)))
-        return earlier_comparisons(pa.array(names), [(values[0], values[1])])
-
-    assert [looks(ids[:100]), looks(ids[:125]), looks(ids)] == [0, 1, 2]
-    assert looks([f"other {n}" for n in range(100)]) == 0
-    assert "q1" not in comparisons_file().read_text().replace("sketch", "")
-    with comparisons_file().open("a") as file:
-        file.write('damaged\n{"n": 1}\n')
-    assert looks(ids) == 3
 
 
 def test_a_metric_of_the_first_rank_may_not_say_the_opposite(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_for, earlier_comparisons
+from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
+from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips
 from owpc_ltr.evaluation.results import PerQueryResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
@@ -30,6 +32,7 @@ from owpc_ltr.evaluation.rules import (
 )
 from owpc_ltr.evaluation.significance import (
     Comparison,
+    Paired,
     ResultWarning,
     check_resamples,
     compare_paired,
@@ -42,6 +45,11 @@ from owpc_ltr.metrics import Metric
 
 OF_FOLDS = 2.0
 """What p is multiplied by where models of folds are measured: they are others than the model."""
+MOST_RESAMPLES = 2_000_000
+"""Of a permutation test, for memory and time: after 445 comparisons on the same queries, no p is
+small enough."""
+_AT_LEVEL = 20
+"""How many of the permutations are as extreme where p is the level: it then is known to 22 %."""
 _MANY = 0.2
 """Above this share of unjudged documents, figures say much of the judgments."""
 
@@ -55,8 +63,9 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     alone, earlier, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
     ranked = _ranked(results, alone=alone)
     if not alone:
-        ranked, tested = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
-        earlier = _earlier_comparisons(tested, results)
+        compared = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
+        ranked, earlier = compared.ranked, _earlier_comparisons(compared.pairs, results)
+        tested = with_finer_p(compared, _factor(results, earlier), plan.drawing)
     rankers = tuple(_compared_ranker(name, ranked, results) for name in ranked)
     messages = [
         message if alone else f"{ranker.name}: {message}"
@@ -85,6 +94,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         n_independent=queries.n_independent,
         on_judged_documents=any(one.unjudged is None for one in results.rankers.values()),
         earlier_comparisons=earlier,
+        counted_in="" if plan.attempts is None else plan.attempts.place,
     )
 
 
@@ -182,10 +192,14 @@ Ranked = Mapping[str, tuple[Measured, ...]]
 
 
 class Statistics(NamedTuple):
-    """The rankers with their means and the intervals of these, and the pairs, without warnings."""
+    """The rankers with their means and the intervals of these, and the pairs, without warnings.
+
+    `samples` are what is compared, by both rankers and the metric.
+    """
 
     ranked: Ranked
     pairs: tuple[ComparedPair, ...]
+    samples: Mapping[tuple[str, str, str], Paired]
 
 
 def compare_all(
@@ -208,6 +222,7 @@ def compare_all(
         opponents = [(name, baseline) for name in names if name != baseline]
     means: dict[tuple[str, int], Measured] = {}
     pairs: list[ComparedPair] = []
+    of_pairs: dict[tuple[str, str, str], Paired] = {}
     for counted, numbers in _by_counted_queries(ranked, weights):
         columns = {
             (name, number): ranked[name][number].per_query[counted]
@@ -243,14 +258,43 @@ def compare_all(
             metric, p = metrics[number], compared.p_permutation
             higher = metric.higher_is_better
             pairs.append(ComparedPair(a, b, str(metric), compared, p, higher_is_better=higher))
+            of_pairs[a, b, str(metric)] = sample
             done(place / len(samples))
     # Pairs stand by metric, then in the order of the rankers.
     texts = [str(metric) for metric in metrics]
     pairs.sort(key=lambda one: (texts.index(one.metric), names.index(one.a), names.index(one.b)))
-    p_values = holm(np.array([pair.p_holm for pair in pairs])).tolist()
-    corrected = (replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True))
     of_rankers = {name: tuple(means[name, n] for n in range(len(metrics))) for name in names}
-    return Statistics(of_rankers, tuple(corrected))
+    return Statistics(of_rankers, _with_holm(pairs), of_pairs)
+
+
+def _with_holm(pairs: Sequence[ComparedPair]) -> tuple[ComparedPair, ...]:
+    """The pairs, their p corrected over all of them."""
+    p_values = holm(np.array([pair.comparison.p_permutation for pair in pairs])).tolist()
+    return tuple(replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True))
+
+
+def with_finer_p(
+    compared: Statistics, factor: float, drawing: Resampling
+) -> tuple[ComparedPair, ...]:
+    """The pairs, with more permutations where the least p of theirs, corrected, is too large.
+
+    p is multiplied by `factor`, and by Holm's. So many are drawn that a p at the level is that of
+    20 of them; those of pairs that are far from it stay. The seed is the same.
+    """
+    factor *= len(compared.pairs)
+    if drawing.resamples * LEVEL >= 2 * factor:
+        return compared.pairs
+    resamples = min(MOST_RESAMPLES, ceil(_AT_LEVEL * factor / LEVEL))
+    done, pairs = drawing.progress_of("flipping more signs"), list(compared.pairs)
+    for place, pair in enumerate(pairs):
+        one = pair.comparison
+        if one.p_permutation * (drawing.resamples + 1) <= _AT_LEVEL:
+            terms = compared.samples[pair.a, pair.b, pair.metric].terms
+            coins, _draws = generators(drawing.seed)
+            p = sign_flips(terms, resamples, coins).p_of(float(terms.sum()))
+            pairs[place] = replace(pair, comparison=replace(one, p_permutation=p))
+        done((place + 1) / len(pairs))
+    return _with_holm(pairs)
 
 
 def _by_counted_queries(
@@ -271,18 +315,28 @@ def _by_counted_queries(
 
 
 def _earlier_comparisons(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:
-    """How many comparisons by the first metric, which decides, were made on these queries."""
+    """How many comparisons by the first metric, which decides, were made on these queries.
+
+    It is asked when all figures are there: a comparison that failed is no attempt.
+    """
+    plan, queries = results.plan, results.queries
+    if plan.attempts is None:
+        return 0
     values = {name: ranker.values[0] for name, ranker in results.rankers.items()}
-    deciding = [pair for pair in pairs if pair.metric == str(results.plan.metrics[0])]
-    tests = [(values[pair.a], values[pair.b]) for pair in deciding]
-    return earlier_comparisons(results.queries.ids, tests)
+    metric = str(plan.metrics[0])
+    tests = [(values[pair.a], values[pair.b]) for pair in pairs if pair.metric == metric]
+    return plan.attempts.count(sketch_of(queries.ids, queries.texts), metric, tests)
+
+
+def _factor(results: PerQueryResults, earlier: int) -> float:
+    """What p is multiplied by, for earlier comparisons, and for folds."""
+    return corrected_for(earlier) * (OF_FOLDS if results.queries.cross_validated else 1.0)
 
 
 def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -> ComparedPair:
     """The pair with all its warnings; its p is corrected for earlier comparisons, too."""
     plan, queries, names = results.plan, results.queries, (pair.a, pair.b)
     number = [str(metric) for metric in plan.metrics].index(pair.metric)
-    factor = OF_FOLDS if queries.cross_validated else 1.0
     others = _by_treatment(pair, plan.metrics[number], results)
     left_out, as_judged, *_ = (*others.values(), None, None)
     if not others and results.has_lists:
@@ -290,7 +344,7 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
         left_out = as_judged = pair.comparison
     pair = replace(
         pair,
-        p_holm=min(1.0, pair.p_holm * corrected_for(earlier) * factor),
+        p_holm=min(1.0, pair.p_holm * _factor(results, earlier)),
         left_out=left_out,
         as_judged=as_judged,
         smallest_gain=plan.smallest_gain,

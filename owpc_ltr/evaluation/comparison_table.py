@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
@@ -122,6 +123,8 @@ class RankerComparison:
     """Whether the rankers were shown judged documents alone, and not what users get."""
     earlier_comparisons: int = 0
     """How many comparisons were made on these queries before."""
+    counted_in: str = ""
+    """Where these are counted."""
     n_worst: int = WORST_QUERIES
     """How many of the queries that lose most the text shows."""
 
@@ -239,10 +242,16 @@ class RankerComparison:
             if gains[query] < -ROUNDING
         ]
 
+    @property
+    def _earlier(self) -> str:
+        """Comparisons on the same queries, in words; empty where this is the first one."""
+        number, n_queries = self.earlier_comparisons, len(self.query_ids)
+        return earlier_words(number, self.counted_in, n_queries) if number else ""
+
     def correction(self, *, always: bool = True) -> list[str]:
         """How p is corrected, in a line; unless `always`, for more than these pairs alone."""
         corrected = always or self.earlier_comparisons or self.split == "folds"
-        line = corrected_over(len(self.pairs), self.earlier_comparisons, self.split)
+        line = corrected_over(len(self.pairs), self.split, self._earlier)
         return [line] if corrected else []
 
     def as_dict(self) -> dict[str, Any]:
@@ -343,7 +352,7 @@ class RankerComparison:
     @property
     def _lines_below(self) -> list[str]:
         """What a notebook has below the figures."""
-        return [*self.notes, *_closing(self), *label_lines(self.prediction_powered)]
+        return [*self.notes, *_closing(self), *label_lines(self.prediction_powered, self._earlier)]
 
     def _text_lines(self) -> Iterator[str]:
         letters = ranker_letters([one.name for one in self.rankers])
@@ -357,7 +366,8 @@ class RankerComparison:
         if self.prediction_powered:
             yield ""
             yield label_table(self.prediction_powered, letters)
-            yield from map(wrapped_text, label_lines(self.prediction_powered))
+            lines = label_lines(self.prediction_powered, self._earlier)
+            yield from map(wrapped_text, lines)
         yield from _worst_lines(self, letters)
         yield from map(wrapped_text, self._warning_lines)
 

@@ -21,6 +21,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
@@ -103,10 +104,11 @@ def with_proxy_labels(
                 proxy_a - proxy_b, of_all, query_ids=ids, weights=labels.weights, span=metric.span
             )
         )
-    corrected = holm(np.array([both.by_both.p for both in figures])).tolist()
+    factor = corrected_for(human.earlier_comparisons)
+    corrected = holm(np.array([both.by_both.p for both in figures])) * factor
     pairs = tuple(
-        replace(pair, prediction_powered=replace(both, p_holm=p))
-        for pair, both, p in zip(human.pairs, figures, corrected, strict=True)
+        replace(pair, prediction_powered=replace(both, p_holm=min(1.0, p)))
+        for pair, both, p in zip(human.pairs, figures, corrected.tolist(), strict=True)
     )
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for both in figures))

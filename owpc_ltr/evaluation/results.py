@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.attempts import AttemptCounter, AttemptsFile
 from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.ranked_lists import (
     RankedLists,
@@ -50,7 +51,8 @@ class Resampling:
 class ComparisonPlan:
     """How rankers are measured: metrics, unjudged documents, the baseline, and resampling.
 
-    A difference below `smallest_gain` is not worth a change: no ranker is better by less.
+    A difference below `smallest_gain` is not worth a change: no ranker is better by less. Without
+    `attempts`, those on the same queries are not counted.
     """
 
     metrics: tuple[Metric, ...]
@@ -58,6 +60,7 @@ class ComparisonPlan:
     baseline: str | None = None
     drawing: Resampling = Resampling()
     smallest_gain: float = 0.0
+    attempts: AttemptCounter | None = field(default_factory=AttemptsFile)
 
     @property
     def guards(self) -> tuple[Metric, ...]:

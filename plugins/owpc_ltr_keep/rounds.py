@@ -16,7 +16,7 @@ from typing import Any
 
 from owpc_ltr.engine.experiments import RUNNING, Experiment
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.compared_pair import corrected_for
+from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, Workflow, file_digest
 from owpc_ltr_keep.state import Attempt, EvidenceStream, KeepState, KeepStep, Ledger

@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
 )
 from owpc_ltr.engine.experiments import RUNNING, Experiments
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import corrected_for
+from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison import OF_FOLDS
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome

@@ -29,12 +29,7 @@ from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.cli.signals import handling
 from owpc_ltr.engine.experiments import QUERY, Experiments
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
-from owpc_ltr.evaluation.compared_pair import (
-    comparisons_on,
-    corrected_for,
-    same_queries,
-    sketch_of,
-)
+from owpc_ltr.evaluation.attempts import AttemptsFile, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Help, Progress, Writes, job, spelled_as
@@ -133,7 +128,7 @@ class Session(ShortRepr):
 
     def attempts_on(self, queries: Mapping[str, Any]) -> int:
         """How many comparisons were made on the queries of a sketch, by anybody or this session."""
-        return max(len(self._earlier(queries)), comparisons_on(queries))
+        return max(len(self._earlier(queries)), AttemptsFile().on(queries))
 
     def _run(self, name: str, arguments: Mapping[str, Any], show: Progress) -> Any:
         tool = self.tools.get(name)
@@ -170,7 +165,7 @@ class Session(ShortRepr):
 
     def _count(self, comparison: RankerComparison, call: str) -> str:
         """Note an attempt; the line that says which one it is on these queries."""
-        queries = sketch_of(comparison.query_ids)
+        queries = sketch_of(comparison.query_ids, comparison.query_texts)
         earlier = self._earlier(queries)
         self.attempts.append((queries, call))
         number = max(len(earlier), comparison.earlier_comparisons) + 1

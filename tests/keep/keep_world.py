@@ -28,7 +28,8 @@ from owpc_ltr.engine.deployment.alias import Alias, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_for
+from owpc_ltr.evaluation.attempts import corrected_for
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.significance import Verdict, compare_paired
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.result import Finding

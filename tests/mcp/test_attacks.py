@@ -17,7 +17,7 @@ from owpc_ltr_mcp.tools import JobTool
 from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
 from owpc_ltr.engine.experiments import Experiment, Experiments, now
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.compared_pair import comparisons_on, earlier_comparisons, sketch_of
+from owpc_ltr.evaluation.attempts import AttemptsFile, sketch_of
 from owpc_ltr.host.commands import Command
 from owpc_ltr.signatures import job
 from tests.engine.write_world import World
@@ -342,14 +342,15 @@ def test_each_attempt_on_the_same_queries_makes_the_promotion_harder(
 ) -> None:
     rng = np.random.default_rng(3)
     keep(world, gate_of(world))
-    sketch = sketch_of(QUERIES)
+    sketch, file = sketch_of(QUERIES), AttemptsFile()
     for attempt in range(1, 7):
-        earlier_comparisons(QUERIES[:30], [(rng.normal(size=40), rng.normal(size=40))])
-        assert comparisons_on(sketch) == attempt
-    earlier_comparisons(pa.array(["x", "y"]), [(rng.normal(size=40), rng.normal(size=40))])
-    assert comparisons_on(sketch) == 6
+        file.count(sketch_of(QUERIES[:30]), "map", [(rng.normal(size=40), rng.normal(size=40))])
+        assert file.on(sketch) == attempt
+    others = sketch_of(pa.array(["x", "y"]))
+    file.count(others, "map", [(rng.normal(size=40), rng.normal(size=40))])
+    assert file.on(sketch) == 6
     line = Agent(tmp_path, allow_changes=True).refused("models_promote", name="m")
-    assert "after 6 attempts on its queries p = 0.004 counts 14.7 times" in line
+    assert "after 6 attempts on its queries p = 0.004 counts 21.0 times" in line
 
 
 def test_a_digest_is_of_everything_but_the_experiment() -> None:

@@ -50,7 +50,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.evaluation.compared_pair import sketch_of
+from owpc_ltr.evaluation.attempts import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
@@ -338,11 +338,10 @@ class _Upload(ServingCase):
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
         name, gated = self.stored.name, self.gated
-        gate = (
-            gate_record(gated.as_dict(), name, sketch_of(gated.comparison.query_ids))
-            if gated
-            else None
-        )
+        gate = None
+        if gated:
+            queries = sketch_of(gated.comparison.query_ids, gated.comparison.query_texts)
+            gate = gate_record(gated.as_dict(), name, queries)
         content = content_of(self.model)
         record = without_other_folds(content.pop("record"), self.model.feature_names)
         record = {key: part for key, part in record.items() if key != "probes"}
