@@ -62,7 +62,8 @@ def compare_on_held_out(
     """
     metrics = tuple(_metrics())
     of = compared_queries(data, ChosenQueries(np.arange(data.n_queries), "test"))
-    how = ComparisonPlan(metrics, drawing=Resampling(seed))
+    # Nothing is chosen by a demo's results, so that they are no attempts.
+    how = ComparisonPlan(metrics, drawing=Resampling(seed), attempts=None)
     return compare_results(results_of_scores(scores, data, of, how))
 
 
@@ -155,8 +156,9 @@ def search_live(
     judged = [demo_query.judged(demo_query.relevant) for demo_query in queries]
     # One search at a time: the times are those of a node without other work.
     question = LiveSearches(
-        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
-    )
+        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query,
+        attempts=None,
+    )  # fmt: skip
     alone = query_alone(logged.engine, logged.store)
     return measure_live(question, alone, with_stored(logged.engine, logged.store, model), progress)
 
