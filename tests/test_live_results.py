@@ -178,7 +178,7 @@ def served(request: SearchRequest, seed: int) -> Served:
 
 
 def found(queries: list[JudgedQuery], **how: bool) -> LiveEvaluation:
-    question = replace(LiveSearches("i", {}, queries, [NDCG(cutoff=3)], 10), **how)
+    question = LiveSearches("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
     return measure_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
 
 

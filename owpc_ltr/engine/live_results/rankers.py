@@ -279,9 +279,7 @@ def compare_with_query(
             ranker.index, query, plan.metrics, ranker.featureset, plan.drawing.seed
         )
         chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
-        question = replace(
-            question.of(chosen.queries), smallest_gain=plan.smallest_gain, attempts=plan.attempts
-        )
+        question = replace(question.of(chosen.queries), smallest_gain=plan.smallest_gain)
         before = query_alone(cluster.engine, cluster.store)
         after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
         evaluation = measure_live(question, before, after, plan.drawing.progress, chosen=chosen)

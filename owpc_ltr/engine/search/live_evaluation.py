@@ -7,7 +7,7 @@ very request that an application sends; each figure says what unjudged documents
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,6 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.attempts import AttemptCounter, AttemptsFile
 from owpc_ltr.evaluation.compared_pair import disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -64,7 +63,6 @@ class LiveSearches(ShortRepr):
     unweighted: bool = False
     smallest_gain: float = 0.0
     query_template: Any = None
-    attempts: AttemptCounter | None = field(default_factory=AttemptsFile)
 
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
@@ -235,7 +233,6 @@ def measure_live(
         baseline=names[0],
         drawing=Resampling(question.seed),
         smallest_gain=question.smallest_gain,
-        attempts=question.attempts,
     )
     without_model = alone_lists[0] if alone_lists else old
     comparison = compare_lists(
