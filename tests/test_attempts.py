@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
+from tests.proxy_labels import comparison
 from tests.rankers import judged, linear
 
 METRIC = parse_metric("map")
@@ -93,10 +95,17 @@ def test_further_queries_are_another_look_and_other_queries_are_none(
     assert looks([f"other {n}" for n in range(100)], rng) == 0
     file = AttemptsFile().path
     assert "q1" not in file.read_text().replace("sketch", "")
-    with file.open("a") as lines:
-        lines.write('damaged\n{"n": 1}\n[]\n')
+    with file.open("ab") as lines:
+        lines.write(b'damaged\n{"n": 1}\n[]\n\xff\n')
     assert looks(ids, rng) == 3
     assert AttemptsFile().on(sketch(ids)) == 4
+
+
+def test_of_comparisons_at_the_same_time_one_alone_is_the_first(rng: np.random.Generator) -> None:
+    seeds = [np.random.default_rng(n) for n in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda own: looks(["a", "b", "c"], own), seeds))
+    assert sorted(counts) == list(range(24))
 
 
 def test_as_many_new_queries_as_the_line_says_start_anew() -> None:
@@ -202,6 +211,19 @@ def test_a_clear_difference_is_found_after_many_attempts_and_not_after_any_numbe
     assert str(found.pairs[0].verdict.outcome) == outcome
     p = found.pairs[0].comparison.p_permutation
     assert found.pairs[0].p_holm == pytest.approx(min(1.0, p * corrected_for(earlier)))
+
+
+def test_prediction_powered_figures_count_for_earlier_comparisons_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By human and proxy labels nothing was corrected, so that attempts were free."""
+    first = comparison()
+    monkeypatch.setattr(AttemptsFile, "count", lambda *_: 3)
+    later = comparison()
+    for before, after in zip(first.prediction_powered, later.prediction_powered, strict=True):
+        p = before.prediction_powered.p_holm  # type: ignore[union-attr]
+        assert after.prediction_powered.p_holm == pytest.approx(10 * p)  # type: ignore[union-attr]
+    assert "3 earlier comparisons" in " ".join(str(later).split()).partition("human and proxy")[2]
 
 
 def test_more_permutations_are_drawn_only_where_they_matter(

@@ -33,7 +33,7 @@ _WRITES = 100
 
 
 @dataclass(frozen=True)
-class Attempt:
+class CountedAttempt:
     """A candidate that was compared on queries; `earlier` attempts on the same ones came before."""
 
     candidate: str
@@ -60,7 +60,7 @@ class ClusterAttempts:
         """Where they are counted."""
         return f"in the cluster, for the alias '{self._alias}'"
 
-    def made(self) -> list[Attempt]:
+    def made(self) -> list[CountedAttempt]:
         """The attempts so far, the oldest first. Raises BadInput for a damaged document."""
         return self._read()[0]
 
@@ -77,7 +77,7 @@ class ClusterAttempts:
                     return one.earlier
             earlier = sum(same_queries(one.queries, queries) for one in attempts)
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-            new = Attempt(self._candidate, metric, queries, now, earlier)
+            new = CountedAttempt(self._candidate, metric, queries, now, earlier)
             try:
                 self._write([*attempts, new], version)
             except EngineRefusal as refusal:
@@ -96,7 +96,7 @@ class ClusterAttempts:
             f"not be counted in {_WRITES} writes: try again"
         )
 
-    def _read(self) -> tuple[list[Attempt], Version]:
+    def _read(self) -> tuple[list[CountedAttempt], Version]:
         what = f"the attempts of the alias '{self._alias}'"
         stored = read_versioned(self._engine, document_path(self._id), what)
         if stored is None:
@@ -115,7 +115,7 @@ class ClusterAttempts:
                 "compared without them: restore the document from a snapshot"
             ) from error
 
-    def _write(self, attempts: Sequence[Attempt], version: Version) -> None:
+    def _write(self, attempts: Sequence[CountedAttempt], version: Version) -> None:
         prepare(self._engine)
         made = [asdict(one) for one in attempts[-_MOST:]]
         # It may be sent again: the version then is another one.
@@ -129,9 +129,11 @@ class ClusterAttempts:
         check_written(answer, what, self._id, "created", "updated")
 
 
-def _attempt(content: Any) -> Attempt:
+def _attempt(content: Any) -> CountedAttempt:
     """An attempt as it was written. Raises KeyError or TypeError where it is damaged."""
-    attempt = Attempt(**{field.name: content[field.name] for field in fields(Attempt)})
+    attempt = CountedAttempt(
+        **{field.name: content[field.name] for field in fields(CountedAttempt)}
+    )
     texts = (attempt.candidate, attempt.metric, attempt.time)
     if not all(isinstance(text, str) for text in texts) or type(attempt.earlier) is not int:
         raise TypeError("attempt")

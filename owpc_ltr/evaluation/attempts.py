@@ -11,6 +11,7 @@ comparison had most, or all and some more, are the same.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -123,15 +124,25 @@ class AttemptsFile:
 
     def count(self, queries: Sketch, _metric: str, pairs: Pairs, /) -> int:
         """How many other pairs of rankers were compared on these queries; these are added."""
-        tests = dict.fromkeys(_digest(*pair) for pair in pairs)
+        tests = {_digest(*pair) for pair in pairs}
         try:
-            lines = self._lines()
-            known = _tests_on(queries, lines)
-            before = len(known)
-            # A pair that was compared before must not hide that another one is new.
-            if new := [test for test in tests if test not in known]:
-                added = [{**queries, "test": test, "earlier": before} for test in new]
-                self._write(lines, list(map(json.dumps, added)))
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a+", errors="replace") as file:
+                # Of commands that run at the same time, one alone is the first.
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(0)
+                lines = file.read().splitlines()
+                known = _tests_on(queries, lines)
+                before = len(known)
+                # A pair that was compared before must not hide that another one is new.
+                new = [
+                    {**queries, "test": one, "earlier": before} for one in tests.difference(known)
+                ]
+                if len(lines) + len(new) <= _LONGEST:
+                    file.write("".join(f"{json.dumps(one)}\n" for one in new))
+                else:
+                    newest = [*lines, *map(json.dumps, new)][-_LONGEST // 2 :]
+                    write_atomically(self.path, "".join(f"{one}\n" for one in newest).encode())
         except OSError as error:
             why = error.strerror or str(error)
             give_warnings([f"comparisons on the same queries are not counted: {self.path}: {why}"])
@@ -140,20 +151,12 @@ class AttemptsFile:
 
     def on(self, queries: Sketch) -> int:
         """How many pairs were compared on these queries so far. Raises OSError."""
-        return len(_tests_on(queries, self._lines()))
+        if not self.path.exists():
+            return 0
+        return len(_tests_on(queries, self.path.read_text(errors="replace").splitlines()))
 
-    def _lines(self) -> list[str]:
-        return self.path.read_text().splitlines() if self.path.exists() else []
 
-    def _write(self, lines: Sequence[str], new: Sequence[str]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if len(lines) + len(new) <= _LONGEST:
-            # One write at the end of the file: other processes may do the same.
-            with self.path.open("a") as file:
-                file.write("".join(f"{line}\n" for line in new))
-            return
-        newest = [*lines, *new][-_LONGEST // 2 :]
-        write_atomically(self.path, "".join(f"{line}\n" for line in newest).encode())
+ATTEMPTS_FILE = AttemptsFile()
 
 
 def _tests_on(queries: Sketch, lines: Sequence[str]) -> dict[str, int]:

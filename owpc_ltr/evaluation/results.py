@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.attempts import AttemptCounter, AttemptsFile
+from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, AttemptCounter
 from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.ranked_lists import (
     RankedLists,
@@ -60,7 +60,7 @@ class ComparisonPlan:
     baseline: str | None = None
     drawing: Resampling = Resampling()
     smallest_gain: float = 0.0
-    attempts: AttemptCounter | None = field(default_factory=AttemptsFile)
+    attempts: AttemptCounter | None = ATTEMPTS_FILE
 
     @property
     def guards(self) -> tuple[Metric, ...]:

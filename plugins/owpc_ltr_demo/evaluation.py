@@ -156,11 +156,11 @@ def search_live(
     judged = [demo_query.judged(demo_query.relevant) for demo_query in queries]
     # One search at a time: the times are those of a node without other work.
     question = LiveSearches(
-        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query,
-        attempts=None,
-    )  # fmt: skip
+        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
+    )
     alone = query_alone(logged.engine, logged.store)
-    return measure_live(question, alone, with_stored(logged.engine, logged.store, model), progress)
+    served = with_stored(logged.engine, logged.store, model)
+    return measure_live(question, alone, served, progress, attempts=None)
 
 
 def compare_rankers(

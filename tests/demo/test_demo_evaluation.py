@@ -37,6 +37,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_engine import whole
@@ -150,6 +151,21 @@ def test_the_right_order_is_above_every_ranker(
         assert best == pytest.approx(1.0)
         assert all(one.measured[number].mean < best for one in result.rankers)
     assert [row[0] for row in rows_of(result, data)] == ["a", "b", "(ideal ranking)"]
+
+
+def test_a_demo_that_is_run_often_with_other_models_says_the_same(
+    data: RankingDataset, rng: np.random.Generator
+) -> None:
+    good, bad = data.labels + 0.5 * rng.random(1200), rng.random(1200)
+
+    def p() -> float:
+        return compare_on_held_out({"a": good, "b": bad}, data).pairs[0].p_holm
+
+    first = p()
+    for _ in range(5):
+        compare_on_held_out({"a": rng.random(1200), "b": rng.random(1200)}, data)
+    assert p() == first
+    assert not AttemptsFile().path.exists()
 
 
 def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(

@@ -48,6 +48,10 @@ def test_each_candidate_metric_and_set_of_queries_is_an_attempt_that_counts_once
     assert attempt(engine, "a", queries(0, 120)) == 4
     assert attempt(engine, "a", queries(500, 600)) == 0
     assert attempt(engine, "a", alias="other") == 0
+    # New ids and other spellings of the same texts are the same queries.
+    ids = pa.array([f"id {n}" for n in range(100)])
+    same = sketch_of(ids, pa.array([f" QUERY  {n}" for n in range(100)]))
+    assert attempt(engine, "b", same) == 1
     # What was said first is said again, whatever came since.
     assert [attempt(engine, name) for name in "cba"] == [2, 1, 0]
     assert made(engine) == ["a", "b", "c", "a", "a", "a"]

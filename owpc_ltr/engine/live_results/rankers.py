@@ -282,5 +282,7 @@ def compare_with_query(
         question = replace(question.of(chosen.queries), smallest_gain=plan.smallest_gain)
         before = query_alone(cluster.engine, cluster.store)
         after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
-        evaluation = measure_live(question, before, after, plan.drawing.progress, chosen=chosen)
+        evaluation = measure_live(
+            question, before, after, plan.drawing.progress, chosen=chosen, attempts=plan.attempts
+        )
     return replace(evaluation, model=name)

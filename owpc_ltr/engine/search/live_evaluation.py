@@ -20,6 +20,7 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, AttemptCounter
 from owpc_ltr.evaluation.compared_pair import disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -211,6 +212,7 @@ def measure_live(
     alone: Serve | None = None,
     names: tuple[str, str] = (QUERY_ALONE, THE_MODEL),
     chosen: ChosenQueries | None = None,
+    attempts: AttemptCounter | None = ATTEMPTS_FILE,
 ) -> LiveEvaluation:
     """Serve every query in both ways and compare them.
 
@@ -233,6 +235,7 @@ def measure_live(
         baseline=names[0],
         drawing=Resampling(question.seed),
         smallest_gain=question.smallest_gain,
+        attempts=attempts,
     )
     without_model = alone_lists[0] if alone_lists else old
     comparison = compare_lists(
