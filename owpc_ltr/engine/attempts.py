@@ -27,8 +27,8 @@ from owpc_ltr.text import check_name
 
 _KEY = "attempts"
 _FORMAT = 1
-_MOST = 2_000
-"""Older attempts are forgotten: after so many on the same queries, no p is small enough."""
+_MOST = 1_000
+"""Older attempts are forgotten: after 445 on the same queries, no p is small enough."""
 _WRITES = 100
 
 
