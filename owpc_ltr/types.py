@@ -42,14 +42,12 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine as Engine
     from owpc_ltr.engine.deployment.alias import Alias as Alias
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
-    from owpc_ltr.engine.deployment.options import Evidence as Evidence
     from owpc_ltr.engine.deployment.options import ProofLimits as ProofLimits
     from owpc_ltr.engine.deployment.options import ServingOptions as ServingOptions
     from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
     from owpc_ltr.engine.deployment.parity import Parity as Parity
     from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
     from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
-    from owpc_ltr.engine.deployment.upload_result import GateResult as GateResult
     from owpc_ltr.engine.deployment.upload_result import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
     from owpc_ltr.engine.deployment.uploaded_models import ModelDescription as ModelDescription
@@ -58,6 +56,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.uploaded_models import Removal as Removal
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels as UploadedModels
     from owpc_ltr.engine.deployment.verify import Verification as Verification
+    from owpc_ltr.engine.evidence import Evidence as Evidence
+    from owpc_ltr.engine.evidence import SearchConfiguration as SearchConfiguration
     from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
     from owpc_ltr.engine.search.latency import Samples as Samples
+    from owpc_ltr.engine.search.live_evaluation import LiveComparison as LiveComparison
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation as LiveEvaluation
     from owpc_ltr.engine.search.live_evaluation import LiveSearches as LiveSearches
     from owpc_ltr.engine.search.request import RequestBody as RequestBody

@@ -169,6 +169,13 @@ class Cluster:
         template, rest = read_template(query)
         return template, without_window(rest)
 
+    def whole_template(
+        self, index: str, query: Mapping[str, Any] | Path | str | None
+    ) -> dict[str, Any]:
+        """The query, and beside it the rest of the body that it came in."""
+        template, rest = self.template(index, query)
+        return {"query": template, **rest}
+
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""
         if given is not None or query is None or str(query) == ALL_FIELDS:

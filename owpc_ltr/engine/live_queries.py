@@ -198,7 +198,8 @@ def check_judgments(
     progress: Progress | None = None,
 ) -> list[str]:
     """What looks harmful in judgments when the engine is asked some of their queries."""
-    from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveSearches, lists_of
+    from owpc_ltr.engine.evidence import QUERY_ALONE
+    from owpc_ltr.engine.search.live_evaluation import LiveSearches, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.ranked_lists import mean_known
     from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_warnings

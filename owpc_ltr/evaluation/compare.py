@@ -21,6 +21,7 @@ from owpc_ltr.evaluation.options import (
     LatexTable,
     Metrics,
     PerQueryTable,
+    ProxyLabels,
     Resamples,
     Split,
 )
@@ -67,14 +68,7 @@ def compare(
     baseline: Baseline = None,
     split: Split = "auto",
     options: HowCompared = None,
-    proxy_labels: Annotated[
-        OneData | None,
-        Reads(
-            "Proxy labels (clicks, a language model) of all queries, where DATA has human labels "
-            "of a random sample of them.",
-            cli=Path,
-        ),
-    ] = None,
+    proxy_labels: ProxyLabels = None,
     columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,

@@ -98,6 +98,15 @@ HowCompared = Annotated[
     Argument.OPTIONS,
     "How documents and queries count, what gain decides, and how many queries are shown.",
 ]
+ProxyLabels = Annotated[
+    Any,
+    Reads(
+        "Proxy labels (clicks, a language model) of all queries, where the judgments are human "
+        "labels of a random sample of them.",
+        cli=Path,
+        panel="Data",
+    ),
+]
 PerQueryTable = Annotated[
     Path | str | None,
     Writes(

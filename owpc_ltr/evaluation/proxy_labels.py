@@ -64,7 +64,7 @@ def compare_with_proxy_labels(
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
-    return with_proxy_labels(human, compared.measured(request), labels)
+    return with_proxy_labels(human, compared.measured(request), labels.places, labels.weights)
 
 
 def judged_data(labels: Data | Path | str) -> RankingDataset:
@@ -87,9 +87,16 @@ def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDatase
 
 
 def with_proxy_labels(
-    human: RankerComparison, proxy: PerQueryResults, labels: HumanLabels
+    human: RankerComparison,
+    proxy: PerQueryResults,
+    places: NDArray[np.int64],
+    weights: Vector | None,
 ) -> RankerComparison:
-    """The comparison by human labels, each pair with its figures by human and proxy labels."""
+    """The comparison by human labels, each pair with its figures by human and proxy labels.
+
+    `places` says where each human-labelled query stands among the proxy-labelled ones, which have
+    the `weights`.
+    """
     ids, figures = proxy.queries.ids.to_pylist(), []
     for pair in human.pairs:
         number = [str(metric) for metric in human.metrics].index(pair.metric)
@@ -98,10 +105,10 @@ def with_proxy_labels(
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in (pair.a, pair.b))
         check_counted(metric, proxy_a - proxy_b, a - b)
         of_all: Vector = np.full(len(ids), np.nan)
-        of_all[labels.places] = a - b
+        of_all[places] = a - b
         figures.append(
             prediction_powered(
-                proxy_a - proxy_b, of_all, query_ids=ids, weights=labels.weights, span=metric.span
+                proxy_a - proxy_b, of_all, query_ids=ids, weights=weights, span=metric.span
             )
         )
     factor = corrected_for(human.earlier_comparisons)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.experiments import Experiment, Experiments
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.options import EvidenceFile
+from owpc_ltr.engine.deployment.switch import deployed
+from owpc_ltr.engine.evidence import BY_USERS, QUERY_ALONE, Evidence, SearchConfiguration
+from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_experiment.experiment_log import (
@@ -107,11 +111,29 @@ class ExperimentStatus(ShortRepr):
     failed: int
     unusable: dict[str, int]
     team_draft: dict[str, int]
+    sides: tuple[SearchConfiguration, ...] = ()
+
+    def evidence(self) -> Evidence:
+        """What users did, as evidence for B against A. Raises UsageError where B was not shown."""
+        if self.result is None or not self.sides:
+            raise UsageError(
+                f"B of '{self.experiment.name}' is not shown, and there is no evidence of what "
+                "users do: start an experiment without --shadow"
+            )
+        old, new = self.sides
+        verdict = self.result.verdict
+        if verdict.outcome is Outcome.BETTER and self.warnings:
+            verdict = Verdict(Outcome.CANNOT_TELL, self.warnings)
+        more = [warning.advice for warning in verdict.warnings]
+        if not more and verdict.outcome is not Outcome.BETTER:
+            more = [f"look again later: owpc-ltr experiment status {self.experiment.name}"]
+        figures = {"experiment": self.experiment.name, **self.result.as_dict()}
+        return Evidence(new, old, BY_USERS, verdict.as_dict(), figures, more=more)
 
     def as_dict(self) -> dict[str, Any]:
         """The status as JSON."""
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name != "sides"},
             "experiment": self.experiment.as_dict(),
             "result": None if self.result is None else self.result.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
@@ -146,16 +168,45 @@ def experiment_status(
     *,
     log: Annotated[ClickLog | None, Argument.OPTIONS] = None,
     negligible: Negligible = 0.0,
+    out: EvidenceFile = None,
 ) -> ExperimentStatus:
     """Say what the clicks say so far: the verdict, and what it rests on.
 
     The verdict may be asked for every day: its interval holds at all times at once, so that
     looking often does not make it wrong. Each client counts as a whole, with all of its searches.
+    --out writes it as evidence, which upload and models promote --require.
 
     Raises BadInput where the log has no search of the experiment.
     """
     experiment = Experiments(cluster.engine).get(name)
-    return status_of(experiment, (log or ClickLog()).read(cluster, experiment), log, negligible)
+    behaviour = (log or ClickLog()).read(cluster, experiment)
+    status = status_of(experiment, behaviour, log, negligible)
+    status = replace(status, sides=sides_of(cluster, experiment))
+    if out is not None:
+        status.evidence().write(out)
+    return status
+
+
+def sides_of(
+    cluster: Cluster, experiment: Experiment
+) -> tuple[SearchConfiguration, SearchConfiguration]:
+    """What users have by A, and by B: both rank the same query of the application."""
+    if experiment.b == QUERY:
+        return (_query_alone(experiment), _query_alone(experiment))
+    b = _deployed(cluster, experiment.b)
+    if experiment.a == QUERY:
+        return replace(b, name=QUERY_ALONE, model=None, window=None), b
+    a = _deployed(cluster, experiment.a)
+    return a, replace(b, query=a.query, window=a.window)
+
+
+def _query_alone(experiment: Experiment) -> SearchConfiguration:
+    return SearchConfiguration(QUERY_ALONE, experiment.index, None)
+
+
+def _deployed(cluster: Cluster, model: str) -> SearchConfiguration:
+    store = cluster.uploaded(model)[0]
+    return deployed(DeploymentRecords(cluster.engine, store).get(model))
 
 
 def status_of(

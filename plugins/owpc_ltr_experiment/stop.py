@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.model_lifecycle import switch_to
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
+from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.signatures import Argument, Help, job, option_name
 from owpc_ltr.text import ShortRepr
-from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, status_of
+from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, sides_of, status_of
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -79,10 +82,11 @@ def experiment_stop(
         _check_promotable(cluster, experiment)
         behaviour = (log or ClickLog()).read(cluster, experiment)
         status = status_of(experiment, behaviour, log, negligible)
+        status = replace(status, sides=sides_of(cluster, experiment))
         _check_better(experiment, status)
         assert status.result is not None  # noqa: S101 - told to the type checker
-        # From here on a run that was killed is finished by the next one, with the same verdict.
-        decided = replace(experiment, state=PROMOTING, result=status.result.as_dict())
+        # From here on a run that was killed is finished by the next one, with the same evidence.
+        decided = replace(experiment, state=PROMOTING, result=status.evidence().as_dict())
         experiments.change(experiment, decided)
         experiment = decided
     _promote(cluster, experiment)
@@ -123,8 +127,8 @@ def _check_promotable(cluster: Cluster, experiment: Experiment) -> None:
     _check_alias(cluster, experiment)
 
 
-def _check_alias(cluster: Cluster, experiment: Experiment) -> Aliases:
-    """The aliases of the store of B. Raises Refused where the alias is set to a third model."""
+def _check_alias(cluster: Cluster, experiment: Experiment) -> None:
+    """Refuse where the alias is set to a third model."""
     store, _ = cluster.uploaded(experiment.b)
     aliases = Aliases(cluster.engine, store)
     name = str(experiment.alias)
@@ -136,15 +140,13 @@ def _check_alias(cluster: Cluster, experiment: Experiment) -> Aliases:
             f"'{experiment.name}' compared {experiment.b} with {experiment.a}: start another "
             "experiment"
         )
-    return aliases
 
 
 def _promote(cluster: Cluster, experiment: Experiment) -> None:
-    """Switch the alias, with the result as evidence in B's deployment record; may be repeated."""
-    aliases = _check_alias(cluster, experiment)
+    """Switch the alias, by the result as evidence; may be repeated."""
+    _check_alias(cluster, experiment)
     store, model = cluster.uploaded(experiment.b)
-    records = DeploymentRecords(cluster.engine, store)
-    record = records.get(model)
-    evidence = {"name": experiment.name, "baseline": experiment.a, "result": experiment.result}
-    records.put(replace(record, gate={**(record.gate or {}), "experiment": evidence}))
-    aliases.switch(str(experiment.alias), model, better_than=experiment.a)
+    what = f"the result of the experiment '{experiment.name}'"
+    grounds = SwitchGrounds(parse_evidence(dict(experiment.result or {}), what))
+    record = DeploymentRecords(cluster.engine, store).get(model)
+    switch_to(cluster.engine, store, record, store.get_model(model), grounds)

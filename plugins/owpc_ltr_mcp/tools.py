@@ -29,7 +29,7 @@ _ADDRESSES = frozenset(
 )
 """Options that name another address, or open one: whoever starts the server has chosen them."""
 _FOR_PEOPLE = frozenset(
-    {"accept_unproven", "allow_slow", "allow_unmapped", "force", "max_drift", "min_proof_coverage",
+    {"unproven", "allow_slow", "allow_unmapped", "force", "max_drift", "min_proof_coverage",
      "tolerance", "append", "recreate", "yes"}
 )  # fmt: skip
 """Options that pass over a check, and those that delete or replace documents and models."""
@@ -120,6 +120,11 @@ class JobTool:
     def changes_cluster(self) -> bool:
         """Whether it changes the cluster; a third-party function that does not say so may do it."""
         return bool(getattr(self.function, "changes_cluster", True))
+
+    @property
+    def makes_evidence(self) -> bool:
+        """Whether its result is evidence, which the argument `out` writes."""
+        return self.about.name in {"compare-live", "experiment status"}
 
     @property
     def spellings(self) -> dict[str, str]:

@@ -170,34 +170,31 @@ class Aliases:
         role: str = CHAMPION,
         *,
         history: int | None = None,
-        better_than: str | None = None,
+        check: Callable[[Alias | None], object],
     ) -> Alias:
         """Set `name`, or its challenger, to `model`, in one step.
 
-        `history` is how many earlier models are kept for rollback from now on. Raises Refused where
-        another model than the one that this was found `better_than` has become the champion.
+        `history` is how many earlier models are kept for rollback from now on. `check` refuses a
+        switch by what the alias is set to at this moment; None where there is none yet.
         """
         if role == CHALLENGER:
             return self._change(name, lambda alias: alias.challenged_by(model, history))
         stored = self._read(name)
+        check(stored[0] if stored else None)
         alias = stored[0] if stored else Alias(name, model)
-        if better_than is not None and alias.current not in {better_than, model}:
-            raise Refused(
-                f"alias '{name}' was switched to '{alias.current}' meanwhile, and the gain is "
-                f"over '{better_than}': upload again"
-            )
         return self._write(alias.switched_to(model, history), stored)
 
-    def promote(self, name: str, model: str | None = None) -> Alias:
-        """Switch `name` to this model of its own, else to its challenger.
+    def promoted_model(self, name: str) -> str | None:
+        """The challenger of `name`; None where only the template is to follow the last switch.
 
-        Raises Refused if there is none, unless the template is still to follow the last switch.
+        Raises Refused where there is nothing to promote.
         """
-        if model is None:
-            return self._change(
-                name, lambda it: it if not it.challenger and self._left(it) else it.promoted()
-            )
-        return self._change(name, lambda alias: alias.switched_to(model))
+        alias = self._existing(name)[0]
+        return None if not alias.challenger and self._left(alias) else alias.promoted().current
+
+    def complete(self, name: str) -> Alias:
+        """Make the template follow the last switch of `name`."""
+        return self._change(name, lambda alias: alias)
 
     def roll_back(self, name: str) -> Alias:
         """Switch `name` back to the model before. Raises Refused if there is none.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine, answer_if_found
@@ -116,10 +116,6 @@ _LARGE = ("content", "probes", "record.folds")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
-_SHOWN = 3
-_LONG = ("losers", "live", "model", "queries", "digest")
-_EVIDENCE = ("judged_at_10", "window_recall", "n_queries")
-"""What `models show` has of the live results of a gate."""
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
@@ -129,10 +125,13 @@ class DeploymentRecord(ShortRepr):
 
     `content` is the model file's, with its training record but for the samples; `engine` and
     `indices` are the environment of the upload (see `feature_log/job.py`); `samples`
-    have features and local scores of that moment; `parity` and `gate` are what was found then;
-    `name` is the alias that it was uploaded under, `serving_mode` where it runs and why, if that
-    was a choice; `search_template` is the `source` and `params` of its search template, if it has
-    one. `content` and `samples` are empty where they were not read.
+    have features and local scores of that moment; `parity` is what was found then; `name` is the
+    alias that it was uploaded under, `serving_mode` where it runs and why, if that was a choice.
+    `search` is what applications send, as far as it is known: the query `template`, examples of its
+    `params`, the `window`; `search_template` is the `source` and `params` of its search template,
+    if it has one. `switch` is what the alias was switched on: `over` which model, and the
+    `evidence` for it, or why it was `unproven`. `content` and `samples` are empty where they were
+    not read.
     """
 
     model: str
@@ -145,7 +144,8 @@ class DeploymentRecord(ShortRepr):
     indices: dict[str, dict[str, str]]
     parity: dict[str, Any]
     interval: ScoreInterval
-    gate: dict[str, Any] | None = None
+    search: dict[str, Any] | None = None
+    switch: dict[str, Any] | None = None
     record: dict[str, Any] = field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = ()
     serving_mode: dict[str, Any] | None = None
@@ -169,7 +169,8 @@ class DeploymentRecord(ShortRepr):
             "indices": self.indices,
             "parity": self.parity,
             "interval": self.interval.as_dict(),
-            "gate": self.gate,
+            "search": self.search,
+            "switch": self.switch,
             **({"form": self.serving_mode} if self.serving_mode else {}),
             **({"search_template": self.search_template} if self.search_template else {}),
             "record": self.record,
@@ -178,10 +179,17 @@ class DeploymentRecord(ShortRepr):
         }
 
 
+class StorePlace(NamedTuple):
+    """Which store of a cluster is meant."""
+
+    kind: str
+    name: str | None
+
+
 class DeploymentRecords:
     """The deployment records of a store's models."""
 
-    def __init__(self, engine: Engine, store: Store) -> None:
+    def __init__(self, engine: Engine, store: Store | StorePlace) -> None:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
         self._engine = engine
         self._place = "/".join(["certificate", store.kind, *([store.name] if store.name else [])])
@@ -270,7 +278,8 @@ def _read(place: str, source: Any) -> DeploymentRecord:
             indices=dict(content["indices"]),
             parity=dict(content["parity"]),
             interval=ScoreInterval.from_dict(content["interval"]),
-            gate=content.get("gate"),
+            search=content.get("search"),
+            switch=content.get("switch"),
             record=dict(content["record"]),
             samples=tuple(map(_sample, content.get("probes") or ())),
             serving_mode=content.get("form"),
@@ -278,24 +287,6 @@ def _read(place: str, source: Any) -> DeploymentRecord:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
-
-
-def gate_record(gate: Mapping[str, Any], model: str, queries: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a gate as a record has it: with the model, a sketch of the queries, a digest.
-
-    `model` is the immutable name, which has the hash of the content that was compared.
-    """
-    content = {**gate, "model": model, "queries": dict(queries)}
-    return {**content, "digest": gate_digest(content)}
-
-
-def gate_digest(gate: Mapping[str, Any]) -> str:
-    """The digest of a gate's record: another one if any of it was changed since the upload.
-
-    The evidence of an experiment is added later, and is not part of it.
-    """
-    content = {key: part for key, part in gate.items() if key not in {"digest", "experiment"}}
-    return digest_of(content)
 
 
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
@@ -312,20 +303,27 @@ def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
     facts["indices"] = deployment.indices
     facts["parity"] = deployment.parity
     facts["interval"] = {**deployment.interval.as_dict(), "holds": deployment.interval.holds}
-    if deployment.gate:
-        gate = {key: part for key, part in deployment.gate.items() if key not in _LONG}
-        facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
-        if isinstance(gate.get("verdict"), dict):
-            reasons = "; ".join(
-                reason["message"] for reason in gate["verdict"].get("reasons") or ()
-            )
-            facts["gate"]["verdict"] = gate["verdict"]["outcome"]
-            facts["gate"] |= {"cannot_tell_because": reasons} if reasons else {}
-        live = deployment.gate.get("live") or {}
-        facts["gate"] |= {key: live[key] for key in _EVIDENCE if key in live}
-        worst = (deployment.gate.get("losers") or ())[:_SHOWN]
-        facts["gate"]["loses_most"] = ", ".join(f"'{loser.get('keywords')}'" for loser in worst)
+    if deployment.search:
+        facts["query_template"] = deployment.search.get("template") is not None
+        facts["window"] = deployment.search.get("window")
+    if deployment.switch:
+        facts["switch"] = _switch_facts(deployment.switch)
     return dict(flattened(facts))
+
+
+def _switch_facts(switch: Mapping[str, Any]) -> dict[str, Any]:
+    """What the alias was switched on: which model it replaced, and the main facts of why."""
+    evidence = switch.get("evidence")
+    if evidence is None:
+        return dict(switch)
+    figures = evidence["figures"]
+    return {
+        "over": switch["over"],
+        "verdict": evidence["verdict"]["outcome"],
+        "by": evidence["by"],
+        "written": evidence["written"],
+        **{key: part for key, part in figures.items() if not isinstance(part, dict | list)},
+    }
 
 
 def training_facts(record: dict[str, Any]) -> dict[str, Any]:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
+    DeploymentRecord,
     DeploymentRecords,
     check_unpinned,
     is_named_by_content,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
+from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch, deployed
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import is_model_of, split_immutable
 
@@ -181,26 +186,57 @@ def _check_unserved(engine: Engine, store: Store, name: str) -> None:
         )
 
 
-def promote(engine: Engine, store: Store, name: str) -> Alias:
+def promote(engine: Engine, store: Store, name: str, grounds: SwitchGrounds) -> Alias:
     """Switch an alias to its challenger, or to the one of its models that is named.
 
-    Raises Refused where there is no challenger, BadInput where there is no such model.
+    Raises Refused where there is no challenger or the switch has no grounds (see `check_switch`),
+    BadInput where there is no such model.
     """
-    aliases = Aliases(engine, store)
-    alias = aliases.find(name)
-    if split_immutable(name) is None or alias is not None:
-        if alias is not None and alias.challenger is not None:
-            _check_stored(store, name, alias.challenger)
-        return aliases.promote(name)
-    record = DeploymentRecords(engine, store).find(name, whole=False)
+    aliases, records = Aliases(engine, store), DeploymentRecords(engine, store)
+    model: str | None = name
+    if split_immutable(name) is None or aliases.find(name) is not None:
+        model = aliases.promoted_model(name)
+        if model is None:
+            return aliases.complete(name)
+        _check_stored(store, name, model)
+    record = records.find(str(model))
     if record is None:
         raise BadInput(
-            f"there is no proven model '{name}' in {engine.settings.url}: check the name and the "
+            f"there is no proven model '{model}' in {engine.settings.url}: check the name and the "
             "--store, or upload it again"
         )
     # The record may have outlived its model: this raises where the model is gone.
-    store.get_model(name)
-    return aliases.promote(record.name, name)
+    stored = store.get_model(record.model)
+    return switch_to(engine, store, record, stored, grounds)
+
+
+def switch_to(
+    engine: Engine,
+    store: Store,
+    record: DeploymentRecord,
+    stored: StoredModel,
+    grounds: SwitchGrounds,
+) -> Alias:
+    """Switch the alias of an uploaded model to it; its record has the grounds before."""
+    if not is_named_by_content(stored) or stored.name != record.model:
+        raise Refused(
+            f"the deployment record of '{record.model}' is of another model than the one that is "
+            "stored: upload the model again"
+        )
+    aliases, records, new = (
+        Aliases(engine, store),
+        DeploymentRecords(engine, store),
+        deployed(record),
+    )
+    name = record.name
+
+    def check(alias: Alias | None) -> dict[str, Any] | None:
+        return check_switch(records, alias, new, grounds, name)
+
+    alias = aliases.find(name)
+    if alias is not None and alias.current != record.model:
+        records.put(replace(record, switch=check(alias)))
+    return aliases.switch(name, record.model, check=check)
 
 
 def roll_back(engine: Engine, store: Store, name: str) -> Alias:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,19 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, ROLES, Aliases, Unsettled
+from owpc_ltr.engine.deployment.alias import (
+    CHALLENGER,
+    CHAMPION,
+    ROLES,
+    Alias,
+    Aliases,
+    Unsettled,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
-    gate_record,
     immutable_name,
 )
-from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import drift_refusal
 from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
@@ -36,11 +41,13 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_external_features,
     with_fewer_features,
 )
-from owpc_ltr.engine.deployment.upload_result import GateResult, Uploaded, kilobytes
+from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch
+from owpc_ltr.engine.deployment.upload_result import Uploaded, kilobytes
+from owpc_ltr.engine.evidence import SearchConfiguration, model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
+from owpc_ltr.engine.search.request import SearchRequest, query_digest, rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
     BadInput,
@@ -50,7 +57,6 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.evaluation.attempts import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
@@ -82,7 +88,7 @@ def upload_model(
     name: str,
     limits: ProofLimits = ProofLimits(),  # noqa: B008 - it is frozen
     role: str = CHAMPION,
-    gate: Gate | LiveGate | None = None,
+    grounds: SwitchGrounds = SwitchGrounds(),  # noqa: B008 - it is frozen
     samples: list[dict[str, Any]] | None = None,
     history: int | None = None,
     allow_slow: bool = False,
@@ -90,20 +96,23 @@ def upload_model(
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
     search: SearchRequest | None = None,
+    template: Mapping[str, Any] | None = None,
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
 
-    `role` is which model of the alias it becomes: champion or challenger. `samples` are used where
-    the model remembers none. `history` is how many earlier models are kept for rollback.
+    `role` is which model of the alias it becomes: champion or challenger; a champion is replaced
+    only on the `grounds`, see `check_switch`. `samples` are used where the model remembers none.
+    `history` is how many earlier models are kept for rollback.
 
     Without the plugin, trees run inside the engine where they fit; else the client scores them, and
     with `client_scored` any model. Features from outside the index are looked up in the `tables`,
     as searches do, or are what the samples remember. Requests of the `window` are tried.
 
-    `search` is the application's, of which a search template is made (see `search_template`).
+    `search` is the application's, of which a search template is made (see `search_template`), and
+    `template` is what it was made of: without them, they are those of an earlier upload.
 
-    Raises Refused before anything is stored, if the gate rejects the model or the engine's cache of
-    models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
+    Raises Refused before anything is stored, if the alias may not be switched or the engine's cache
+    of models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
     again and with the alias unchanged, if the scores, or features since training, differ by more
     than the `limits`, or fewer of the documents or queries of the proof are in the index.
     """
@@ -141,13 +150,12 @@ def upload_model(
     warnings: tuple[str, ...] = ()
     if store.kind == "ltr-plugin":
         warnings = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = pass_gate(engine, store, gate, model, featureset, name=name) if gate else None
     upload = _Upload(
         **vars(case),
         stored=stored,
         limits=limits,
-        gated=gated,
-        better_than=gated.over if gate and gated and gate.over == CHAMPION else None,
+        grounds=grounds,
+        search=_known_search(engine, store, stored.name, search, template),
         role=role,
         history=history,
         window=window,
@@ -160,11 +168,27 @@ def upload_model(
             "search, as no request makes the engine alone run it",
         )
     give_warnings((*warnings, *case.warnings))
+    upload.check(aliases.find(name))
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
             return upload.attempt()
     return upload.attempt()
+
+
+def _known_search(
+    engine: Engine,
+    store: Store,
+    model: str,
+    search: SearchRequest | None,
+    template: Mapping[str, Any] | None,
+) -> dict[str, Any] | None:
+    """What a deployment record has of the application's search: as given, or of before."""
+    if search is None or template is None:
+        before = DeploymentRecords(engine, store).find(model, whole=False)
+        return None if before is None else before.search
+    params = {k: v for k, v in search.params.items() if k not in {"keywords", "query"}}
+    return {"template": dict(template), "params": params, "window": search.window}
 
 
 def interval_of(
@@ -207,8 +231,8 @@ class _Upload(ServingCase):
 
     stored: StoredModel
     limits: ProofLimits
-    gated: GateResult | None
-    better_than: str | None
+    grounds: SwitchGrounds
+    search: dict[str, Any] | None
     role: str
     history: int | None
     window: int
@@ -222,6 +246,22 @@ class _Upload(ServingCase):
     @property
     def aliases(self) -> Aliases:
         return Aliases(self.engine, self.store)
+
+    @property
+    def configuration(self) -> SearchConfiguration:
+        """What users will have."""
+        search = self.search or {}
+        template = search.get("template")
+        return SearchConfiguration(
+            self.stored.name, self.index, None if template is None else query_digest(template),
+            model_digest(self.model), search.get("window", self.window),
+        )  # fmt: skip
+
+    def check(self, alias: Alias | None) -> dict[str, Any] | None:
+        """Refuse to replace the champion without grounds; what the record has of it."""
+        if self.role == CHALLENGER:
+            return None
+        return check_switch(self.records, alias, self.configuration, self.grounds, self.name)
 
     def attempt(self) -> Uploaded:
         """Store the model, prove it, switch the alias; or leave nothing behind."""
@@ -253,7 +293,10 @@ class _Upload(ServingCase):
                 self.engine, self.store, self.stored, self.queries,
                 interval=interval, tolerance=self.limits.tolerance,
             )  # fmt: skip
-            record = replace(self.record(proof, interval, environment), search_template=template)
+            record = replace(
+                self.record(proof, interval, environment), search_template=template,
+                switch=self.check(self.aliases.find(self.name)),
+            )  # fmt: skip
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -261,7 +304,7 @@ class _Upload(ServingCase):
                 self.stored.name,
                 self.role,
                 history=self.history,
-                better_than=self.better_than,
+                check=self.check,
             )
         except BaseException as error:
             # It may also be removed before it was read back, or while documents were scored.
@@ -281,7 +324,8 @@ class _Upload(ServingCase):
             alias,
             proof.parity,
             self.store.kind,
-            gate=self.gated,
+            switch=record.switch,
+            searched=self.search is not None,
             type=self.stored.type,
             features=proof.features,
             rankings=proof.rankings,
@@ -337,16 +381,11 @@ class _Upload(ServingCase):
         self, proof: Proof, interval: ScoreInterval, environment: Environment
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
-        name, gated = self.stored.name, self.gated
-        gate = None
-        if gated:
-            queries = sketch_of(gated.comparison.query_ids, gated.comparison.query_texts)
-            gate = gate_record(gated.as_dict(), name, queries)
         content = content_of(self.model)
         record = without_other_folds(content.pop("record"), self.model.feature_names)
         record = {key: part for key, part in record.items() if key != "probes"}
         return DeploymentRecord(
-            model=name,
+            model=self.stored.name,
             content=content,
             featureset=self.stored.featureset,
             type=self.stored.type,
@@ -355,7 +394,7 @@ class _Upload(ServingCase):
             indices=environment.indices,
             parity=proof.parity.as_dict(),
             interval=interval,
-            gate=gate,
+            search=self.search,
             record=record,
             samples=tuple(scored.remembered() for scored in proof.answered),
             name=self.name,

@@ -6,6 +6,7 @@ Each public function is a command of `owpc-ltr models`, and a method of `Uploade
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,19 +17,22 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_al
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
+    StorePlace,
     describe_model_file,
     differences,
     provenance,
 )
+from owpc_ltr.engine.deployment.options import Require, Unproven
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Absent, Store
-from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
 from owpc_ltr.signatures import Argument, Help, job, option_name
-from owpc_ltr.text import ShortRepr, split_immutable, text_table
+from owpc_ltr.text import ShortRepr, split_immutable, text_table, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -42,6 +46,7 @@ class ModelList(ShortRepr):
     """The aliases and models of a store.
 
     `unused` are the models of owpc-ltr that no alias uses, `foreign` those of other tools.
+    `unproven` has the reasons of aliases whose champion was replaced without evidence.
     """
 
     aliases: list[Alias]
@@ -50,6 +55,7 @@ class ModelList(ShortRepr):
     foreign: list[str]
     store_kind: str
     store: str | None
+    unproven: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """The list as JSON."""
@@ -72,7 +78,11 @@ class ModelList(ShortRepr):
         table = text_table(headers[:columns], [row[:columns] for row in rows])
         unused = [f"unused: '{model}'" for model in self.unused]
         foreign = [f"foreign, not made by owpc-ltr: '{model}'" for model in self.foreign]
-        return "\n".join([table, *unused, *foreign])
+        reasons = [
+            wrapped_text(f"'{name}' was switched without evidence: {reason}")
+            for name, reason in self.unproven.items()
+        ]
+        return "\n".join([table, *reasons, *unused, *foreign])
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,8 +211,20 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
     aliases = all_aliases(engine) if cluster.store_name is None else Aliases(engine, store).all()
     unused, foreign = model_lifecycle.unused_models(engine, store)
     return ModelList(
-        aliases, store.list_models(), unused, foreign, store_kind=store.kind, store=store.name
-    )
+        aliases, store.list_models(), unused, foreign, store_kind=store.kind, store=store.name,
+        unproven=dict(_unproven(engine, aliases)),
+    )  # fmt: skip
+
+
+def _unproven(engine: Engine, aliases: Sequence[Alias]) -> Iterator[tuple[str, str]]:
+    """The aliases whose champion replaced another one without evidence, and why."""
+    for alias in aliases:
+        records = DeploymentRecords(engine, StorePlace(str(alias.store_kind), alias.store))
+        record = None
+        with contextlib.suppress(BadInput):
+            record = records.find(alias.current, whole=False)
+        if record is not None and record.switch and record.switch.get("unproven"):
+            yield alias.name, str(record.switch["unproven"])
 
 
 @job
@@ -264,16 +286,23 @@ def diff(
 def promote(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("NAME, or one of its models: NAME-HASH."), Argument.NAME],
+    *,
+    require: Require = None,
+    unproven: Unproven = None,
 ) -> AliasSwitch:
     """Switch the alias NAME to its challenger, or to the model NAME-HASH.
 
-    Its search template is switched, too. Whole requests that applications already hold keep the
-    former model: fetch them again.
+    It replaces the champion with evidence (--require) that it is better than what NAME serves now,
+    or for a reason (--unproven) that is recorded; else the exit code is 5. Its search template is
+    switched, too. Whole requests that applications already hold keep the former model: fetch them
+    again.
 
-    Raises Refused where there is no challenger, BadInput where there is no such model.
+    Raises Refused where there is no challenger or the alias may not be switched, BadInput where
+    there is no such model.
     """
+    grounds = SwitchGrounds.of(require, unproven)
     store = cluster.holding(name).store
-    alias = model_lifecycle.promote(cluster.engine, store, name)
+    alias = model_lifecycle.promote(cluster.engine, store, name, grounds)
     left = alias.previous[-1] if alias.previous else None
     return _switched(cluster, alias, left)
 
@@ -285,14 +314,15 @@ def rollback(
 ) -> AliasSwitch:
     """Roll the alias NAME back to its previous model.
 
-    `models promote NAME-HASH` undoes it. Its search template is rolled back, too. Whole requests
-    that applications already hold keep the model that was rolled back: fetch them again.
+    `models promote NAME-HASH --unproven REASON` undoes it. Its search template is rolled back, too.
+    Whole requests that applications already hold keep the model that was rolled back: fetch them
+    again.
 
     Raises Refused where there is no previous model.
     """
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
-    undo = f"owpc-ltr models promote {left}{cluster.store_options}"
+    undo = f'owpc-ltr models promote {left} --unproven "REASON"{cluster.store_options}'
     return _switched(cluster, alias, left, undo)
 
 

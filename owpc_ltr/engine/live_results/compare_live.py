@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
+from owpc_ltr.engine.deployment.options import EvidenceFile
 from owpc_ltr.engine.live_queries import JudgedQueries, LiveQueries, SearchOptions
 from owpc_ltr.engine.options import QueryTemplate, SearchIndex
 from owpc_ltr.errors import UsageError
@@ -19,15 +20,19 @@ from owpc_ltr.evaluation.options import (
     LatexTable,
     Metrics,
     PerQueryTable,
+    ProxyLabels,
     Resamples,
     Split,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.evaluation.comparison_table import RankerComparison
+    from owpc_ltr.engine.live_results.rankers import LiveRankers
+    from owpc_ltr.engine.search.live_evaluation import LiveComparison
 
 
 @job
@@ -36,8 +41,9 @@ def compare_live(
     rankers: Annotated[
         Sequence[Any] | Mapping[str, Any],
         Reads(
-            "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; query: "
-            "the query template alone; live:NAME@INDEX for a ranker of another index.",
+            "Uploaded names, each with its own query template and window; files of models, queries "
+            "(JSON) or TREC runs, feature:NAME; query: the query template alone; live:NAME@INDEX "
+            "for a ranker of another index.",
             cli=list[str],
             absent=None,
         ),
@@ -45,12 +51,17 @@ def compare_live(
     ],
     *,
     judgments: JudgedQueries,
+    proxy_labels: ProxyLabels = None,
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
     options: HowCompared = None,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
+    same_query: Annotated[
+        bool,
+        Help("Search for every model with --query-template and --window: compares models alone."),
+    ] = False,
     columns: Columns = None,
     topics: Topics = None,
     search: Annotated[
@@ -58,6 +69,7 @@ def compare_live(
         Argument.OPTIONS,
         "How rankers search: parameters, how much they rescore, and their features.",
     ] = None,
+    out: EvidenceFile = None,
     per_query: PerQueryTable = None,
     report: ReportPage = None,
     latex: LatexTable = None,
@@ -65,13 +77,20 @@ def compare_live(
     seed: Seed = 0,
     plugins: Plugins = (),
     progress: Progress = silent,
-) -> RankerComparison:
+) -> LiveComparison:
     """Compare rankers, or one with the query alone, by live results of the whole index.
 
     Every judged query is searched with every ranker, with the request that an application sends.
     Judged or not, the first documents of each list are measured. A query (JSON) ranks by itself;
-    models rescore the best documents of the query template, and are stored in the cluster only
-    during the command. Figures, tests and verdicts are those of `compare`.
+    models rescore the best documents of a query, and are stored in the cluster only during the
+    command: an uploaded one those of its own query template, which users have; any other those of
+    --query-template, by default the uploaded one's. Figures, tests and verdicts are those of
+    `compare`.
+
+    --out writes the comparison of a new model with what an alias serves as evidence, which upload
+    and models promote --require. Comparisons with an alias are counted in the cluster, and p is
+    corrected for earlier ones on these queries. With --proxy-labels of all queries, those of
+    --judgments are human labels of a random sample, and prediction-powered figures decide.
 
     One model is compared with the query alone. Then figures take unjudged documents as irrelevant,
     or leave them out; bounds are the lowest and highest possible values.
@@ -97,6 +116,7 @@ def compare_live(
         named_rankers,
         write_comparison,
     )
+    from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
@@ -105,6 +125,7 @@ def compare_live(
         for name, is_given in {
             "baseline": baseline, "unjudged": options.unjudged != ComparisonOptions.unjudged,
             "worst": options.worst != ComparisonOptions.worst, "resamples": resamples != RESAMPLES,
+            "proxy_labels": proxy_labels is not None,
         }.items():  # fmt: skip
             if is_given:
                 raise UsageError(
@@ -119,37 +140,74 @@ def compare_live(
         named, metrics, plugins, options, baseline=baseline, split=split,
         drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
-    live = LiveQueries.of(
-        cluster, judgments, columns, topics=topics, split=split,
-        query_template=query_template, window=how.window, params=how.params,
-        in_flight=how.in_flight, unweighted=options.unweighted,
-    )  # fmt: skip
+    template, window = query_template, how.window
+    if template is None and not same_query:
+        template, window = _searched_by(cluster, named.values(), window)
+    judged, proxy = read_lists(columns, judgments, proxy_labels, topics=topics, asked=True)
+    shared: dict[str, Any] = {
+        "query_template": template, "window": window, "topics": topics, "split": split,
+        "params": how.params, "in_flight": how.in_flight, "unweighted": options.unweighted,
+    }  # fmt: skip
+    live = LiveQueries.of(cluster, judged, None, **shared)
+    of_all = None if proxy is None else LiveQueries.of(cluster, proxy, None, **shared)
     serving = partial(
-        LiveRankers, cluster=cluster, query_template=live.query_template, judged=live.judged,
-        index=index, featureset=how.featureset, tables=tables_of(how.extra_features),
-        plugins=request.plugins,
+        LiveRankers, cluster=cluster, query_template=template, window=live.window,
+        judged=(of_all or live).judged, index=index, featureset=how.featureset,
+        tables=tables_of(how.extra_features), plugins=request.plugins, same_query=same_query,
     )  # fmt: skip
-    comparison = (compare_with_query if alone else compare_rankers)(
-        request, live, lambda trials: serving(trials=trials)
-    )
+
+    def served(trials: ExitStack) -> LiveRankers:
+        return serving(trials=trials)
+
+    comparison: LiveComparison
+    if alone:
+        comparison = compare_with_query(request, live, served)
+    else:
+        comparison = compare_rankers(request, live, served, of_all)
     data_name = str(judgments) if isinstance(judgments, Path | str) else ""
-    comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
+    comparison = replace(
+        comparison, data_name=data_name, n_worst=options.worst, same_query=same_query
+    )
+    if out is not None:
+        comparison.evidence().write(out)
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison
 
 
-def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
-    """Whether there is one ranker, which is a model, and no other ranker to compare it with."""
-    from owpc_ltr.data.runs import TrecRun, is_run
+def _searched_by(
+    cluster: Cluster, rankers: Iterable[Any], window: int | None
+) -> tuple[Mapping[str, Any] | None, int | None]:
+    """The query template and window of the uploaded models, where all have the same; or none."""
+    searches = []
+    for ranker in rankers:
+        if isinstance(ranker, str) and not _is_elsewhere(ranker):
+            deployment = cluster.models.deployment(ranker)
+            searches.append(deployment.search if deployment else None)
+    if not searches or searches[0] is None or any(each != searches[0] for each in searches):
+        return None, window
+    return searches[0]["template"], searches[0]["window"] if window is None else window
+
+
+def _is_elsewhere(ranker: str) -> bool:
+    """Whether a text names a file, a query, a feature or another index, and no uploaded model."""
     from owpc_ltr.engine.live_results.rankers import QUERY
     from owpc_ltr.evaluation.data_comparison import LIVE
     from owpc_ltr.models.reordering import FEATURE
+
+    named = ranker == QUERY or ranker.startswith((LIVE, FEATURE))
+    return named or Path(ranker).is_file() or Path(ranker).suffix == ".json"
+
+
+def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
+    """Whether there is one ranker, which is a model, and no other ranker to compare it with."""
+    from owpc_ltr.data.runs import TrecRun, is_run
 
     if isinstance(rankers, Mapping) or len(rankers) != 1:
         return False
     (ranker,) = rankers
     if isinstance(ranker, Path | str):
-        no_model = str(ranker) == QUERY or str(ranker).startswith((LIVE, FEATURE))
-        return not no_model and not is_run(Path(ranker))
+        named = not Path(ranker).is_file() and Path(ranker).suffix != ".json"
+        no_model = _is_elsewhere(str(ranker)) if named else is_run(Path(ranker))
+        return not no_model
     return not isinstance(ranker, TrecRun | Mapping)

@@ -184,7 +184,8 @@ def judge_pool(
     with ExitStack() as trials:
         serving = LiveRankers(
             cluster=cluster,
-            query_template=cluster.template(where, query_template)[0],
+            query_template=query_template,
+            window=cluster.window(query_template, window),
             judged=asked,
             trials=trials,
             index=where,

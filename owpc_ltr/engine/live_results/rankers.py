@@ -11,29 +11,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.external_features.columns import refuse_unused
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
+from owpc_ltr.engine.evidence import (
+    QUERY_ALONE,
+    SearchConfiguration,
+    content_digest,
+    model_digest,
+)
 from owpc_ltr.engine.live_queries import LiveQueries, typed_queries
 from owpc_ltr.engine.search.live_evaluation import (
     THE_MODEL,
+    LiveComparison,
     LiveEvaluation,
     compare_lists,
     graded_lists,
     measure_live,
     requests_of,
+    results_of_lists,
 )
-from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import LIVE, ComparisonRequest, is_live
-from owpc_ltr.evaluation.query_choice import choose_queries
-from owpc_ltr.evaluation.ranked_lists import mean_known, within_window
+from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
+from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
+from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.evaluation.rules import recall_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
+from owpc_ltr.metrics import uneven
 from owpc_ltr.models.average import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
@@ -49,16 +60,44 @@ QUERY = "query"
 
 
 @dataclass(frozen=True)
-class LiveRanker:
-    """How a ranker serves a request, from which index; its record, None where nothing was trained.
+class QuerySearch:
+    """A query template in an index, filters beside it, and how many documents a model rescores.
 
-    A ranker is `of_template` where it is the query template, or rescores what that brings.
-    `by_folds` is how it serves where models of folds rank what it learned from.
+    `window` is None without a model. `known` is whether that is what users have, or will have, as
+    far as anybody said.
+    """
+
+    index: str
+    query: dict[str, Any]
+    filters: Mapping[str, Any]
+    window: int | None = None
+    known: bool = True
+
+    def of(self, request: SearchRequest, params: Mapping[str, Any]) -> SearchRequest:
+        """The request of a query, for as many documents as it asks for."""
+        return replace(
+            request, index=self.index, query=self.query, rest=self.filters, params=dict(params)
+        )
+
+    def configuration(self, name: str, model: str | None = None) -> SearchConfiguration:
+        """What users get by it, with a model of this digest or none."""
+        digest = query_digest({"query": self.query, **self.filters}) if self.known else None
+        return SearchConfiguration(name, self.index, digest, model, self.window)
+
+
+@dataclass(frozen=True)
+class LiveRanker:
+    """How a ranker serves a request, with its own query and window; what it is to its users.
+
+    `record` is that of its training, None where nothing was trained. A ranker is `of_template`
+    where it is the query template, or rescores what that brings. `by_folds` is how it serves where
+    models of folds rank what it learned from.
     """
 
     serve: Serve
     record: Mapping[str, Any] | None
-    index: str
+    search: QuerySearch
+    configuration: SearchConfiguration
     featureset: FeatureSet | None = None
     of_template: bool = True
     by_folds: Callable[[FoldOf], Serve] | None = None
@@ -72,15 +111,19 @@ class LiveRanker:
 class LiveRankers:
     """Rankers of one cluster for the `judged` queries; models are on trial until `trials` ends.
 
-    `index` is that of rankers that name none, `featureset` that of model files (by default found by
-    its hash). `tables` have the features from outside the index; `all_read_tables` where every
-    model must read them.
+    An uploaded model is searched with the query template and window of its deployment record, which
+    users have; with `same_query`, and every other ranker, with those given here. `index` is that of
+    rankers that name none, `featureset` that of model files (by default found by its hash).
+    `tables` have the features from outside the index; `all_read_tables` where every model must read
+    them.
     """
 
     cluster: Cluster
     query_template: Mapping[str, Any] | Path | str | None
+    window: int
     judged: Sequence[JudgedQuery]
     trials: ExitStack
+    same_query: bool = False
     index: str | None = None
     featureset: str | None = None
     tables: Sequence[ExternalTable] = ()
@@ -107,10 +150,20 @@ class LiveRankers:
         return self.model(name, index)
 
     def _query(self, query: Any, index: str | None) -> LiveRanker:
-        where, of_template = self.cluster.the_index(index), query == QUERY
-        template = self.cluster.template(where, self.query_template if of_template else query)[0]
+        of_template = query == QUERY
+        template = self.query_template if of_template else query
+        search = replace(self._given(self.cluster.the_index(index), template), window=None)
+        name = QUERY_ALONE if isinstance(query, Mapping) or of_template else str(query)
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(_asking(alone, where, template), None, where, of_template=of_template)
+        return LiveRanker(
+            self._asking(alone, search), None, search, search.configuration(name),
+            of_template=of_template,
+        )  # fmt: skip
+
+    def _given(self, index: str, template: Mapping[str, Any] | Path | str | None) -> QuerySearch:
+        """The search that this template makes of an index."""
+        query, rest = self.cluster.template(index, template)
+        return QuerySearch(index, query, filters_of(rest), self.window, template is not None)
 
     def model(self, model: Any, index: str | None = None) -> LiveRanker:
         """How a model serves searches: an uploaded one by its name, or another one on trial.
@@ -130,6 +183,11 @@ class LiveRankers:
                 refuse_unused(joined_in(stored), tables, f"the model '{name}'")
             whole = with_stored(cluster.engine, cluster.store, stored, interval, tables)
             featureset, where = stored.featureset, cluster.index_of(name, index)
+            search, digest = self._given(where, self.query_template), None
+            if deployment is not None:
+                digest = content_digest(deployment.content, record)
+                if not self.same_query:
+                    search = self._deployed(where, deployment.search)
         else:
             ranker = load_model(model, self.plugins) if isinstance(model, Path | str) else model
             record, featureset = ranker.record, None
@@ -140,8 +198,8 @@ class LiveRankers:
                 refuse_unused(joined_sources(ranker), tables, "the model")
             trial = on_trial(cluster.engine, cluster.store, ranker, featureset, tables)
             whole = self.trials.enter_context(trial)
-            where = cluster.the_index(index)
-        query = self.cluster.template(where, self.query_template)[0]
+            search = self._given(cluster.the_index(index), self.query_template)
+            digest, name = model_digest(ranker), _name_of(model)
         # The queries' parameters in the types that the templates need.
         queries = () if featureset is None else typed_queries(self.judged, featureset)
         typed = {judged.query_id: judged.params for judged in queries}
@@ -151,10 +209,41 @@ class LiveRankers:
                 cluster.engine, cluster.store, whole, record, featureset,
                 fold_of=fold_of, tables=tables,
             )  # fmt: skip
-            return _asking(self.trials.enter_context(serve), where, query, typed)
+            return self._asking(self.trials.enter_context(serve), search, typed)
 
-        whole_asking = _asking(whole, where, query, typed)
-        return LiveRanker(whole_asking, record, where, featureset, by_folds=of_folds)
+        return LiveRanker(
+            self._asking(whole, search, typed), record, search,
+            search.configuration(name, digest), featureset, by_folds=of_folds,
+        )  # fmt: skip
+
+    def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
+        """The search of a deployment record; where it has none, what is given, as a guess."""
+        if search is None:
+            return replace(self._given(index, self.query_template), known=False)
+        given = self._given(index, search["template"])
+        return replace(given, window=search["window"])
+
+    def _asking(
+        self, serve: Serve, search: QuerySearch, typed: Mapping[str, dict[str, Any]] | None = None
+    ) -> Serve:
+        """The same service for a search of its own, whatever else the request names.
+
+        Documents beyond the window follow in the order of the query.
+        """
+        alone = query_alone(self.cluster.engine, self.cluster.store)
+
+        def ask(request: SearchRequest) -> Served:
+            whole = search.of(request, (typed or {}).get(request.query_id or "", request.params))
+            window = whole.size if search.window is None else search.window
+            served = serve(replace(whole, size=window, window=window))
+            if window >= whole.size:
+                return served
+            beyond = alone(replace(whole, window=whole.size))
+            there = set(served.doc_ids)
+            rest = tuple(doc_id for doc_id in beyond.doc_ids if doc_id not in there)
+            return Served((*served.doc_ids, *rest), served.took)
+
+        return ask
 
     def _feature(self, text: str) -> LinearModel:
         featureset = self.cluster.the_featureset(self.featureset)
@@ -199,6 +288,10 @@ def documents_of(
     return documents
 
 
+def _name_of(model: Any) -> str:
+    return str(model) if isinstance(model, Path | str) else THE_MODEL
+
+
 def _parted(text: str) -> tuple[str, str | None]:
     """What `live:NAME@INDEX` names, and in which index."""
     name, at, index = text.removeprefix(LIVE).rpartition("@")
@@ -209,60 +302,121 @@ def _parted(text: str) -> tuple[str, str | None]:
     return name, index or None
 
 
-def _asking(
-    serve: Serve,
-    index: str,
-    query: dict[str, Any],
-    params: Mapping[str, dict[str, Any]] | None = None,
-) -> Serve:
-    """The same service for an index and a query of its own, whatever the request names."""
-
-    def ask(request: SearchRequest) -> Served:
-        filled = (params or {}).get(request.query_id or "", request.params)
-        return serve(replace(request, index=index, query=query, params=dict(filled)))
-
-    return ask
-
-
 Serving = Callable[[ExitStack], LiveRankers]
 """How rankers serve; models that are not uploaded are in the cluster until the stack ends."""
 
 
 def compare_rankers(
-    request: ComparisonRequest, live: LiveQueries, serving: Serving
-) -> RankerComparison:
-    """The comparison of rankers by their live results."""
-    plan = request.plan
-    for metric in plan.metrics:
-        within_window(metric, live.window)
+    request: ComparisonRequest,
+    live: LiveQueries,
+    serving: Serving,
+    proxy: LiveQueries | None = None,
+) -> LiveComparison:
+    """The comparison of rankers by their live results.
+
+    With `proxy` labels of all queries, those of `live` are human labels of a sample of them.
+    """
+    plan, all_queries = request.plan, proxy or live
     with ExitStack() as trials:
         served = serving(trials)
+        same_query = served.same_query
         rankers = {name: served.of(ranker) for name, ranker in request.rankers.items()}
-        chosen = choose_queries(records_of(rankers), live.judged, live.split)
-        queries = [live.judged[number] for number in chosen.queries.tolist()]
+        windows = [
+            ranker.search.window for ranker in rankers.values() if isinstance(ranker, LiveRanker)
+        ]
+        depth = max(filter(None, windows), default=live.window)
+        for metric in plan.metrics:
+            within_window(metric, depth)
+        chosen = choose_queries(records_of(rankers), all_queries.judged, live.split)
+        queries = [all_queries.judged[number] for number in chosen.queries.tolist()]
         for name, fold_of in chosen.folds.items():
             ranker = rankers[name]
             if isinstance(ranker, LiveRanker):
                 rankers[name] = ranker.measured(fold_of)
-        shared = SearchRequest("unasked", {}, {}, live.window, live.window)
+        shared = SearchRequest("unasked", {}, {}, depth, depth)
         ranked = documents_of(
             list(rankers.values()), queries, shared, live.in_flight, plan.drawing.progress
         )
-    lists = {
-        name: graded_lists(queries, documents, live.window)
-        for name, documents in zip(rankers, ranked, strict=True)
-    }
-    # Whether most relevant documents are in nobody's window.
-    recall = max(mean_known(of_ranker.recall) for of_ranker in lists.values())
+    documents = dict(zip(rankers, ranked, strict=True))
+    live_rankers = {name: r for name, r in rankers.items() if isinstance(r, LiveRanker)}
     # Whether any ranker rescores what the query template brings.
-    live_rankers = (ranker for ranker in rankers.values() if isinstance(ranker, LiveRanker))
-    of_template = any(ranker.of_template for ranker in live_rankers)
-    return compare_lists(
-        lists, queries, chosen, plan,
-        query_template=live.query_template if of_template else "", unweighted=live.unweighted,
-        notes=[f"lists are of the whole index, their first {live.window} documents"],
-        warnings=[warning.line for warning in recall_warnings(recall, live.window, len(queries))],
+    of_template = any(ranker.of_template for ranker in live_rankers.values())
+    how = _HowMeasured(
+        depth, chosen, plan, live.query_template if of_template else "", live.unweighted
+    )
+    if proxy is None:
+        comparison = how.compared(documents, queries)
+    else:
+        comparison = _by_both_labels(how, documents, queries, live.judged)
+    configurations = {name: ranker.configuration for name, ranker in live_rankers.items()}
+    if same_query:
+        note = "the same query for every model: no evidence for a switch to another query template"
+        comparison = replace(comparison, notes=(*comparison.notes, note))
+    judged = queries if proxy is None else [*queries, *live.judged]
+    judges = judges_of(judged).get(JUDGED_BY, {})
+    return LiveComparison(**comparison.facts, configurations=configurations, judges=judges)
+
+
+@dataclass(frozen=True)
+class _HowMeasured:
+    """What the lists of all rankers have in common."""
+
+    depth: int
+    chosen: ChosenQueries
+    plan: ComparisonPlan
+    query_template: Any
+    unweighted: bool
+
+    def lists(
+        self, documents: Mapping[str, Sequence[Sequence[str]]], queries: Sequence[JudgedQuery]
+    ) -> dict[str, RankedLists]:
+        return {
+            name: graded_lists(queries, of_ranker, self.depth)
+            for name, of_ranker in documents.items()
+        }
+
+    def compared(
+        self, documents: Mapping[str, Sequence[Sequence[str]]], queries: Sequence[JudgedQuery]
+    ) -> RankerComparison:
+        """The comparison of these lists by the grades of these queries."""
+        lists = self.lists(documents, queries)
+        # Whether most relevant documents are in nobody's window.
+        recall = max(mean_known(of_ranker.recall) for of_ranker in lists.values())
+        return compare_lists(
+            lists, queries, self.chosen, self.plan,
+            query_template=self.query_template, unweighted=self.unweighted,
+            notes=[f"lists are of the whole index, their first {self.depth} documents"],
+            warnings=[one.line for one in recall_warnings(recall, self.depth, len(queries))],
+        )  # fmt: skip
+
+
+def _by_both_labels(
+    how: _HowMeasured,
+    documents: Mapping[str, Sequence[Sequence[str]]],
+    queries: Sequence[JudgedQuery],
+    human: Sequence[JudgedQuery],
+) -> RankerComparison:
+    """The comparison by human labels of a sample, with proxy labels of all queries."""
+    grades = {query.query_id: query for query in human}
+    places = [number for number, query in enumerate(queries) if query.query_id in grades]
+    if len(places) < 2:
+        raise Refused(
+            f"{len(places)} of the {len(queries)} compared queries have human labels, and a "
+            "comparison needs 2 at least: label a random sample of them (owpc-ltr judge pool "
+            "--sample N)"
+        )
+    sample = [
+        replace(grades[queries[n].query_id], importance=queries[n].importance) for n in places
+    ]
+    of_sample = {name: [of[n] for n in places] for name, of in documents.items()}
+    chosen = how.chosen._replace(queries=how.chosen.queries[places])
+    comparison = replace(how, chosen=chosen).compared(of_sample, sample)
+    weights = None if how.unweighted else uneven(np.array([importance_of(q) for q in queries]))
+    by_proxy = results_of_lists(
+        how.lists(documents, queries), queries, how.chosen, how.plan,
+        query_template=how.query_template, unweighted=how.unweighted,
     )  # fmt: skip
+    return with_proxy_labels(comparison, by_proxy, np.array(places, np.int64), weights)
 
 
 def compare_with_query(
@@ -274,10 +428,11 @@ def compare_with_query(
     with ExitStack() as trials:
         served = serving(trials)
         ranker, cluster = served.model(model), served.cluster
-        query = cluster.template(ranker.index, live.query_template)[0]
+        search = ranker.search
         question = live.question(
-            ranker.index, query, plan.metrics, ranker.featureset, plan.drawing.seed
+            search.index, search.query, plan.metrics, ranker.featureset, plan.drawing.seed
         )
+        question = replace(question, filters=search.filters, window=int(search.window or 0))
         chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
         question = replace(question.of(chosen.queries), smallest_gain=plan.smallest_gain)
         before = query_alone(cluster.engine, cluster.store)
@@ -285,4 +440,9 @@ def compare_with_query(
         evaluation = measure_live(
             question, before, after, plan.drawing.progress, chosen=chosen, attempts=plan.attempts
         )
-    return replace(evaluation, model=name)
+    configurations = {
+        THE_MODEL: ranker.configuration,
+        QUERY_ALONE: replace(search, window=None).configuration(QUERY_ALONE),
+    }
+    judges = judges_of(question.queries).get(JUDGED_BY, {})
+    return replace(evaluation, model=name, configurations=configurations, judges=judges)

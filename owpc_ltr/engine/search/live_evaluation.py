@@ -7,7 +7,7 @@ very request that an application sends; each figure says what unjudged documents
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.evidence import LIVE, QUERY_ALONE, Evidence, SearchConfiguration
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, AttemptCounter
 from owpc_ltr.evaluation.compared_pair import disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
@@ -35,13 +36,12 @@ from owpc_ltr.evaluation.ranked_lists import (
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, Resampling, measure_lists
 from owpc_ltr.evaluation.rules import recall_warnings, template_warnings
-from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
 from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 
-QUERY_ALONE = "the query alone"
 THE_MODEL = "the model"
 _SHOWN = 10
 
@@ -64,10 +64,13 @@ class LiveSearches(ShortRepr):
     unweighted: bool = False
     smallest_gain: float = 0.0
     query_template: Any = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
-        shared = SearchRequest(self.index, self.query, {}, self.window, self.window)
+        shared = SearchRequest(
+            self.index, self.query, {}, self.window, self.window, rest=self.filters
+        )
         return requests_of(self.queries, shared)
 
     def of(self, numbers: NDArray[np.int64]) -> LiveSearches:
@@ -81,7 +84,64 @@ class LiveSearches(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LiveEvaluation(RankerComparison):
+class LiveComparison(RankerComparison):
+    """Rankers compared by their live results: also evidence for a switch.
+
+    `configurations` has what users get by each ranker that is a query or a model, `judges` how many
+    judgments each judge gave. `same_query` where models were measured with one query for all.
+    """
+
+    configurations: Mapping[str, SearchConfiguration] = field(default_factory=dict)
+    judges: Mapping[str, int] = field(default_factory=dict)
+    same_query: bool = False
+    pool: str = ""
+    """The command that writes a sheet of what is not judged; empty where none can be typed."""
+
+    def evidence(self) -> Evidence:
+        """The comparison as evidence. Raises UsageError unless it is one of a new model.
+
+        It is of the headline: the first ranker against the second, or the baseline.
+        """
+        if len(self.rankers) != 2 or len(self.configurations) != 2:
+            raise UsageError(
+                "evidence compares what users will have with what they have: name two rankers, "
+                "the new model and an alias"
+            )
+        names = [ranker.name for ranker in self.rankers]
+        old = self.baseline or names[1]
+        new = next(name for name in names if name != old)
+        if self.configurations[new].model is None:
+            raise UsageError(f"'{new}' is no model, and no alias can be switched to it")
+        pair = self.pair(new, old)
+        pair = pair if pair.higher_is_better else pair.reversed()
+        verdict = self.verdict(new, old)
+        return Evidence(
+            self.configurations[new], self.configurations[old], LIVE, verdict.as_dict(),
+            {
+                **pair.as_dict(),
+                "n_queries": self.n_queries,
+                "split": self.split,
+                "weighted": self.weighted,
+                "corrected": "; ".join(self.correction(always=True)),
+                "earlier_comparisons": self.earlier_comparisons,
+                "same_query": self.same_query,
+                "warnings": list(self.warnings),
+            },
+            self.judges,
+            self._more(verdict),
+        )  # fmt: skip
+
+    def _more(self, verdict: Verdict) -> list[str]:
+        """How to get more evidence where it is not enough."""
+        if verdict.outcome is Outcome.BETTER:
+            return []
+        advice = [warning.advice for warning in verdict.warnings]
+        advice = advice or ["judge more queries, or let users decide (owpc-ltr experiment start)"]
+        return [*dict.fromkeys(advice), *([self.pool] if self.pool else [])]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LiveEvaluation(LiveComparison):
     """Every query served twice, over the whole index: the lists after compared with those before.
 
     Differences are gains. `before` and `after` are what was served, `lists` the same with grades,
@@ -295,6 +355,26 @@ def compare_lists(
 
     The results are those of the `query_template`; None, a default query, makes them doubtful.
     """
+    results = results_of_lists(
+        lists, queries, chosen, plan, query_template=query_template, unweighted=unweighted,
+        notes=notes, warnings=warnings, alone=alone,
+    )  # fmt: skip
+    return compare_results(results)
+
+
+def results_of_lists(
+    lists: Mapping[str, RankedLists],
+    queries: Sequence[JudgedQuery],
+    chosen: ChosenQueries,
+    plan: ComparisonPlan,
+    *,
+    query_template: Any,
+    unweighted: bool,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    alone: RankedLists | None = None,
+) -> PerQueryResults:
+    """Every ranker's values of these queries by its live lists."""
     of = compared_queries(queries, chosen, notes=notes)
     of = replace(
         of,
@@ -303,7 +383,7 @@ def compare_lists(
         weights=None if unweighted else of.weights,
     )
     rankers = {name: measure_lists(ranked, plan) for name, ranked in lists.items()}
-    return compare_results(PerQueryResults(rankers, plan, of, alone=alone))
+    return PerQueryResults(rankers, plan, of, alone=alone)
 
 
 def lists_of(question: LiveSearches, serve: Serve, progress: Progress | None = None) -> RankedLists:

@@ -40,6 +40,7 @@ from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import plain_params
 from owpc_ltr.features.mustache import scripted
+from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
@@ -327,6 +328,20 @@ def without_window(rest: Mapping[str, Any]) -> dict[str, Any]:
     """The rest of a body without what only says how many documents are rescored."""
     has_window = template_window(rest) is not None
     return {key: part for key, part in rest.items() if not (has_window and key == "rescore")}
+
+
+def query_digest(template: Mapping[str, Any]) -> str:
+    """A digest of a query template: of its query, and what else decides which documents it finds.
+
+    `template` is a query, or the whole body of a search.
+    """
+    query, rest = split_body(template)
+    return digest_of({"query": query, **filters_of(rest)})
+
+
+def filters_of(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the rest of a search's body decides which documents are found."""
+    return {key: part for key, part in rest.items() if key in FILTERS}
 
 
 def request_body(

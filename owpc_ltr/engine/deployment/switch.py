@@ -1,0 +1,164 @@
+"""The grounds for the switch of an alias: evidence, or a recorded reason to do without.
+
+One function, `check_switch`, is called on every path to a switch, with the alias as it is stored at
+that moment. An alias that has a model is switched only to a configuration that evidence found
+better than the one that users have, or for a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
+from owpc_ltr.engine.evidence import (
+    BY_USERS,
+    Evidence,
+    SearchConfiguration,
+    content_digest,
+    evidence_of,
+)
+from owpc_ltr.engine.search.request import query_digest
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.signatures import option_name
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.deployment.alias import Alias
+
+MAX_AGE = timedelta(days=30)
+"""How old evidence may be: users and the index change."""
+
+
+@dataclass(frozen=True)
+class SwitchGrounds:
+    """Why an alias may be switched: evidence, or the reason to do without. Neither is the default.
+
+    Raises UsageError for both, and for an empty reason.
+    """
+
+    evidence: Evidence | None = None
+    unproven: str | None = None
+
+    @classmethod
+    def of(cls, require: Any = None, unproven: str | None = None) -> SwitchGrounds:
+        """The grounds, with the evidence read."""
+        if unproven is not None and not unproven.strip():
+            raise UsageError(
+                f"{option_name('unproven')} is empty: give the reason, which is recorded"
+            )
+        if unproven is not None and require is not None:
+            raise UsageError(
+                f"{option_name('require')} and {option_name('unproven')} do not go together: a "
+                "switch has evidence, or a reason to do without"
+            )
+        return cls(None if require is None else evidence_of(require), unproven)
+
+    def as_dict(self, over: str | None) -> dict[str, Any] | None:
+        """What a deployment record has of the switch; None where nothing was replaced."""
+        if self.evidence is not None:
+            return {"over": over, "evidence": self.evidence.as_dict()}
+        return None if over is None else {"over": over, "unproven": self.unproven}
+
+
+def deployed(record: DeploymentRecord) -> SearchConfiguration:
+    """The configuration of an uploaded model, by its whole deployment record."""
+    search = record.search or {}
+    template = search.get("template")
+    return SearchConfiguration(
+        record.model, record.index, None if template is None else query_digest(template),
+        content_digest(record.content, record.record), search.get("window"),
+    )  # fmt: skip
+
+
+def check_switch(
+    records: DeploymentRecords,
+    alias: Alias | None,
+    new: SearchConfiguration,
+    grounds: SwitchGrounds,
+    name: str,
+) -> dict[str, Any] | None:
+    """Refuse to switch an alias to a configuration that nothing shows to be better.
+
+    `alias` is as it is stored at this moment, None where NAME has no model yet. Returns what the
+    deployment record of the new model has of it. Raises Refused, with what is wrong and the command
+    that makes the right evidence.
+    """
+    evidence = grounds.evidence
+    if alias is None:
+        if evidence is not None:
+            _check(evidence, new, replace(evidence.old, model=None, index=new.index), name)
+        return grounds.as_dict(None)
+    champion = records.get(alias.current)
+    old = deployed(champion)
+    if not _replaces(old, new):
+        return champion.switch
+    if evidence is not None:
+        _check(evidence, new, old, name)
+    elif grounds.unproven is None:
+        parts = ", ".join(old.differences(new))
+        raise Refused(
+            f"users of '{name}' have '{alias.current}', and would get another {parts}: to replace "
+            f"it, show that it is better: {_command(new, name)} and then "
+            f"{option_name('require')} better.json; or say why without: "
+            f'{option_name("unproven")} "REASON"'
+        )
+    return grounds.as_dict(alias.current)
+
+
+def _replaces(old: SearchConfiguration, new: SearchConfiguration) -> bool:
+    """Whether users would get something else. The first template of a model is no change."""
+    if old.query is None:
+        old = replace(old, query=new.query, window=new.window)
+    return bool(old.differences(new))
+
+
+def _check(
+    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration, name: str
+) -> None:
+    faults = [*_faults(evidence, new, old)]
+    if faults:
+        more = "".join(f"; {advice}" for advice in evidence.more)
+        better = evidence.verdict.get("outcome") == Outcome.BETTER
+        instead = f": {_command(new, name)}" if better else more
+        raise Refused(f"'{name}' is not switched: {'; '.join(faults)}{instead}")
+
+
+def _faults(
+    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration
+) -> Iterator[str]:
+    """Why the evidence does not allow the switch."""
+    is_known = old.query is not None or old.model is None
+    if not is_known and evidence.by == BY_USERS:
+        # Users had the application's own query, whatever it is, with both models.
+        new = replace(new, query=evidence.new.query, window=evidence.new.window)
+    if evidence.verdict.get("outcome") != Outcome.BETTER:
+        yield f"the verdict of the evidence is '{evidence.reason}'"
+    if parts := evidence.new.differences(new):
+        yield (
+            f"the evidence is of another {', '.join(parts)} than those of the switch "
+            f"('{evidence.new.name}')"
+        )
+    if not is_known and evidence.by != BY_USERS:
+        yield (
+            f"what users have is not known, as '{old.name}' was uploaded without its query "
+            f"template: upload it again with {option_name('query_template')}, then compare"
+        )
+    elif parts := evidence.old.differences(old):
+        yield (
+            f"the evidence compares with {evidence.old.name}, and users have {old.name}, which is "
+            f"another {', '.join(parts)}"
+        )
+    age = datetime.now(UTC) - datetime.fromisoformat(evidence.written)
+    if age > MAX_AGE or age < -timedelta(days=1):
+        yield f"the evidence is of {evidence.written}, and must be of the last {MAX_AGE.days} days"
+
+
+def _command(new: SearchConfiguration, name: str) -> str:
+    """The command that makes the right evidence."""
+    return (
+        f"owpc-ltr compare-live {new.name} {name} --judgments FILE --query-template FILE "
+        "--out better.json"
+    )
