@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.live_results.rankers import LiveRanker, QuerySearch
+from owpc_ltr.engine.search.serving import Serve
 from owpc_ltr.models.linear import LinearModel
 
 QUERIES, DOCUMENTS = 40, 8
@@ -38,6 +40,12 @@ def judged(weights: Vector | None = None, seed: int = 5) -> RankingDataset:
 
 def linear(bm25: float, likes: float, **record: object) -> LinearModel:
     return LinearModel(NAMES, np.array([bm25, likes]), record={**UNTRAINED, **record})
+
+
+def live_ranker(serve: Serve, index: str = "small") -> LiveRanker:
+    """A query alone that serves so."""
+    search = QuerySearch(index, {}, {})
+    return LiveRanker(serve, None, search, search.configuration("the query alone"))
 
 
 def write_run(

@@ -24,6 +24,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from tests.engine.memory_engine import whole
+from tests.rankers import live_ranker
 
 
 class Index:
@@ -53,7 +54,7 @@ def pooled(
     **plan: Any,
 ) -> Pooled:
     rankers: list[LiveRanker | TrecRun]
-    rankers = [LiveRanker(always(*ranking), None, "i") for ranking in rankings]
+    rankers = [live_ranker(always(*ranking), "i") for ranking in rankings]
     rankers += [] if run is None else [run]
     engine: Any = Index()
     return pool(engine, "i", rankers, asked_pool("q1", "q2"), judged=judged or {}, **plan)

@@ -1,4 +1,4 @@
-"""The kind of judgments: kept from the list to the dataset, and what a gate makes of it."""
+"""The kind of judgments: kept from the list to the dataset."""
 
 from __future__ import annotations
 
@@ -8,25 +8,21 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr import read_judgments, save_dataset
+from owpc_ltr import read_judgments
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import judges_of, machines_among
 from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.deployment.upload import gate_judgments
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judged_data import without_features
 from tests.commands import Run
-from tests.rankers import QUERIES, judged
 from tests.simulated_users import simulate
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
@@ -104,42 +100,6 @@ def test_logs_together_know_the_judges_of_each() -> None:
     assert join_datasets([people, log("c")], ["b", "c"]).manifest is None
     damaged = replace(clicks, manifest={"judgments": {"judged_by": ["clicks"]}})
     assert machines_among(damaged) == {}
-
-
-DATA = judged(np.ones(QUERIES))
-
-
-def given(**how: Any) -> Any:
-    asked = dict.fromkeys(("proxy", "human", "live"))
-    return gate_judgments(how.pop("metric", "ndcg@10"), how.pop("data", None), **{**asked, **how})
-
-
-def test_what_is_given_alone_is_taken_as_it_is() -> None:
-    assert given(data=DATA) == (DATA, None)
-
-
-def test_files_are_read(tmp_path: Path) -> None:
-    save_dataset(DATA, tmp_path / "clicks.parquet")
-    rows = ["query_id\tquery\tdoc_id\tgrade", "q0\twords\td0\t1", "q1\tothers\td8\t0"]
-    (tmp_path / "sample.tsv").write_text("\n".join(rows) + "\n")
-    data, human = given(proxy=tmp_path / "clicks.parquet", human=tmp_path / "sample.tsv")
-    assert data.n_queries == QUERIES
-    assert [query.query_id for query in human.queries] == ["q0", "q1"]
-
-
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ({"proxy": DATA}, "also give human_labels="),
-        ({"human": DATA}, "also give proxy_labels="),
-        ({"proxy": DATA, "human": DATA, "metric": None}, "with require_gain="),
-        ({"proxy": DATA, "human": DATA, "data": DATA}, "proxy_labels= and data="),
-        ({"proxy": DATA, "human": DATA, "live": object()}, "proxy_labels= and judgments="),
-    ],
-)
-def test_what_does_not_go_together_is_refused(how: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        given(**how)
 
 
 def _cell(value: object) -> str:

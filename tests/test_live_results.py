@@ -177,7 +177,7 @@ def served(request: SearchRequest, seed: int) -> Served:
     return Served(tuple(np.random.default_rng([seed, number]).permutation(DOCUMENTS_WEIGHTED)), 1)
 
 
-def found(queries: list[JudgedQuery], **how: bool) -> LiveEvaluation:
+def found(queries: list[JudgedQuery], **how: Any) -> LiveEvaluation:
     question = LiveSearches("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
     return measure_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
 

@@ -69,8 +69,9 @@ def test_a_template_without_keywords_is_refused_on_every_path(
     cluster = connect("http://127.0.0.1:1")
     judged = [JudgedQuery("q", {"keywords": "red"}, ["d"], np.ones(1, np.float32))]
     rankers = LiveRankers(
-        cluster=cluster, query_template=None, judged=judged, trials=ExitStack(), index="i"
-    )
+        cluster=cluster, query_template=None, window=10, judged=judged, trials=ExitStack(),
+        index="i",
+    )  # fmt: skip
     for given in (template, tmp_path / "query.json"):
         for path in (
             lambda given=given: cluster.template("any", given),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ from owpc_ltr.data.splits import (
     with_validation,
 )
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
-from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.query_choice import choose_queries, model_data
 from owpc_ltr.host.registry import load
@@ -292,16 +290,13 @@ def test_numbers_are_ids_and_no_texts() -> None:
 
 
 def test_every_comparison_takes_the_same_queries() -> None:
-    """`evaluate`, `compare` and the gate, on queries of which four fifths were seen."""
+    """`evaluate`, `compare` and live comparisons, on queries of which four fifths were seen."""
     model, other = trained(FIRST, SECOND), trained(SECOND)
     assert ids(ltr.evaluate(model, DATA).data) == ids(REST)
     found = ltr.compare({"new": model, "old": other}, data=DATA, resamples=100)
     assert found.query_ids.to_pylist() == ids(REST)
-    certificate: Any = SimpleNamespace(record=other.record, model="old")
-    kept, chosen = held_out(DATA, model, certificate)
-    assert (ids(kept), chosen.warnings) == (ids(REST), ())
-    with pytest.raises(Refused, match="no query is held out from all rankers: the new model was"):
-        held_out(DATA, trained(DATA), certificate)
+    with pytest.raises(Refused, match="no query is held out from all rankers: new was"):
+        ltr.compare({"new": trained(DATA), "old": other}, data=DATA, resamples=100)
     asked = Judgments(judged(ids(DATA), [f"n{n}" for n in range(40)])).queries
     records = {"new": model.record, "old": other.record}
     assert choose_queries(records, asked).queries.tolist() == list(range(30, 40))

@@ -18,6 +18,7 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.proof import logged
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.formats.engine_versions import serving_profile
@@ -31,10 +32,15 @@ from tests.engine.memory_engine import find, whole
 from tests.engine.small_cluster import FEATURESET, OTHERS, WORDS, Small, linear, probes
 
 KINDS = ["plugin-free", "ltr-plugin"]
+UNPROVEN = SwitchGrounds(unproven="a test")
+
+
+def unchecked(_alias: Alias | None) -> None:
+    """Any switch of an alias is allowed."""
 
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
-    given = {"index": small.index, "name": small.name, **options}
+    given = {"index": small.index, "name": small.name, "grounds": UNPROVEN, **options}
     return upload_model(small.engine, small.store, model, FEATURESET, **given)
 
 

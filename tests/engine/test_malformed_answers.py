@@ -33,6 +33,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
+from tests.engine.deployed import UNPROVEN, unchecked
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import whole
 from tests.engine.small_cluster import FEATURESET, STORES, linear
@@ -87,12 +88,12 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "delete a model": lambda _, store: store.delete_model("m"),
     "find a name": lambda engine, store: Aliases(engine, store).find("m"),
     "all names": lambda engine, store: Aliases(engine, store).all(),
-    "move a name": lambda engine, store: Aliases(engine, store).switch("m", "m-1"),
+    "move a name": lambda engine, store: Aliases(engine, store).switch("m", "m-1", check=unchecked),
     "go back": lambda engine, store: Aliases(engine, store).roll_back("m"),
     "deployment record": lambda engine, store: DeploymentRecords(engine, store).get("m"),
     "prune": prunable,
     "delete": lambda engine, store: delete(engine, store, "m-3d3573b3"),
-    "promote": lambda engine, store: promote(engine, store, "m-3d3573b3"),
+    "promote": lambda engine, store: promote(engine, store, "m-3d3573b3", UNPROVEN),
     "upload": lambda engine, store: upload_model(
         engine, store, linear(), FEATURESET, index="small", name="m"
     ),

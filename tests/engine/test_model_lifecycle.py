@@ -34,7 +34,7 @@ from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
-from tests.engine.deployed import put, state
+from tests.engine.deployed import UNPROVEN, put, state, unchecked
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear
 
@@ -77,7 +77,7 @@ def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> No
     aliases = Aliases(small.engine, PluginFreeStore(small.engine))
     path = f"/{INDEX}/_doc/{name}"
     try:
-        aliases.switch(name, f"{name}-00000001")
+        aliases.switch(name, f"{name}-00000001", check=unchecked)
         written = small.engine.request("GET", path)["_source"]
         assert (written["store"], written["store_kind"]) == (None, "plugin-free")
         assert Aliases(small.engine, small.store).find(name) is None
@@ -85,7 +85,7 @@ def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> No
         small.engine.request("PUT", path, params={"refresh": "true"}, body=body)
         assert aliases.find(name) is None
         with pytest.raises(Refused, match="is a name of the ltr-plugin store"):
-            aliases.switch(name, "x")
+            aliases.switch(name, "x", check=unchecked)
     finally:
         small.engine.request("DELETE", path, params={"refresh": "true"})
 
@@ -112,18 +112,18 @@ def test_after_a_step_back_any_model_that_is_still_there_is_promoted_by_its_own_
     first, second, third = (each.model for each in three(small))
     aliases = Aliases(small.engine, small.store)
     assert aliases.roll_back(small.name).current == second
-    forward = promote(small.engine, small.store, third)
+    forward = promote(small.engine, small.store, third, UNPROVEN)
     assert forward == Alias(small.name, third, (first, second))
-    assert promote(small.engine, small.store, first).current == first
+    assert promote(small.engine, small.store, first, UNPROVEN).current == first
     with pytest.raises(BadInput, match="no proven model"):
-        promote(small.engine, small.store, f"{small.name}-00000000")
+        promote(small.engine, small.store, f"{small.name}-00000000", UNPROVEN)
     aliases.roll_back(small.name)
     aliases.roll_back(small.name)
     small.store.delete_model(third)
     with pytest.raises(BadInput, match="no model"):
-        promote(small.engine, small.store, third)
+        promote(small.engine, small.store, third, UNPROVEN)
     with pytest.raises(Refused, match="no challenger to promote"):
-        promote(small.engine, small.store, small.name)
+        promote(small.engine, small.store, small.name, UNPROVEN)
 
 
 def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(
@@ -211,7 +211,8 @@ def write_of(small: Small) -> int:
     """The number of the request of a roll-back that writes the alias."""
     counting = Unreliable(small.engine, 1_000, AssertionError)
     aliases = Aliases(cast("Engine", counting), small.store)
-    aliases.promote(small.name, aliases.roll_back(small.name).current)
+    model = aliases.roll_back(small.name).current
+    aliases.switch(small.name, model, check=unchecked)
     wanted = f"%2F{small.name}"
     writes = [asked.startswith("PUT") and asked.endswith(wanted) for asked in counting.asked]
     return writes.index(True) + 1
@@ -220,7 +221,7 @@ def write_of(small: Small) -> int:
 def test_a_step_back_whose_answer_was_lost_is_read_back_and_reported(small: Small) -> None:
     *_, third = (each.model for each in three(small))
     at = write_of(small)
-    Aliases(small.engine, small.store).promote(small.name, third)
+    Aliases(small.engine, small.store).switch(small.name, third, check=unchecked)
     before = Aliases(small.engine, small.store).find(small.name)
     assert before is not None
     lossy = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True, again=False)
@@ -277,7 +278,7 @@ def name(engine: Engine) -> Iterator[str]:
 def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_document(
     engine: Engine, name: str
 ) -> None:
-    Aliases(engine, PluginFreeStore(engine)).switch(name, "first")
+    Aliases(engine, PluginFreeStore(engine)).switch(name, "first", check=unchecked)
     assert documents_with(engine, "not-mapped") == []
 
 
@@ -288,13 +289,13 @@ def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
     before = Aliases(small.engine, small.store).find(small.name)
     small.store.delete_model(challenger.model)
     with pytest.raises(Refused, match=f"no model '{challenger.model}'.*was not switched"):
-        promote(small.engine, small.store, small.name)
+        promote(small.engine, small.store, small.name, UNPROVEN)
     assert Aliases(small.engine, small.store).find(small.name) == before
     assert roll_back(small.engine, small.store, small.name).previous == (old.model,)
     small.store.delete_model(old.model)
     with pytest.raises(Refused, match=f"no model '{old.model}'.*was not switched"):
         roll_back(small.engine, small.store, small.name)
-    assert promote(small.engine, small.store, new.model).current == new.model
+    assert promote(small.engine, small.store, new.model, UNPROVEN).current == new.model
 
 
 def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:
@@ -306,12 +307,13 @@ def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
     engine: Engine, name: str
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a")
-    assert aliases.switch(name, "b", CHALLENGER) == Alias(name, "a", (), "b")
+    aliases.switch(name, "a", check=unchecked)
+    assert aliases.switch(name, "b", CHALLENGER, check=unchecked) == Alias(name, "a", (), "b")
     assert aliases.resolve(name) == aliases.resolve(f"{name}:champion") == "a"
     assert aliases.resolve(f"{name}:challenger") == "b"
     assert aliases.models_in_use() >= {"a", "b"}
-    assert aliases.promote(name) == Alias(name, "b", ("a",))
+    assert aliases.promoted_model(name) == "b"
+    assert aliases.switch(name, "b", check=unchecked) == Alias(name, "b", ("a",))
     assert aliases.roll_back(name) == Alias(name, "a")
 
 
@@ -319,23 +321,23 @@ def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
     engine: Engine, name: str
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a")
-    aliases.switch(name, "b", CHALLENGER)
-    assert aliases.switch(name, "c") == Alias(name, "c", ("a",), "b")
-    assert aliases.switch(name, "b") == Alias(name, "b", ("a", "c"))
+    aliases.switch(name, "a", check=unchecked)
+    aliases.switch(name, "b", CHALLENGER, check=unchecked)
+    assert aliases.switch(name, "c", check=unchecked) == Alias(name, "c", ("a",), "b")
+    assert aliases.switch(name, "b", check=unchecked) == Alias(name, "b", ("a", "c"))
 
 
 def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
     with pytest.raises(BadInput, match="upload it first"):
-        aliases.switch(name, "b", CHALLENGER)
+        aliases.switch(name, "b", CHALLENGER, check=unchecked)
     with pytest.raises(BadInput, match="upload it first"):
         aliases.resolve(f"{name}:challenger")
-    aliases.switch(name, "a")
+    aliases.switch(name, "a", check=unchecked)
     with pytest.raises(Refused, match="challenge itself"):
-        aliases.switch(name, "a", CHALLENGER)
+        aliases.switch(name, "a", CHALLENGER, check=unchecked)
     with pytest.raises(Refused, match="no challenger"):
-        aliases.promote(name)
+        aliases.promoted_model(name)
     with pytest.raises(Refused, match="no challenger"):
         aliases.resolve(f"{name}:challenger")
     with pytest.raises(UsageError, match="champion or challenger"):
@@ -360,10 +362,10 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
             engine = Engine(ConnectionSettings(fake.url))
             aliases = Aliases(engine, PluginFreeStore(engine))
             if succeeds:
-                assert aliases.switch("m", "b") == Alias("m", "b", ("a",))
+                assert aliases.switch("m", "b", check=unchecked) == Alias("m", "b", ("a",))
             else:
                 with pytest.raises(Refused, match="another process changed alias 'm'"):
-                    aliases.switch("m", "b")
+                    aliases.switch("m", "b", check=unchecked)
             (write,) = fake.asked("PUT", f"/{INDEX}/_doc/m")
             assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")
 

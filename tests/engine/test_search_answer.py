@@ -26,7 +26,6 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
-from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_ranked
@@ -44,6 +43,7 @@ from tests.engine.memory_engine import log as log_in_memory
 from tests.engine.small_cluster import FEATURESET, linear
 from tests.engine.write_world import World, commands
 from tests.judgment_writers import RAMBO, fetched
+from tests.rankers import live_ranker
 
 QUERY: dict[str, Any] = {"match": {"body": "{{keywords}}"}}
 REQUEST = SearchRequest("small", QUERY, {"keywords": "alpha"})
@@ -183,7 +183,7 @@ PATHS: dict[str, SearchPath] = {
     "pool": lambda e, _: pool(
         e,
         "small",
-        [LiveRanker(lambda _: Served(("d0",), 1), None, "small")],
+        [live_ranker(lambda _: Served(("d0",), 1))],
         small_judgments(1).queries,
         judged={},
     ),

@@ -25,7 +25,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.engine.deployed import liar, put, put_beside, state
+from tests.engine.deployed import UNPROVEN, liar, put, put_beside, state, unchecked
 from tests.engine.small_cluster import Small, linear, probes
 
 QUERY = {
@@ -205,9 +205,9 @@ def test_a_switch_replaces_the_template_and_a_rollback_restores_it_byte_for_byte
     assert source(small, small.name) == texts[1]
     roll_back(small.engine, small.store, small.name)
     assert source(small, small.name) == texts[0]
-    promote(small.engine, small.store, models[2])
+    promote(small.engine, small.store, models[2], UNPROVEN)
     assert source(small, small.name) == texts[2]
-    Aliases(small.engine, small.store).switch(small.name, models[1], better_than=models[2])
+    Aliases(small.engine, small.store).switch(small.name, models[1], check=unchecked)
     assert source(small, small.name) == texts[1]
     assert small.cluster.verify(small.name).drift == ()
 
@@ -219,7 +219,7 @@ def test_a_challenger_has_a_template_of_its_own_until_it_is_promoted(small: Smal
     assert challenger.search_template is None
     assert source(small, small.name) == before == template(small, champion.model)
     assert small.cluster.models.search_template(f"{small.name}:challenger") is None
-    promote(small.engine, small.store, small.name)
+    promote(small.engine, small.store, small.name, UNPROVEN)
     assert source(small, small.name) == template(small, challenger.model) != before
 
 
@@ -230,7 +230,7 @@ def test_after_a_kill_between_alias_and_template_the_next_command_completes_the_
     first, second, third = three(small, history=0)
     dying = through(small, "PUT", f"/_scripts/{small.name}$", raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        promote(dying.engine, dying.store, first)
+        promote(dying.engine, dying.store, first, UNPROVEN)
     alias = Aliases(small.engine, small.store).find(small.name)
     assert alias is not None
     assert alias.models == {first}
@@ -243,11 +243,11 @@ def test_after_a_kill_between_alias_and_template_the_next_command_completes_the_
     prune(small.engine, small.store, [second])
     with pytest.raises(Refused, match="applications still get"):
         prune(small.engine, small.store, [third])
-    assert promote(small.engine, small.store, small.name).current == first
+    assert promote(small.engine, small.store, small.name, UNPROVEN).current == first
     assert source(small, small.name) == template(small, first)
     assert small.cluster.verify(small.name).drift == ()
     with pytest.raises(Refused, match="no challenger to promote"):
-        promote(small.engine, small.store, small.name)
+        promote(small.engine, small.store, small.name, UNPROVEN)
 
 
 def test_a_rollback_that_was_killed_is_completed_and_does_not_go_two_models_back(
@@ -285,12 +285,12 @@ def test_what_another_tool_writes_during_a_switch_is_not_replaced(small: Small) 
 
     disturbed = through(small, "PUT", "/_doc/", write)
     with pytest.raises(Refused, match=r"but the script .* was not stored by owpc-ltr"):
-        promote(disturbed.engine, disturbed.store, models[0])
+        promote(disturbed.engine, disturbed.store, models[0], UNPROVEN)
     assert source(small, small.name) == '{"size": 3}'
     (drift,) = small.cluster.verify(small.name).drift
     assert "was not stored by owpc-ltr, or was changed since" in drift
     with pytest.raises(Refused, match="was not stored by owpc-ltr"):
-        promote(small.engine, small.store, models[1])
+        promote(small.engine, small.store, models[1], UNPROVEN)
 
 
 def test_two_switches_at_the_same_time_leave_the_template_of_the_alias(small: Small) -> None:
@@ -304,14 +304,14 @@ def test_two_switches_at_the_same_time_leave_the_template_of_the_alias(small: Sm
             assert alias is not None
             if alias.current == models[0] and not seen:
                 seen.append(alias.current)
-                promote(small.engine, small.store, models[1])
+                promote(small.engine, small.store, models[1], UNPROVEN)
 
         disturbed = through(small, method, f"/_scripts/{small.name}$", switch)
-        promote(disturbed.engine, disturbed.store, models[0])
+        promote(disturbed.engine, disturbed.store, models[0], UNPROVEN)
         assert seen
         assert source(small, small.name) == template(small, models[1])
         assert small.cluster.verify(small.name).drift == ()
-        promote(small.engine, small.store, models[2])
+        promote(small.engine, small.store, models[2], UNPROVEN)
 
 
 def test_a_script_that_owpc_ltr_did_not_make_is_refused_before_anything_is_stored(

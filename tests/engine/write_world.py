@@ -24,6 +24,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.text import base_index
+from tests.engine.deployed import UNPROVEN
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear
 
@@ -65,7 +66,7 @@ class World:
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
         return upload_model(
             engine, PluginFreeStore(engine), model, FEATURESET,
-            index="small", name=name, role=role, search=self.search,
+            index="small", name=name, role=role, search=self.search, grounds=UNPROVEN,
         )  # fmt: skip
 
     def state(self) -> Any:
@@ -141,7 +142,7 @@ def commands(world: World) -> dict[str, Command]:
         "upload the first": lambda engine: world.upload(new, "champion", engine, "first"),
         "upload a challenger": lambda engine: world.upload(new, "challenger", engine),
         "rollback": lambda engine: _models(engine).rollback("m"),
-        "promote": lambda engine: _models(engine).promote("m"),
+        "promote": lambda engine: _models(engine).promote("m", unproven="a test"),
         "delete": lambda engine: _models(engine).delete("m", yes=True),
         "prune": lambda engine: _models(engine).delete(unused=True, yes=True),
         "recreate": lambda engine: world.fill("docs", range(3, 9), "recreate", engine),

@@ -22,6 +22,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from tests.engine.deployed import unchecked
 from tests.engine.small_cluster import Unreliable
 from tests.engine.write_world import World, cluster_of, copied_world
 from tests.experiment.users import log_of_users
@@ -157,7 +158,7 @@ def test_a_frozen_model_is_not_deleted_before_the_experiment_is_stopped(
     engine, store = world.engine, PluginFreeStore(world.engine)
     experiment = start(world)
     if by != "its alias":
-        Aliases(engine, store).switch("m", experiment.b, history=0)
+        Aliases(engine, store).switch("m", experiment.b, history=0, check=unchecked)
     before = all_aliases(engine), store.list_models()
     remove: dict[str, Callable[[], object]] = {
         "its name": lambda: delete(engine, store, experiment.a),
@@ -212,10 +213,10 @@ def test_a_better_b_is_what_the_alias_is_set_to_with_the_evidence(
     stored = Experiments(world.engine).get("titles")
     assert (stored.state, done.experiment) == (STOPPED, stored)
     record = DeploymentRecords(world.engine, PluginFreeStore(world.engine)).get(experiment.b)
-    assert record.gate is not None
-    evidence = record.gate["experiment"]
-    assert evidence["baseline"] == experiment.a
-    assert evidence["result"]["verdict"]["outcome"] == "better"
+    assert record.switch is not None
+    assert record.switch["over"] == experiment.a
+    assert record.switch["evidence"] == stored.result
+    assert record.switch["evidence"]["verdict"]["outcome"] == "better"
     assert f"owpc-ltr models rollback {experiment.alias}" in str(done)
     again = stop(world.engine, empty(tmp_path))
     assert (again.promoted, again.experiment) == (True, stored)

@@ -26,7 +26,7 @@ from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.reordering import ReorderingModel
-from tests.engine.deployed import put, trees
+from tests.engine.deployed import put, trees, unchecked
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 from tests.serve.service import service
 
@@ -190,7 +190,7 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
         aliases = Aliases(small.engine, small.store)
         while not ended.is_set():
             for model in models:
-                aliases.promote(small.name, model)
+                aliases.switch(small.name, model, check=unchecked)
                 time.sleep(0.1)
 
     thread = threading.Thread(target=switch)
@@ -233,7 +233,7 @@ def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small)
         status, found = until("degraded")
         assert status.startswith("degraded; model: there is no model")
         assert found == own
-        aliases.switch(small.name, model)
+        aliases.switch(small.name, model, check=unchecked)
         assert until("ranked") == (f"ranked; {model}", ranked)
     finally:
         rankers.stop()
