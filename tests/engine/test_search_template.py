@@ -447,7 +447,8 @@ def test_the_commands_show_the_template_first(
         save_model(linear((number, 0.5, 0.0)), Path("one.json"))
         code, out, _ = run(
             "upload", "one.json", "--index", small.index, "--featureset", "small",
-            "--name", small.name, "--query-template", "query.json", *at,
+            "--name", small.name, "--query-template", "query.json",
+            *(("--unproven", "a test") if models else ()), *at,
         )  # fmt: skip
         assert code == 0
         assert f"\nsearch template '{small.name}': owpc-ltr request --model " in out
