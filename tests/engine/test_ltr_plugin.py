@@ -31,7 +31,7 @@ from owpc_ltr.models.linear import AdditiveModel, Normaliser
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run
-from tests.engine.deployed import KINDS, Plugin, connected, liar, put, trees
+from tests.engine.deployed import KINDS, UNPROVEN, Plugin, connected, liar, put, trees
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
@@ -203,8 +203,11 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         own = small.store_name if named else None
         before = ltr.connect(url, store=own)
         before.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
-        for weights in ((1.0, 1.0, 1.0), (1.0, 0.5, -0.2)):
-            before.upload(linear(weights), name=small.name, index=small.index, featureset="small")
+        for weights, unproven in (((1.0, 1.0, 1.0), None), ((1.0, 0.5, -0.2), "a test")):
+            before.upload(
+                linear(weights), name=small.name, index=small.index, featureset="small",
+                unproven=unproven,
+            )  # fmt: skip
         found = before.search("alpha beta", model=small.name)
 
         plugin.runs = True
@@ -228,8 +231,10 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
             featureset="small", index=small.index,
         )  # fmt: skip
         assert now.models.rollback(small.name).alias.current != immutable
-        assert now.models.promote(immutable).alias.current == immutable
-        again = now.upload(linear((2.0, 1.0, 1.0)), name=small.name, index=small.index)
+        assert now.models.promote(immutable, unproven="a test").alias.current == immutable
+        again = now.upload(
+            linear((2.0, 1.0, 1.0)), name=small.name, index=small.index, unproven="a test"
+        )
         assert again.store_kind == "plugin-free"
         assert now.models.delete(small.name, yes=True).models
         assert plugin.stores == {}
@@ -331,7 +336,9 @@ def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None
 
 
 def uploaded(engine: Engine, model: Model) -> Uploaded:
-    return upload_model(engine, LtrPluginStore(engine), model, FEATURESET, index="small", name="m")
+    return upload_model(
+        engine, LtrPluginStore(engine), model, FEATURESET, index="small", name="m", grounds=UNPROVEN
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
     roll_back,
     to_delete,
 )
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -124,6 +125,28 @@ def test_after_a_step_back_any_model_that_is_still_there_is_promoted_by_its_own_
         promote(small.engine, small.store, third, UNPROVEN)
     with pytest.raises(Refused, match="no challenger to promote"):
         promote(small.engine, small.store, small.name, UNPROVEN)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_champion_whose_record_is_lost_is_uploaded_again_or_replaced_for_a_reason(
+    small: Small, damaged: bool
+) -> None:
+    champion, records = put(small, linear()).model, DeploymentRecords(small.engine, small.store)
+    if damaged:
+        documents = f"/{INDEX}/_update/certificate%2F{small.store.kind}%2F{small.store.name}%2F"
+        small.engine.request(
+            "POST", f"{documents}{champion}", params={"refresh": "true"},
+            body={"doc": {"certificate": {"interval": None}}},
+        )  # fmt: skip
+    else:
+        records.delete(champion)
+    with pytest.raises(Refused, match=f"users of '{small.name}' have '{champion}', and would get"):
+        put(small, linear((0.0, 1.0, 0.0)), grounds=SwitchGrounds())
+    if not damaged:
+        assert put(small, linear(), grounds=SwitchGrounds()).model == champion
+        assert records.get(champion).switch is None
+        records.delete(champion)
+    assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (champion,)
 
 
 def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(

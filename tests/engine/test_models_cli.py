@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
+from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
@@ -48,10 +51,10 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"(plugin-free); alias '{small.name}' switched to it\n" in out
     assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
     assert "since training: not known, for the model remembers no features" in out
-    assert (
-        "not compared with the query alone or another model: measure live results by owpc-ltr"
-        in out
-    )
+    told = " ".join(out.split())
+    live = f"owpc-ltr compare-live {small.name} --store {small.store_name} --judgments FILE"
+    assert f"nothing was compared: measure what users get by {live}" in told
+    assert "the application's query is not known, so that no later model can be shown" in told
     _, out, err = run("upload", "two.json", *at, "--as", "challenger", "--json")
     assert json.loads(out)["challenger"] == json.loads(out)["model"]
     assert err.splitlines()[0] == f"cluster: {small.engine.settings.url}"
@@ -66,7 +69,10 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     out = run.output("verify", f"{small.name}:challenger", "--index", small.index)
     assert f"'{alias['challenger']}' has not changed since it was uploaded" in out
 
-    _, out, _ = run("models", "promote", small.name)
+    err = run.refusal(5, "models", "promote", small.name)
+    assert f"users of '{small.name}' have '{alias['current']}', and would get another model" in err
+    promote = ("models", "promote", small.name, "--unproven", "I looked")
+    code, out, _ = run(*promote)
     own = small.store_name
     fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
     held = "requests that hold a model still use"
@@ -74,9 +80,11 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
         f"alias '{small.name}' switched to {alias['challenger']}\n"
         f"{held} {alias['current']}: fetch them again: {fetch}\n"
     )
+    assert f"'{small.name}' was switched without evidence: I looked\n" in run("models", "show")[1]
     before = run("request", "--model", small.name, "--index", small.index)[1]
     _, out, _ = run("models", "rollback", small.name)
-    forward = f"models promote {alias['challenger']} --store-kind plugin-free --store {own}"
+    forward = f'models promote {alias["challenger"]} --unproven "REASON"'
+    forward += f" --store-kind plugin-free --store {own}"
     assert out == (
         f"alias '{small.name}' switched to {alias['current']}\n"
         f"{held} {alias['challenger']}: fetch them again: {fetch}\n"
@@ -106,7 +114,8 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     for number in range(3):
         save_model(linear((1.0, 0.0, number / 8)), Path("one.json"))
-        assert run("upload", "one.json", *at, "--history", "1")[0] == 0
+        reason = ("--unproven", "a test") if number else ()
+        assert run("upload", "one.json", *at, "--history", "1", *reason)[0] == 0
     _, out, _ = run("models", "show", "--json")
     listed = json.loads(out)
     (alias,) = listed["aliases"]
@@ -116,8 +125,8 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     assert re.search(rf"^{small.name} +{place} +{alias['current']} ", out, re.MULTILINE)
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
     _, out, _ = run("models", "rollback", small.name)
-    words = out.splitlines()[2].removeprefix("to undo: owpc-ltr ").split()
-    assert run(*words[:3])[1].startswith(f"alias '{small.name}' switched to {alias['current']}\n")
+    words = shlex.split(out.splitlines()[2].removeprefix("to undo: owpc-ltr "))
+    assert run(*words[:5])[1].startswith(f"alias '{small.name}' switched to {alias['current']}\n")
     err = run.refusal(3, "upload", "one.json", "--index", "no-such-index", *at[2:])
     assert err.count("\n") == 2
     run.refusal(3, "verify", small.name, "--index", "no-such-index")
@@ -141,28 +150,28 @@ def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
     assert json.loads(out)["features"][0]["feature"] == "size"
 
 
-def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small: Small) -> None:
+def test_trained_models_replace_others_only_with_evidence(run: Run, small: Small) -> None:
     """From logged features to trees that the client scores, by the commands alone."""
     save_dataset(logged_dataset(small), Path("data.parquet"))
     words = ("--loss", "lambdarank", "--optimizer", "boosting", "--set", "optimizer.trees=20")
     run.output("train", "data.parquet", "--out", "trees.json", *words)
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     save_model(replace(linear((0.0, 1.0, -1.0)), record=record_of("trees.json")), Path("poor.json"))
-    run.output("upload", "poor.json", *at)
-    gate = ["--require-gain", "ndcg@10", "--baseline", "champion", "--data", "data.parquet"]
-    gate += ["--query-template", "all-fields"]
-    err = run.refusal(5, "upload", "trees.json", "--client-scored", *at, *gate)
-    assert "owpc-ltr: cannot tell: only" in err
-    gate += ["--accept-unproven", "documents at random, by their true grades"]
-    code, out, err = run("upload", "trees.json", "--client-scored", *at, *gate)
+    run.output("upload", "poor.json", *at, "--query-template", "all-fields")
+    trees = ("upload", "trees.json", "--client-scored", *at)
+    err = run.refusal(5, *trees)
+    told = f"show that it is better: owpc-ltr compare-live trees.json {small.name} --judgments FILE"
+    assert f"{told} --out better.json and then --require better.json" in err
+    words = ("compare-live", "trees.json", small.name, "--judgments", "data.parquet")
+    out = run.output(*words, "--out", "better.json", "--metric", "ndcg@10")
+    assert "cannot tell: only" in out
+    err = run.refusal(5, *trees, "--require", "better.json")
+    assert "the verdict of the evidence is 'cannot tell: only" in err
+    code, out, err = run(*trees, "--unproven", "documents at random, by their true grades")
     assert code == 0, err
     assert "the client scores it: stored model vs. local scores: " in out
-    assert "gain in ndcg@10 over" in out
-    assert "not compared" not in out
-    code, out, err = run("upload", "poor.json", *at, *gate)
-    assert code == 5
-    assert "nothing was uploaded" in err
-    assert "LOSES MOST" in out
+    assert "without evidence: documents at random, by their true grades" in " ".join(out.split())
+    assert "nothing was compared" not in out
     for index in ((), ("--index", small.index)):
         err = run.refusal(3, "search", "alpha beta", "--model", f"{small.name}x", *index)
         assert f"there is no model '{small.name}x' in the plugin-free store" in err
@@ -171,8 +180,10 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert "the client scored the window" in out
     err = run.refusal(5, "request", "--index", small.index, "--model", small.name)
     assert "scored by the client" in err
-    out = run.output("verify", small.name, "--index", small.index)
+    _, out, err = run("verify", small.name, "--index", small.index)
     assert "stored model vs. local scores: " in out
+    # Applications that send the template still have the model before.
+    assert f"the search template '{small.name}' still serves" in err
 
 
 def record_of(path: str) -> dict[str, Any]:
@@ -207,59 +218,18 @@ def test_the_ranker_that_is_pushed_into_the_workbench_is_the_request_of_applicat
     assert small.engine.request("POST", f"/{small.index}/_search", body=body)["hits"]["hits"]
 
 
-def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:
-    from tests.engine.deployed import BAD, GOOD, unknowing, with_proxy_labels
-
-    proxy, people = with_proxy_labels(0.5)
-    save_dataset(proxy, "clicks.parquet")
-    lines = [
-        f"{query.query_id}\t{query.query_id}\t{document}\t{grade:g}"
-        for query in people.queries
-        for document, grade in zip(query.doc_ids, query.grades, strict=True)
-    ]
-    Path("sample.tsv").write_text("\n".join(["query_id\tquery\tdoc_id\tgrade", *lines]) + "\n")
-    save_model(unknowing(BAD), Path("poor.json"))
-    save_model(unknowing(GOOD), Path("fine.json"))
-    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    gate = [
-        "--require-gain",
-        "ndcg@10",
-        "--proxy-labels",
-        "clicks.parquet",
-        "--human-labels",
-        "sample.tsv",
-    ]
-    run.output("upload", "poor.json", *at)
-    assert "also give --human-labels" in run.refusal(2, "upload", "fine.json", *at, *gate[:4])
-    gate += ["--accept-unproven", "no index has these documents"]
-    out = run.output("upload", "fine.json", *at, *gate)
-    told = " ".join(out.split())
-    assert "on 40 human-judged of 80 held-out queries, p = " in told
-    assert "human labels alone +" in told
-    assert "no more human labels are needed" in told
-    with Path("sample.tsv").open("a") as file:
-        file.write("stranger\tstranger\td0\t1\n")
-    code, out, err = run("upload", "poor.json", *at, *gate)
-    assert code == 5
-    # What is doubtful of the figures is told with a no, too.
-    assert "1 human-labelled queries are not among the proxy labels" in " ".join(out.split())
-    assert "worse: gain in ndcg@10 over" in err
-    assert "human labels alone -" in err
-    assert "LOSES MOST" in out
-
-
-def test_a_gain_without_data_or_in_no_metric_is_a_fault_of_usage(run: Run, small: Small) -> None:
+def test_an_upload_is_of_a_known_role_and_has_evidence_or_a_reason(run: Run, small: Small) -> None:
     save_model(linear(), Path("one.json"))
-    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    err = run.refusal(2, "upload", "one.json", *at, "--require-gain", "ndcg@10")
-    assert "give --data FILE" in err
-    run.refusal(2, "upload", "one.json", *at, "--require-gain", "nosuch")
-    assert "champion or challenger" in run.refusal(2, "upload", "one.json", *at, "--as", "winner")
+    at = ("upload", "one.json", "--index", small.index, "--name", small.name)
+    assert "champion or challenger" in run.refusal(2, *at, "--as", "winner")
+    assert "--unproven is empty: give the reason" in run.refusal(2, *at, "--unproven", " ")
+    given = ("--unproven", "I looked", "--as", "challenger")
+    assert "a challenger replaces nothing, and needs no --unproven" in run.refusal(2, *at, *given)
+    assert small.store.list_models() == []
 
 
 FIT = FitCertificate(2.5, 0.001, 0.0004, 7, 31, 2.0, 4.0, "gap within 0.001 of the gain")
 FEATURESET = FeatureSet("movies", (Feature("a", ("keywords",), {"match_all": {}}),))
-LOSERS = [{"keywords": word, "old": 1.0, "new": 0.5} for word in ("one", "two", "three", "four")]
 
 
 def deployment(**changes: Any) -> DeploymentRecord:
@@ -308,7 +278,7 @@ def test_facts_are_those_of_the_record_and_of_the_proof() -> None:
     assert (facts["parity.documents"], facts["interval.low"]) == (50, 0.0)
     # What is not known is no fact, and the candidates are no facts of this one.
     assert not {"validation", "seed"} & facts.keys()
-    assert not [name for name in facts if name.startswith(("table", "gate"))]
+    assert not [name for name in facts if name.startswith(("table", "switch"))]
 
 
 def test_a_model_without_a_training_record_has_no_fit() -> None:
@@ -316,15 +286,30 @@ def test_a_model_without_a_training_record_has_no_fit() -> None:
     assert not [name for name in facts if name.startswith(("fit", "loss"))]
 
 
-def test_a_gate_is_told_with_its_cautions_and_the_three_that_lose_most() -> None:
-    gate = {"metric": "map", "cautions": ["few queries", "another side"], "losers": LOSERS}
-    facts = provenance(deployment(gate=gate))
-    assert facts["gate.metric"] == "map"
-    assert facts["gate.cautions"] == "few queries; another side"
-    assert facts["gate.loses_most"] == "'one', 'two', 'three'"
-    assert "gate.losers" not in facts
-    bare = provenance(deployment(gate={"metric": "map"}))
-    assert (bare["gate.cautions"], bare["gate.loses_most"]) == ("", "")
+def switched(**figures: Any) -> dict[str, Any]:
+    """What a record has of a switch by evidence."""
+    new = SearchConfiguration("m-12345678", "movies", "q", "new", 100)
+    evidence = Evidence(
+        new, replace(new, name="m-00000000", model="old"), LIVE,
+        {"outcome": "better", "reasons": []}, figures, written="2026-11-28T12:00:00Z",
+    )  # fmt: skip
+    made = SwitchGrounds(evidence).as_dict("m-00000000")
+    assert made is not None
+    return made
+
+
+def test_a_switch_is_told_with_its_evidence_or_the_reason_to_do_without() -> None:
+    facts = provenance(deployment(switch=switched(metric="map", warnings=["few queries"])))
+    assert {name: facts[name] for name in facts if name.startswith("switch.")} == {
+        "switch.over": "m-00000000",
+        "switch.verdict": "better",
+        "switch.by": "live results",
+        "switch.written": "2026-11-28T12:00:00Z",
+        "switch.metric": "map",
+    }
+    unproven = SwitchGrounds(unproven="I looked").as_dict("m-00000000")
+    facts = provenance(deployment(switch=unproven))
+    assert (facts["switch.over"], facts["switch.unproven"]) == ("m-00000000", "I looked")
 
 
 def test_a_model_differs_from_itself_in_nothing() -> None:
@@ -335,14 +320,13 @@ def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models()
     other = deployment(
         model="m-87654321",
         content={"feature_names": ["a", "c"], "weights": [1.0, 3.0]},
-        gate={"metric": "map"},
+        switch={"over": "m-12345678", "unproven": "I looked"},
     )
     assert differences(deployment(), other) == [
         ("model", "m-12345678", "m-87654321"),
         ("weight.b", 2.0, None),
-        ("gate.metric", None, "map"),
-        ("gate.cautions", None, ""),
-        ("gate.loses_most", None, ""),
+        ("switch.over", None, "m-12345678"),
+        ("switch.unproven", None, "I looked"),
         ("weight.c", None, 3.0),
     ]
     trees = deployment(content={"trees": []})
@@ -399,7 +383,6 @@ def test_data_of_another_feature_set_are_told_with_the_set_to_log_them_with(
         ("compare", "one.json", "feature:title", *own),
         ("explain", "one.json", *own, "--query-id", "q1"),
         ("upload", "one.json", "--index", small.index, *own),
-        ("upload", "one.json", "--index", small.index, *own, "--require-gain", "map"),
     ):
         code, _, err = run(*words)
         right = "'small' (log-features --featureset small)" if words[0] == "upload" else "the model"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +98,7 @@ def upload_model(
     tables: Sequence[ExternalTable] = (),
     search: SearchRequest | None = None,
     template: Mapping[str, Any] | None = None,
+    file: Path | None = None,
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
 
@@ -109,7 +111,8 @@ def upload_model(
     as searches do, or are what the samples remember. Requests of the `window` are tried.
 
     `search` is the application's, of which a search template is made (see `search_template`), and
-    `template` is what it was made of: without them, they are those of an earlier upload.
+    `template` is what it was made of: without them, they are those of an earlier upload. `file` is
+    the model's, for messages.
 
     Raises Refused before anything is stored, if the alias may not be switched or the engine's cache
     of models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
@@ -155,6 +158,7 @@ def upload_model(
         stored=stored,
         limits=limits,
         grounds=grounds,
+        file=file,
         search=_known_search(engine, store, stored.name, search, template),
         role=role,
         history=history,
@@ -232,6 +236,7 @@ class _Upload(ServingCase):
     stored: StoredModel
     limits: ProofLimits
     grounds: SwitchGrounds
+    file: Path | None
     search: dict[str, Any] | None
     role: str
     history: int | None
@@ -261,7 +266,9 @@ class _Upload(ServingCase):
         """Refuse to replace the champion without grounds; what the record has of it."""
         if self.role == CHALLENGER:
             return None
-        return check_switch(self.records, alias, self.configuration, self.grounds, self.name)
+        return check_switch(
+            self.records, alias, self.configuration, self.grounds, self.name, self.file
+        )
 
     def attempt(self) -> Uploaded:
         """Store the model, prove it, switch the alias; or leave nothing behind."""

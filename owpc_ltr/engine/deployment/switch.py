@@ -8,8 +8,10 @@ better than the one that users have, or for a reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
@@ -21,7 +23,7 @@ from owpc_ltr.engine.evidence import (
     evidence_of,
 )
 from owpc_ltr.engine.search.request import query_digest
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.signatures import option_name
 
@@ -79,33 +81,44 @@ def check_switch(
     new: SearchConfiguration,
     grounds: SwitchGrounds,
     name: str,
+    file: Path | None = None,
 ) -> dict[str, Any] | None:
     """Refuse to switch an alias to a configuration that nothing shows to be better.
 
-    `alias` is as it is stored at this moment, None where NAME has no model yet. Returns what the
-    deployment record of the new model has of it. Raises Refused, with what is wrong and the command
-    that makes the right evidence.
+    `alias` is as it is stored at this moment, None where NAME has no model yet; `file` is the new
+    model's, where it is not stored yet. Returns what the deployment record of the new model has of
+    it. Raises Refused, with what is wrong and the command that makes the right evidence.
     """
     evidence = grounds.evidence
     if alias is None:
         if evidence is not None:
-            _check(evidence, new, replace(evidence.old, model=None, index=new.index), name)
+            alone = replace(evidence.old, model=None, index=new.index)
+            _check(evidence, new, alone, name, _command(file, new, alone, "query"))
         return grounds.as_dict(None)
-    champion = records.get(alias.current)
-    old = deployed(champion)
+    champion = None
+    with suppress(BadInput):
+        champion = records.find(alias.current)
+    old = _unknown(alias.current, new) if champion is None else deployed(champion)
     if not _replaces(old, new):
-        return champion.switch
+        return champion and champion.switch
+    command = _command(file, new, old, name)
     if evidence is not None:
-        _check(evidence, new, old, name)
+        _check(evidence, new, old, name, command)
     elif grounds.unproven is None:
         parts = ", ".join(old.differences(new))
         raise Refused(
             f"users of '{name}' have '{alias.current}', and would get another {parts}: to replace "
-            f"it, show that it is better: {_command(new, name)} and then "
+            f"it, show that it is better: {command} and then "
             f"{option_name('require')} better.json; or say why without: "
             f'{option_name("unproven")} "REASON"'
         )
     return grounds.as_dict(alias.current)
+
+
+def _unknown(champion: str, new: SearchConfiguration) -> SearchConfiguration:
+    """What users have by a model whose deployment record is lost; its upload makes it again."""
+    model = new.model if champion == new.name else "unknown"
+    return SearchConfiguration(champion, new.index, None, model)
 
 
 def _replaces(old: SearchConfiguration, new: SearchConfiguration) -> bool:
@@ -116,13 +129,17 @@ def _replaces(old: SearchConfiguration, new: SearchConfiguration) -> bool:
 
 
 def _check(
-    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration, name: str
+    evidence: Evidence,
+    new: SearchConfiguration,
+    old: SearchConfiguration,
+    name: str,
+    command: str,
 ) -> None:
     faults = [*_faults(evidence, new, old)]
     if faults:
         more = "".join(f"; {advice}" for advice in evidence.more)
         better = evidence.verdict.get("outcome") == Outcome.BETTER
-        instead = f": {_command(new, name)}" if better else more
+        instead = f": {command}" if better else more
         raise Refused(f"'{name}' is not switched: {'; '.join(faults)}{instead}")
 
 
@@ -156,9 +173,13 @@ def _faults(
         yield f"the evidence is of {evidence.written}, and must be of the last {MAX_AGE.days} days"
 
 
-def _command(new: SearchConfiguration, name: str) -> str:
+def _command(
+    file: Path | None, new: SearchConfiguration, old: SearchConfiguration, over: str
+) -> str:
     """The command that makes the right evidence."""
+    template = "" if new.query == old.query else " --query-template FILE"
+    window = "" if new.window in {None, old.window} else f" --window {new.window}"
     return (
-        f"owpc-ltr compare-live {new.name} {name} --judgments FILE --query-template FILE "
+        f"owpc-ltr compare-live {file or new.name} {over} --judgments FILE{template}{window} "
         "--out better.json"
     )

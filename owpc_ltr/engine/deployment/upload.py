@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from owpc_ltr.engine.deployment.options import (
     Unproven,
 )
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
-from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def upload(
     alias = Aliases(cluster.engine, holding.store).find(called)
     records, before = DeploymentRecords(cluster.engine, holding.store), None
     if alias is not None:
-        before = records.find(alias.current, whole=False)
+        with suppress(BadInput):
+            before = records.find(alias.current, whole=False)
     serving = _as_before(serving, before.search if before else None)
     template, search = serving.query_template, None
     window = cluster.window(template, serving.window)
@@ -152,7 +154,7 @@ def upload(
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
     return upload_model(
         cluster.engine, holding.store, ranker, trained_on,
-        index=where, name=called, role=role, grounds=grounds,
+        index=where, name=called, role=role, grounds=grounds, file=path,
         samples=None if judged is None else parity_samples_of(judged),
         history=history, allow_slow=serving.allow_slow,
         window=window, client_scored=serving.client_scored,
