@@ -29,14 +29,6 @@ from tests.datasets import by_query, written
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, shared_cluster
 
 DOCUMENTS, QUERIES = 120, 24
-GATE = [
-    "--require-gain",
-    "ndcg@10",
-    "--baseline",
-    "query",
-    "--accept-unproven",
-    "clicks are the truth",
-]
 QUERY = {"match": {"body": "{{keywords}}"}}
 Rates = dict[tuple[str, str], float]
 
@@ -130,7 +122,8 @@ def upload(
     run: Run, small: Small, place: list[str], *words: str, model: str = "model.json"
 ) -> tuple[int, str, str]:
     where = ["--name", small.name, "--index", small.index]
-    return run("upload", model, *where, *words, *place)
+    grounds = [] if "--require" in words else ["--unproven", "a test"]
+    return run("upload", model, *where, *words, *grounds, *place)
 
 
 def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
@@ -212,14 +205,14 @@ def test_a_table_of_other_values_does_not_pass_an_upload(
     assert code == 0
 
 
-def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_gate(
+def test_what_users_get_is_measured_with_the_table_by_name_and_by_file(
     run: Run, small: Small, place: list[str]
 ) -> None:
     live = ["--judgments", "judged.csv", "--window", "120"]
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    gate = [*GATE, "--query-template", "query.json", "--split", "all"]
-    code, out, err = upload(run, small, place, *flags, *live, *gate)
-    assert (code, "gain in ndcg@10" in out) == (0, True), err
+    searched = ["--query-template", "query.json", "--window", "120"]
+    code, _, err = upload(run, small, place, *flags, *searched)
+    assert code == 0, err
     template = ["--query-template", "query.json", "--index", small.index]
     ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
     figures = []
@@ -281,24 +274,26 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert run("verify", small.name, *place)[0] == 0
 
 
-def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
+def test_trees_that_split_on_it_are_the_clients_too_and_another_model_is_compared_with_them(
     run: Run, small: Small, place: list[str]
 ) -> None:
     code, _, err = upload(run, small, place, model="trees.json")
     assert (code, "reads 'ctr'" in err) == (5, True)
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    assert upload(run, small, place, *flags, model="trees.json")[0] == 0
+    searched = [*flags, "--query-template", "query.json"]
+    assert upload(run, small, place, *searched, model="trees.json")[0] == 0
     code, out, _ = run("search", texts()[2], "--model", small.name,
                        "--query-template", "query.json",
                        "--extra-features", "ctr.parquet", "--json", *place)  # fmt: skip
     here = scores_here(small, "trees.json", texts()[2], rates())
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
-    gate = ["--require-gain", "ndcg@10", "--data", "data.parquet"]
-    code, _, err = upload(run, small, place, "--client-scored", *gate)
-    assert (code, "was not checked: " in err, "ctr" in err) == (5, True, True)
-    accepted = ["--accept-unproven", "clicks are the truth"]
-    code, _, err = upload(run, small, place, *flags, *gate, *accepted)
-    assert (code, "gain in ndcg@10 over" in err) == (5, True)
+    compare = ["compare-live", "model.json", small.name, "--judgments", "judged.csv"]
+    compare += ["--metric", "ndcg@10", "--out", "better.json"]
+    code, _, err = run(*compare, *place)
+    assert (code, "ctr" in err) == (2, True)
+    run.output(*compare, "--extra-features", "ctr.parquet", *place)
+    code, _, err = upload(run, small, place, *flags, "--require", "better.json")
+    assert (code, "the verdict of the evidence is" in err) == (5, True), err
 
 
 def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:

@@ -72,7 +72,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     err = run.refusal(5, "models", "promote", small.name)
     assert f"users of '{small.name}' have '{alias['current']}', and would get another model" in err
     promote = ("models", "promote", small.name, "--unproven", "I looked")
-    code, out, _ = run(*promote)
+    _, out, _ = run(*promote)
     own = small.store_name
     fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
     held = "requests that hold a model still use"
