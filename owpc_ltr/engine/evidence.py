@@ -59,6 +59,7 @@ class Evidence(ShortRepr):
     """The comparison of two search configurations, as a document that a switch reads.
 
     `new` is what users will have, `old` what they have; `by` says what the verdict is of.
+    `alias` is the one whose attempts the comparison is counted among, if it is.
     `verdict`, `figures` and `judges` are JSON: the outcome with its reasons, the difference with
     interval, p and corrections, and how many judgments each judge gave. `more` says how to get
     more evidence. `written` is its time (ISO 8601).
@@ -71,6 +72,7 @@ class Evidence(ShortRepr):
     figures: Mapping[str, Any]
     judges: Mapping[str, int] = field(default_factory=dict)
     more: Sequence[str] = ()
+    alias: str | None = None
     written: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
 
     @property

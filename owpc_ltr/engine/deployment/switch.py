@@ -135,7 +135,7 @@ def _check(
     name: str,
     command: str,
 ) -> None:
-    faults = [*_faults(evidence, new, old)]
+    faults = [*_faults(evidence, new, old, name)]
     if faults:
         more = "".join(f"; {advice}" for advice in evidence.more)
         better = evidence.verdict.get("outcome") == Outcome.BETTER
@@ -144,7 +144,7 @@ def _check(
 
 
 def _faults(
-    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration
+    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration, name: str
 ) -> Iterator[str]:
     """Why the evidence does not allow the switch."""
     is_known = old.query is not None or old.model is None
@@ -167,6 +167,11 @@ def _faults(
         yield (
             f"the evidence compares with {evidence.old.name}, and users have {old.name}, which is "
             f"another {', '.join(parts)}"
+        )
+    if evidence.by != BY_USERS and old.model is not None and evidence.alias != name:
+        yield (
+            f"the comparison was not counted among the attempts of '{name}': name the alias in it, "
+            "and not a file or another alias"
         )
     age = datetime.now(UTC) - datetime.fromisoformat(evidence.written)
     if age > MAX_AGE or age < -timedelta(days=1):

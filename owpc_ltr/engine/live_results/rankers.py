@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,9 @@ import numpy as np
 from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
+from owpc_ltr.engine.attempts import ClusterAttempts
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.evidence import (
     QUERY_ALONE,
@@ -42,6 +45,7 @@ from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_win
 from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.evaluation.rules import recall_warnings
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
 from owpc_ltr.metrics import uneven
@@ -91,7 +95,7 @@ class LiveRanker:
 
     `record` is that of its training, None where nothing was trained. A ranker is `of_template`
     where it is the query template, or rescores what that brings. `by_folds` is how it serves where
-    models of folds rank what it learned from.
+    models of folds rank what it learned from, `alias` the one that is set to it now, if one is.
     """
 
     serve: Serve
@@ -101,6 +105,7 @@ class LiveRanker:
     featureset: FeatureSet | None = None
     of_template: bool = True
     by_folds: Callable[[FoldOf], Serve] | None = None
+    alias: str | None = None
 
     def measured(self, fold_of: FoldOf) -> LiveRanker:
         """The ranker as it is measured on queries, of which models of folds rank some."""
@@ -171,6 +176,7 @@ class LiveRankers:
         Raises UsageError if the model reads none of the `tables`, and every model must.
         """
         index, cluster, tables = index or self.index, self.cluster, self.tables
+        alias: str | None = None
         # A text that is no file is an uploaded name.
         if isinstance(model, Path | str) and not Path(model).is_file():
             cluster = cluster.holding(str(model))
@@ -185,6 +191,7 @@ class LiveRankers:
             featureset, where = stored.featureset, cluster.index_of(name, index)
             search, digest = self._given(where, self.query_template), None
             if deployment is not None:
+                alias = _served_by(cluster, deployment)
                 digest = content_digest(deployment.content, record)
                 if not self.same_query:
                     search = self._deployed(where, deployment.search)
@@ -214,6 +221,7 @@ class LiveRankers:
         return LiveRanker(
             self._asking(whole, search, typed), record, search,
             search.configuration(name, digest), featureset, by_folds=of_folds,
+            alias=alias,
         )  # fmt: skip
 
     def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
@@ -288,6 +296,12 @@ def documents_of(
     return documents
 
 
+def _served_by(cluster: Cluster, deployment: DeploymentRecord) -> str | None:
+    """The alias that is set to an uploaded model now, if it is the one of its upload."""
+    alias = Aliases(cluster.engine, cluster.store).find(deployment.name)
+    return deployment.name if alias is not None and alias.current == deployment.model else None
+
+
 def _name_of(model: Any) -> str:
     return str(model) if isinstance(model, Path | str) else THE_MODEL
 
@@ -319,7 +333,7 @@ def compare_rankers(
     plan, all_queries = request.plan, proxy or live
     with ExitStack() as trials:
         served = serving(trials)
-        same_query = served.same_query
+        same_query, engine = served.same_query, served.cluster.engine
         rankers = {name: served.of(ranker) for name, ranker in request.rankers.items()}
         windows = [
             ranker.search.window for ranker in rankers.values() if isinstance(ranker, LiveRanker)
@@ -341,6 +355,18 @@ def compare_rankers(
     live_rankers = {name: r for name, r in rankers.items() if isinstance(r, LiveRanker)}
     # Whether any ranker rescores what the query template brings.
     of_template = any(ranker.of_template for ranker in live_rankers.values())
+    configurations = {name: ranker.configuration for name, ranker in live_rankers.items()}
+    alias = next((ranker.alias for ranker in live_rankers.values() if ranker.alias), None)
+    if alias is not None:
+        candidate = digest_of(
+            sorted(map(str, rankers.keys() - live_rankers.keys()))
+            + sorted(
+                digest_of(asdict(replace(configurations[name], name="")))
+                for name, ranker in live_rankers.items()
+                if ranker.alias != alias
+            )
+        )
+        plan = replace(plan, attempts=ClusterAttempts(engine, alias, candidate=candidate))
     how = _HowMeasured(
         depth, chosen, plan, live.query_template if of_template else "", live.unweighted
     )
@@ -348,13 +374,14 @@ def compare_rankers(
         comparison = how.compared(documents, queries)
     else:
         comparison = _by_both_labels(how, documents, queries, live.judged)
-    configurations = {name: ranker.configuration for name, ranker in live_rankers.items()}
     if same_query:
         note = "the same query for every model: no evidence for a switch to another query template"
         comparison = replace(comparison, notes=(*comparison.notes, note))
     judged = queries if proxy is None else [*queries, *live.judged]
     judges = judges_of(judged).get(JUDGED_BY, {})
-    return LiveComparison(**comparison.facts, configurations=configurations, judges=judges)
+    return LiveComparison(
+        **comparison.facts, configurations=configurations, judges=judges, alias=alias
+    )
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,13 @@ class LiveComparison(RankerComparison):
 
     `configurations` has what users get by each ranker that is a query or a model, `judges` how many
     judgments each judge gave. `same_query` where models were measured with one query for all.
+    `alias` is the one whose attempts it is counted among, if one of the rankers is what it serves.
     """
 
     configurations: Mapping[str, SearchConfiguration] = field(default_factory=dict)
     judges: Mapping[str, int] = field(default_factory=dict)
     same_query: bool = False
-    pool: str = ""
-    """The command that writes a sheet of what is not judged; empty where none can be typed."""
+    alias: str | None = None
 
     def evidence(self) -> Evidence:
         """The comparison as evidence. Raises UsageError unless it is one of a new model.
@@ -128,16 +128,18 @@ class LiveComparison(RankerComparison):
                 "warnings": list(self.warnings),
             },
             self.judges,
-            self._more(verdict),
+            _more(verdict),
+            self.alias,
         )  # fmt: skip
 
-    def _more(self, verdict: Verdict) -> list[str]:
-        """How to get more evidence where it is not enough."""
-        if verdict.outcome is Outcome.BETTER:
-            return []
-        advice = [warning.advice for warning in verdict.warnings]
-        advice = advice or ["judge more queries, or let users decide (owpc-ltr experiment start)"]
-        return [*dict.fromkeys(advice), *([self.pool] if self.pool else [])]
+
+def _more(verdict: Verdict) -> list[str]:
+    """How to get more evidence where it is not enough."""
+    if verdict.outcome is Outcome.BETTER:
+        return []
+    advice = [warning.advice for warning in verdict.warnings]
+    advice = advice or ["judge more queries, or let users decide (owpc-ltr experiment start)"]
+    return list(dict.fromkeys(advice))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
