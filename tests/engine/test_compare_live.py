@@ -17,12 +17,14 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.datasets import seen_sides
-from tests.engine.deployed import put
+from tests.engine.deployed import put, unknowing
 from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
 
 BODY = {"match": {"body": "{{keywords}}"}}
@@ -41,7 +43,11 @@ def cluster(small: Small) -> Cluster:
 
 @pytest.fixture(scope="module")
 def judgments(small: Small) -> Judgments:
-    """Relevant is what has a word of the query in its title; every document is judged."""
+    """Relevant is what has a word of the query in its title; every document is judged.
+
+    The judge errs in one of ten documents: grades that are a feature's values decide nothing.
+    """
+    rng = np.random.default_rng(6)
     body = {"size": 100, "query": {"match_all": {}}}
     hits = small.engine.request("POST", f"/{small.index}/_search", body=body)["hits"]["hits"]
     titles = {hit["_id"]: set(hit["_source"]["title"].split()) for hit in hits}
@@ -49,6 +55,7 @@ def judgments(small: Small) -> Judgments:
     for number in range(24):
         words = [WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]]
         grades = np.array([len(set(words) & titles[name]) for name in titles], np.float32)
+        grades = np.where(rng.random(len(grades)) < 0.1, 2 - grades, grades)
         # The third word is in no document: without it, two orders of words are one request.
         text = " ".join([*words, "".join(words)])
         params = {"keywords": text, "query": text}
@@ -112,6 +119,22 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     assert 1 - share["ndcg@10"] == pytest.approx(wanted.judged[1])
     assert found.query_texts is not None
     assert found.query_texts[0].as_py().split()[0] in WORDS
+
+
+def test_judgments_that_contradict_the_query_decide_nothing_between_models(
+    small: Small, judgments: Judgments, compare: Compare
+) -> None:
+    """What the query alone has first is graded worst; neither ranker is the query alone."""
+    turned = []
+    for query in judgments.queries:
+        request = SearchRequest(small.index, BODY, query.params, 10, 100)
+        first = query_alone(small.engine, small.store)(request).doc_ids
+        grades = np.array([2.0 if name in first[5:] else 0.0 for name in query.doc_ids])
+        turned.append(replace(query, grades=grades.astype(np.float32)))
+    rankers = {"new": unknowing(BY_TITLE), "old": unknowing(BY_SIZE)}
+    found = compare(rankers, judgments=Judgments(turned), **QUICK)
+    warnings = found.verdict("new", "old").warnings
+    assert "inverted" in {warning.check for warning in warnings}
 
 
 def test_uploaded_tried_feature_query_and_run_stand_side_by_side(

@@ -1,4 +1,4 @@
-"""What users get from the whole index, on a real node: measured, gated, and nothing left behind."""
+"""What users get from the whole index, on a real node: measured, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.gate import LiveGate
-from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.options import ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
-from owpc_ltr.engine.deployment.upload_result import NotBetter, Uploaded, detail_lines, gain_line
+from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.live_queries import SearchOptions
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
+from owpc_ltr.engine.search.live_evaluation import LiveComparison, LiveEvaluation
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.average import with_folds
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
@@ -204,12 +202,20 @@ def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
         )
 
 
-def gated(
-    small: Small, model: LinearModel, judgments: Judgments, name: str, over: str = "champion"
-) -> Uploaded:
-    question = LiveSearches(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
-    question = replace(question, query_template=BODY)
-    return put(small, model, name=name, gate=LiveGate(question, over=over))
+def against(
+    cluster: Cluster, small: Small, model: Any, old: str, judgments: Judgments, **how: Any
+) -> LiveComparison:
+    """A new model compared with the query alone, or with what an alias serves."""
+    given = {"metrics": "ndcg@10", "index": small.index, **how}
+    return cluster.compare_live({"new": model, old: old}, judgments=judgments, **given)
+
+
+def upload(cluster: Cluster, small: Small, model: Any, name: str, **given: Any) -> Uploaded:
+    where = {"index": small.index, "featureset": "small"}
+    return cluster.upload(model, name=name, **where, **given)
+
+
+SEARCHED = ServingOptions(query_template=BODY)
 
 
 def test_queries_that_a_model_was_trained_on_show_nothing_live(
@@ -223,49 +229,39 @@ def test_queries_that_a_model_was_trained_on_show_nothing_live(
     for split in ("all", "train"):
         found = measured(cluster, model, few, "ndcg@10", index=small.index, split=split)
         assert re.match(told, str(found.verdict()))
-        question = LiveSearches(
-            small.index, BODY, few.queries, [parse_metric("ndcg@10")], query_template=BODY
-        )
-        with pytest.raises(NotBetter, match=told):
-            put(small, model, name=f"{small.name}-seen", gate=LiveGate(question, side=split))
-
-
-def test_a_first_model_must_be_better_live_than_the_query_alone(
-    small: Small, judgments: Judgments
-) -> None:
-    name, models = f"{small.name}-first", small.store.list_models()
-    for weights in (BY_SIZE, BY_BODY):
-        with pytest.raises(NotBetter, match=r"over 'the query alone'.*nothing was uploaded"):
-            gated(small, trained(weights), judgments, name)
-    assert small.store.list_models() == models
-    assert Aliases(small.engine, small.store).find(name) is None
-    done = gated(small, trained(BY_TITLE), judgments, name)
-    assert done.gate is not None
-    assert done.gate.as_dict()["live"]["judged_at_10"] == {"before": 1.0, "after": 1.0}
-    assert Aliases(small.engine, small.store).resolve(name) == done.model
 
 
 def test_the_next_one_must_be_better_live_than_the_champion(
-    small: Small, judgments: Judgments
+    cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
+    """Without a template the commands search as the alias does."""
     name = f"{small.name}-next"
-    poor = trained((1.0, 0.0, -1.0))
-    worse = put(small, poor, name=name)
-    better = gated(small, trained(BY_TITLE), judgments, name)
-    assert better.gate is not None
-    assert better.gate.over == worse.model
-    with pytest.raises(NotBetter, match=f"over '{better.model}'"):
-        gated(small, trained((1.0, 0.0, -0.9)), judgments, name)
-    assert Aliases(small.engine, small.store).resolve(name) == better.model
-    # It is better than the query alone all the same, where that is what is asked for.
-    assert gated(small, trained((1.0, 0.0, -0.02)), judgments, name, "query").gate is not None
+    worse = upload(cluster, small, trained((1.0, 0.0, -1.0)), name, serving=SEARCHED)
+    assert worse.switch is None
+    better = against(cluster, small, trained(BY_TITLE), name, judgments)
+    done = upload(cluster, small, trained(BY_TITLE), name, require=better)
+    assert done.switch is not None
+    assert (done.switch["over"], done.switch["evidence"]["by"]) == (worse.model, "live results")
+    kept = DeploymentRecords(small.engine, small.store).get(done.model)
+    assert kept.switch == done.switch
+    assert kept.search == {"template": {"query": BODY}, "params": {}, "window": 100}
+    other = against(cluster, small, trained((1.0, 0.0, -0.9)), name, judgments)
+    with pytest.raises(Refused, match=r"the verdict of the evidence is '(worse|no significant)"):
+        upload(cluster, small, trained((1.0, 0.0, -0.9)), name, require=other)
+    # It is better than the query alone all the same, which users do not have.
+    alone = against(
+        cluster, small, trained((1.0, 0.0, -0.02)), "query", judgments, query_template=BODY
+    )
+    assert alone.evidence().verdict["outcome"] == "better"
+    with pytest.raises(Refused, match="the evidence compares with the query alone, and users have"):
+        upload(cluster, small, trained((1.0, 0.0, -0.02)), name, require=alone)
+    assert Aliases(small.engine, small.store).resolve(name) == done.model
 
 
-def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
-    small: Small, judgments: Judgments
+def test_judgments_of_one_rankers_list_cannot_tell(
+    cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     """The true grades of what the query alone brings: what else the model brings is unjudged."""
-    name = f"{small.name}-doubtful"
     own = []
     for query in judgments.queries:
         request = SearchRequest(small.index, BODY, query.params, 10, 100, query_id=query.query_id)
@@ -273,35 +269,45 @@ def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
         grades = dict(zip(query.doc_ids, query.grades.tolist(), strict=True))
         shown = np.array([grades[document] for document in first], np.float32)
         own.append(replace(query, doc_ids=list(first), grades=shown))
-    with pytest.raises(NotBetter, match=r"^cannot tell: (only )?\d\d% of the first ten") as no:
-        gated(small, trained(BY_TITLE), Judgments(own), name)
-    result = no.value.result
-    live = result.live
-    assert live is not None
-    assert live.judged[0] == 1.0
-    words = "judged among the first 10: 100% with the query alone, "
-    assert detail_lines(result)[0].startswith(words)
-    assert result.to_judge is not None
-    # The first ten of the query alone are judged: those of the model are left.
-    both = [
-        {*a.doc_ids[:10], *b.doc_ids[:10]} - {*query.doc_ids}
-        for a, b, query in zip(live.before, live.after, live.question.queries, strict=True)
-    ]
-    assert result.to_judge == (live.n_queries, sum(map(len, both)))
-    assert f"(about {result.to_judge[1]:,} documents)" in str(no.value)
-    assert Aliases(small.engine, small.store).find(name) is None
+    found = measured(cluster, trained(BY_TITLE), Judgments(own), "ndcg@10", index=small.index)
+    evidence = found.evidence()
+    assert re.match(r"cannot tell: (only )?\d\d% of the first ten", evidence.reason)
+    assert found.judged[0] == 1.0
+    assert "judged among the first 10: 100% before, " in " ".join(str(found).split())
+    assert any("owpc-ltr judge pool" in advice for advice in evidence.more)
 
 
-def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: Judgments) -> None:
+def test_grades_that_contradict_the_query_cannot_tell(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
     """By title alone the titles are the truth: inverted, they applaud what hides them."""
-    turned = [replace(query, grades=1 - query.grades) for query in judgments.queries]
+    turned = Judgments([replace(query, grades=1 - query.grades) for query in judgments.queries])
     template = {"match": {"title": "{{keywords}}"}}
-    question = LiveSearches(
-        small.index, template, turned, [parse_metric("ndcg@10")], 100, query_template=template
+    found = against(
+        cluster, small, trained((-1.0, 0.0, 0.0)), "query", turned, query_template=template
     )
-    model = trained((-1.0, 0.0, 0.0))
-    with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
-        put(small, model, name=f"{small.name}-turned", gate=LiveGate(question))
+    told = str(found.verdict("new", "query"))
+    assert re.match(r"cannot tell: .*(fewer than by chance|below random)", told)
+
+
+def test_grades_that_are_a_features_values_cannot_tell(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    """They applaud whatever reads the feature; what one judge in ten errs in does not."""
+    exact = []
+    for query in judgments.queries:
+        answer = small.engine.request(
+            "POST", f"/{small.index}/_search",
+            body={"size": 150, "query": {"match": {"title": query.params["keywords"]}}},
+        )  # fmt: skip
+        names = {hit["_id"] for hit in answer["hits"]["hits"]}
+        truth = np.array([name in names for name in query.doc_ids], np.float32)
+        exact.append(replace(query, grades=truth))
+    for graded, outcome in ((exact, Outcome.CANNOT_TELL), (judgments.queries, Outcome.BETTER)):
+        found = against(
+            cluster, small, trained(BY_TITLE), "query", Judgments(graded), query_template=BODY
+        )
+        assert found.evidence().verdict["outcome"] == outcome
 
 
 @pytest.fixture(scope="module")
@@ -312,85 +318,6 @@ def logged(
     out = tmp_path_factory.mktemp("logged") / "data.parquet"
     cluster.log_features(judgments=judgments, out=out, featureset="small", index=small.index)
     return read_dataset(out)
-
-
-def by_data(
-    cluster: Cluster, small: Small, name: str, data: RankingDataset, **how: Any
-) -> Uploaded:
-    evidence = {"require_gain": "ndcg@10"} | how
-    of_serving = [one for one in ("query_template", "window") if one in how]
-    serving: dict[str, Any] = {"query_template": BODY}
-    serving |= {one: evidence.pop(one) for one in of_serving}
-    return cluster.upload(
-        linear(BY_TITLE), name=name, index=small.index, featureset="small", data=data,
-        evidence=Evidence(**evidence), serving=ServingOptions(**serving),
-    )  # fmt: skip
-
-
-def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
-    cluster: Cluster, small: Small, logged: RankingDataset
-) -> None:
-    logged = logged.select(np.arange(28))
-    done = by_data(cluster, small, f"{small.name}-data-first", logged)
-    assert done.gate is not None
-    assert (done.gate.over, done.gate.comparison.on_judged_documents) == ("the query alone", False)
-    assert done.gate.comparison.verdict().outcome == Outcome.BETTER
-    with pytest.raises(NotBetter):
-        by_data(cluster, small, f"{small.name}-data-second", logged, query_template={
-            "match": {"title": "{{keywords}}"}
-        })  # fmt: skip
-    with pytest.raises(NotBetter) as no:
-        by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
-    assert "no-query-template" in {
-        warning.check for warning in no.value.result.gate.comparison.verdict().warnings
-    }
-    with pytest.raises(NotBetter, match="the query alone"):
-        by_data(cluster, small, f"{small.name}-data-small", logged, smallest_gain=0.9)
-    with pytest.raises(NotBetter) as no:
-        by_data(
-            cluster, small, f"{small.name}-data-third", logged, query_template="all-fields",
-            window=10,
-        )  # fmt: skip
-    warnings = no.value.result.gate.comparison.verdict().warnings
-    assert "no-query-template" not in {warning.check for warning in warnings}
-
-
-def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(
-    cluster: Cluster, small: Small, logged: RankingDataset
-) -> None:
-    name = f"{small.name}-data-error"
-    with pytest.raises(UsageError, match="a live list lacks most of them"):
-        by_data(cluster, small, name, logged, require_gain="pairwise-error")
-    with pytest.raises(UsageError, match="give the reason"):
-        by_data(cluster, small, name, logged, accept_unproven=" ")
-    assert Aliases(small.engine, small.store).find(name) is None
-
-
-def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
-    cluster: Cluster, small: Small, logged: RankingDataset
-) -> None:
-    name = f"{small.name}-data-next"
-    poor = linear((0.0, 0.0, -1.0))
-    old = put(small, poor, name=name)
-    # Every tenth document, drawn: their grades are true, and hardly one is in a top ten.
-    rng = np.random.default_rng(0)
-    kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
-    of = np.repeat(np.arange(logged.n_queries), np.diff(logged.offsets))[kept]
-    assert logged.doc_ids is not None
-    some = replace(
-        logged, features=logged.features[kept], labels=logged.labels[kept],
-        offsets=np.append(0, np.cumsum(np.bincount(of, minlength=logged.n_queries))),
-        doc_ids=logged.doc_ids.take(pa.array(kept)),
-    )  # fmt: skip
-    with pytest.raises(NotBetter, match=r"^cannot tell: only \d+% of the first ten doc") as no:
-        by_data(cluster, small, name, some)
-    assert no.value.result.gate.comparison.pairs[0].comparison.low > 0
-    assert Aliases(small.engine, small.store).resolve(name) == old.model
-    done = by_data(cluster, small, name, logged)
-    assert done.gate is not None
-    assert (done.gate.over, done.gate.comparison.on_judged_documents) == (old.model, True)
-    assert done.gate.live is not None
-    assert done.gate.live.judged == (1.0, 1.0)
 
 
 def crossed(
@@ -420,9 +347,7 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
         metrics="ndcg@10", index=small.index,
     )  # fmt: skip
     assert live.pairs[0].comparison.mean_difference == 0.0
-    first = gated(small, model, judgments, name)
-    assert first.gate is not None
-    assert "on 24 cross-validated queries" in gain_line(first.gate)
+    first = upload(cluster, small, model, name, serving=SEARCHED)
     # An uploaded model is measured by its models of folds, too.
     uploaded = measured(cluster, first.model, judgments, "ndcg@10", index=small.index)
     assert (uploaded.split, uploaded.n_queries) == ("folds", len(judgments.queries))
@@ -432,19 +357,12 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
         index=small.index,
     )  # fmt: skip
     assert (beside.split, beside.n_queries) == ("folds", len(judgments.queries))
-    # The champion's own models of folds rank what it has seen, on either path.
-    again = crossed(logged, (0.9, 0.0, -0.1), BY_SIZE)
-    with pytest.raises(NotBetter, match=r"^worse"):
-        gated(small, again, judgments, name)
-    with pytest.raises(NotBetter, match=r"^worse"):
-        cluster.upload(
-            again, name=name, index=small.index, featureset="small", data=logged,
-            evidence=Evidence(require_gain="ndcg@10"), serving=ServingOptions(query_template=BODY),
-        )  # fmt: skip
-    assert Aliases(small.engine, small.store).resolve(name) == first.model
+    # The champion's own models of folds rank what it has seen.
+    again = against(cluster, small, crossed(logged, (0.9, 0.0, -0.1), BY_SIZE), name, judgments)
+    assert again.verdict("new", name).outcome is Outcome.WORSE
 
 
-def test_data_without_a_required_gain_is_checked_with_the_query_of_the_application(
+def test_data_of_an_upload_is_checked_with_the_query_of_the_application(
     cluster: Cluster, small: Small, logged: RankingDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
@@ -454,7 +372,10 @@ def test_data_without_a_required_gain_is_checked_with_the_query_of_the_applicati
         return []
 
     monkeypatch.setattr(Cluster, "check_judgments", check)
-    by_data(cluster, small, f"{small.name}-plain", logged, require_gain=None, window=7)
+    upload(
+        cluster, small, linear(BY_TITLE), f"{small.name}-plain", data=logged,
+        serving=replace(SEARCHED, window=7),
+    )  # fmt: skip
     assert asked == [{"index": small.index, "query_template": BODY, "window": 7}]
 
 
@@ -470,20 +391,17 @@ def test_what_training_warned_of_is_told_again_at_the_upload(
     assert shown.content["record"]["warnings"] == ["each query has one relevant document"]
 
 
-def test_live_queries_count_by_their_importance(small: Small, judgments: Judgments) -> None:
-    name = f"{small.name}-weighed"
+def test_live_queries_count_by_their_importance(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
     weights = np.linspace(1.0, 9.0, len(judgments.queries))
-    ndcg = parse_metric("ndcg@10")
     asked = [
         replace(query, importance=float(weight))
         for query, weight in zip(judgments.queries, weights, strict=True)
     ]
-    question = LiveSearches(small.index, BODY, asked, [ndcg], 100, query_template=BODY)
-    done = put(small, trained(BY_TITLE), name=name, gate=LiveGate(question))
-    assert done.gate is not None
-    assert done.gate.comparison.weighted
-    live = done.gate.live
-    assert live is not None
+    live = measured(cluster, trained(BY_TITLE), Judgments(asked), "ndcg@10", index=small.index)
+    assert live.weighted
+    assert live.evidence().figures["weighted"] is True
     (one,) = live.pairs
     after, before = (ranker.measured[0].per_query for ranker in live.rankers)
     kept = SPLIT.sides_of([query.query_id for query in judgments.queries]) == "test"

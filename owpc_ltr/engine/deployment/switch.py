@@ -100,7 +100,7 @@ def check_switch(
         champion = records.find(alias.current)
     old = _unknown(alias.current, new) if champion is None else deployed(champion)
     if not _replaces(old, new):
-        return champion and champion.switch
+        return None if champion is None else champion.switch
     command = _command(file, new, old, name)
     if evidence is not None:
         _check(evidence, new, old, name, command)

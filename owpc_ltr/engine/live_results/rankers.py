@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.attempts import ClusterAttempts
+from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.evidence import (
     QUERY_ALONE,
@@ -39,12 +43,15 @@ from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import LIVE, ComparisonRequest, is_live
+from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
 from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.evaluation.rules import recall_warnings
+from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
@@ -57,10 +64,14 @@ from owpc_ltr.signatures import Progress
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores import Store
 
 
 QUERY = "query"
 """In place of a ranker: the query template alone."""
+_SAMPLED = 100
+"""How many queries' judged documents are looked at for signs of bad judgments."""
+_MOST_DOCUMENTS = 500
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,8 @@ class QuerySearch:
 class LiveRanker:
     """How a ranker serves a request, with its own query and window; what it is to its users.
 
-    `record` is that of its training, None where nothing was trained. A ranker is `of_template`
+    `record` is that of its training, None where nothing was trained. `store` has the `featureset`
+    that it reads, if it reads one. A ranker is `of_template`
     where it is the query template, or rescores what that brings. `by_folds` is how it serves where
     models of folds rank what it learned from, `alias` the one that is set to it now, if one is.
     """
@@ -103,6 +115,7 @@ class LiveRanker:
     search: QuerySearch
     configuration: SearchConfiguration
     featureset: FeatureSet | None = None
+    store: Store | None = None
     of_template: bool = True
     by_folds: Callable[[FoldOf], Serve] | None = None
     alias: str | None = None
@@ -159,11 +172,18 @@ class LiveRankers:
         template = self.query_template if of_template else query
         search = replace(self._given(self.cluster.the_index(index), template), window=None)
         name = QUERY_ALONE if isinstance(query, Mapping) or of_template else str(query)
-        alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(
-            self._asking(alone, search), None, search, search.configuration(name),
+        return replace(
+            self.without_model(search), configuration=search.configuration(name),
             of_template=of_template,
         )  # fmt: skip
+
+    def without_model(self, search: QuerySearch) -> LiveRanker:
+        """The query of a search, whatever rescores it."""
+        search = replace(search, window=None)
+        alone = query_alone(self.cluster.engine, self.cluster.store)
+        return LiveRanker(
+            self._asking(alone, search), None, search, search.configuration(QUERY_ALONE)
+        )
 
     def _given(self, index: str, template: Mapping[str, Any] | Path | str | None) -> QuerySearch:
         """The search that this template makes of an index."""
@@ -220,9 +240,48 @@ class LiveRankers:
 
         return LiveRanker(
             self._asking(whole, search, typed), record, search,
-            search.configuration(name, digest), featureset, by_folds=of_folds,
+            search.configuration(name, digest), featureset, cluster.store, by_folds=of_folds,
             alias=alias,
         )  # fmt: skip
+
+    def feature_warnings(
+        self,
+        rankers: Sequence[LiveRanker],
+        queries: Sequence[JudgedQuery],
+        in_flight: int,
+        seed: int,
+    ) -> list[ResultWarning]:
+        """Warnings about the judgments from features of judged documents of a sample of queries.
+
+        The features are those of the first ranker that reads a feature set.
+        """
+        read = [(one.store, one.featureset, one.search) for one in rankers if one.featureset]
+        if not read:
+            return []
+        store, featureset, search = read[0]
+        assert store is not None  # noqa: S101 - told to the type checker
+        assert featureset is not None  # noqa: S101 - told to the type checker
+        typed = typed_queries(queries, featureset)
+        drawn = np.random.default_rng(seed).permutation(len(typed))[:_SAMPLED]
+
+        def features_of(number: int) -> tuple[list[str], list[float], Matrix]:
+            query = typed[number]
+            grades = dict(zip(query.doc_ids, map(float, query.grades), strict=True))
+            some = np.random.default_rng(number).permutation(query.doc_ids)[:_MOST_DOCUMENTS]
+            sample = {"params": query.params, "document_ids": some.tolist()}
+            ids, features = logged(self.cluster.engine, store, featureset, search.index, sample)
+            return [query.query_id] * len(ids), [grades[name] for name in ids], features
+
+        with RequestThreads(max(1, min(in_flight, len(drawn)))) as workers:
+            logs = [log for log in workers.map(features_of, np.sort(drawn).tolist()) if log[0]]
+        if not logs:
+            return []
+        ids, labels, features = zip(*logs, strict=True)
+        data = make_dataset(
+            np.concatenate(features), np.concatenate(labels), np.concatenate(ids).tolist(),
+            feature_names=featureset.feature_names,
+        )  # fmt: skip
+        return judgment_warnings(data, text_scores(featureset))
 
     def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
         """The search of a deployment record; where it has none, what is given, as a guess."""
@@ -348,28 +407,30 @@ def compare_rankers(
             if isinstance(ranker, LiveRanker):
                 rankers[name] = ranker.measured(fold_of)
         shared = SearchRequest("unasked", {}, {}, depth, depth)
-        ranked = documents_of(
-            list(rankers.values()), queries, shared, live.in_flight, plan.drawing.progress
+        live_rankers = {name: r for name, r in rankers.items() if isinstance(r, LiveRanker)}
+        # Judgments may contradict the query of the last one, which is asked alone, too.
+        alone = [served.without_model(r.search) for r in live_rankers.values()][-1:]
+        *ranked, of_alone = documents_of(
+            [*rankers.values(), *alone], queries, shared, live.in_flight, plan.drawing.progress
+        ) + ([] if alone else [[]])
+        graded = queries if proxy is None else _graded_of(queries, live.judged)
+        warnings = served.feature_warnings(
+            [*live_rankers.values()], graded, live.in_flight, plan.drawing.seed
         )
     documents = dict(zip(rankers, ranked, strict=True))
-    live_rankers = {name: r for name, r in rankers.items() if isinstance(r, LiveRanker)}
     # Whether any ranker rescores what the query template brings.
     of_template = any(ranker.of_template for ranker in live_rankers.values())
     configurations = {name: ranker.configuration for name, ranker in live_rankers.items()}
     alias = next((ranker.alias for ranker in live_rankers.values() if ranker.alias), None)
     if alias is not None:
-        candidate = digest_of(
-            sorted(map(str, rankers.keys() - live_rankers.keys()))
-            + sorted(
-                digest_of(asdict(replace(configurations[name], name="")))
-                for name, ranker in live_rankers.items()
-                if ranker.alias != alias
-            )
-        )
+        sides = [digest_of(asdict(replace(c, name=""))) for c in configurations.values()]
+        runs = [name for name in rankers if name not in live_rankers]
+        candidate = digest_of(sorted(sides) + sorted(runs))
         plan = replace(plan, attempts=ClusterAttempts(engine, alias, candidate=candidate))
     how = _HowMeasured(
-        depth, chosen, plan, live.query_template if of_template else "", live.unweighted
-    )
+        depth, chosen, plan, live.query_template if of_template else "", live.unweighted,
+        of_alone,
+    )  # fmt: skip
     if proxy is None:
         comparison = how.compared(documents, queries)
     else:
@@ -382,6 +443,14 @@ def compare_rankers(
     return LiveComparison(
         **comparison.facts, configurations=configurations, judges=judges, alias=alias
     )
+    found = LiveComparison(**comparison.facts, configurations=configurations, judges=judges)
+    return found.with_warnings(warnings)
+
+
+def _graded_of(queries: Sequence[JudgedQuery], human: Sequence[JudgedQuery]) -> list[JudgedQuery]:
+    """Those of the human labels that are of these queries."""
+    ids = {query.query_id for query in queries}
+    return [query for query in human if query.query_id in ids]
 
 
 @dataclass(frozen=True)
@@ -393,6 +462,8 @@ class _HowMeasured:
     plan: ComparisonPlan
     query_template: Any
     unweighted: bool
+    alone: Sequence[Sequence[str]]
+    """What the query without a model brings; nothing where all rankers are runs."""
 
     def lists(
         self, documents: Mapping[str, Sequence[Sequence[str]]], queries: Sequence[JudgedQuery]
@@ -414,6 +485,7 @@ class _HowMeasured:
             query_template=self.query_template, unweighted=self.unweighted,
             notes=[f"lists are of the whole index, their first {self.depth} documents"],
             warnings=[one.line for one in recall_warnings(recall, self.depth, len(queries))],
+            alone=graded_lists(queries, self.alone, self.depth) if self.alone else None,
         )  # fmt: skip
 
 
@@ -437,7 +509,8 @@ def _by_both_labels(
     ]
     of_sample = {name: [of[n] for n in places] for name, of in documents.items()}
     chosen = how.chosen._replace(queries=how.chosen.queries[places])
-    comparison = replace(how, chosen=chosen).compared(of_sample, sample)
+    alone = [how.alone[n] for n in places] if how.alone else []
+    comparison = replace(how, chosen=chosen, alone=alone).compared(of_sample, sample)
     weights = None if how.unweighted else uneven(np.array([importance_of(q) for q in queries]))
     by_proxy = results_of_lists(
         how.lists(documents, queries), queries, how.chosen, how.plan,
@@ -462,6 +535,9 @@ def compare_with_query(
         question = replace(question, filters=search.filters, window=int(search.window or 0))
         chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
         question = replace(question.of(chosen.queries), smallest_gain=plan.smallest_gain)
+        warnings = served.feature_warnings(
+            [ranker], question.queries, live.in_flight, plan.drawing.seed
+        )
         before = query_alone(cluster.engine, cluster.store)
         after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
         evaluation = measure_live(
@@ -472,4 +548,5 @@ def compare_with_query(
         QUERY_ALONE: replace(search, window=None).configuration(QUERY_ALONE),
     }
     judges = judges_of(question.queries).get(JUDGED_BY, {})
-    return replace(evaluation, model=name, configurations=configurations, judges=judges)
+    evaluation = replace(evaluation, model=name, configurations=configurations, judges=judges)
+    return evaluation.with_warnings(warnings)
