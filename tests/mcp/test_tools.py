@@ -150,7 +150,7 @@ def test_no_tool_names_an_address_passes_over_a_check_or_deletes() -> None:
         "insecure",
         "dask",
         "endpoint",
-        "accept_unproven",
+        "unproven",
         "tolerance",
         "force",
         "yes",

@@ -61,23 +61,24 @@ def test_an_agent_promotes_a_model_that_users_prefer_and_goes_back(
     # The words of the command line, not of Python.
     assert "owpc-ltr compare-live new.json" in first
     again = agent.do("compare", rankers=rankers, data="data.parquet", metric=["map"], seed=3)
-    assert again.startswith("attempt 2 on these queries: p counts 2.8 times for a promotion; ear")
-    assert '- compare {"rankers": ["new.json", "feature:size"], "data"' in again
+    assert again.startswith("attempt 2 on these queries: p counts 2.8 times\n[")
 
     before = alias_of(world)
     uploaded = agent.do("upload", model="new.json", name="m", index="small", as_="challenger")
     assert "challenger of the alias 'm'" in uploaded
-    assert "has no gate" in agent.refused("models_promote", name="m")
+    assert "to replace it, show that it is better" in agent.refused("models_promote", name="m")
     agent.do("experiment_start", name="titles", a="m", b="m:challenger", planned=1000)
     experiment = Experiments(world.engine).get("titles")
     log_of_users(experiment, tmp_path / "events.jsonl", np.random.default_rng(1))
     events = {"name": "titles", "events": ["events.jsonl"]}
-    assert agent.do("experiment_status", **events).splitlines()[1] == "better"
+    status = agent.do("experiment_status", **events, out="better.json")
+    assert status.splitlines()[1] == "better"
     agent.do("experiment_stop", **events, promote_if="better")
     assert alias_of(world).current == experiment.b
     agent.do("models_rollback", name="m")
     assert alias_of(world).current == before.current
-    # The experiment's evidence in the deployment record still allows it.
-    agent.do("models_promote", name=experiment.b)
+    # What users have is again what the experiment compared with.
+    assert "to replace it" in agent.refused("models_promote", name=experiment.b)
+    agent.do("models_promote", name=experiment.b, require="better.json")
     assert alias_of(world).current == experiment.b
-    assert "gate.experiment.name" in agent.do("models_show", name="m")
+    assert "switch.verdict" in agent.do("models_show", name="m")

@@ -159,13 +159,16 @@ class LiveRankers:
         if isinstance(name, str) and name.startswith(FEATURE):
             return replace(self.model(self._feature(name), index), record=None)
         if isinstance(name, str | Path) and Path(name).suffix == ".json":
-            content = read_json_object(Path(name))
-            if not {"kind", "record"} <= content.keys():
-                return self._query(Path(name), index)
-            name = load_model(Path(name), self.plugins)
-        elif isinstance(name, str | Path) and is_run(Path(name)):
+            return self._file(Path(name), index)
+        if isinstance(name, str | Path) and is_run(Path(name)):
             return read_run(name)
         return self.model(name, index)
+
+    def _file(self, path: Path, index: str | None) -> LiveRanker:
+        if not {"kind", "record"} <= read_json_object(path).keys():
+            return self._query(path, index)
+        found = self.model(load_model(path, self.plugins), index)
+        return replace(found, configuration=replace(found.configuration, name=str(path)))
 
     def _query(self, query: Any, index: str | None) -> LiveRanker:
         of_template = query == QUERY
