@@ -229,14 +229,18 @@ def ranks_of(orders: Numbers, documents: int) -> Numbers:
 def totals_of(searches: Searches, clicks: Clicks, exponent: float, clients: int) -> ClientTotals:
     """What counts of the first so many clients."""
     of_client = searches.client[clicks.search]
+    late = clicks.search >= len(searches.client) * 2 // 3
 
     def total(values: Vector) -> Vector:
         return np.bincount(of_client, values, clients).astype(np.float64)
 
+    credit = adjusted_credit(clicks.positions, exponent, PAGE)
     return ClientTotals(
-        credit=total(adjusted_credit(clicks.positions, exponent, PAGE)),
+        credit=total(credit),
+        late=total(credit * late),
         searches=np.bincount(searches.client, minlength=clients),
         clicks=np.bincount(of_client, minlength=clients),
         led_b=np.bincount(searches.client[searches.b_leads], minlength=clients),
         residual=total(coin_residuals(clicks.positions, exponent, PAGE)),
+        unlogged=np.zeros(clients),
     )

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -48,17 +48,19 @@ from experiment_users import (
     without,
 )
 from owpc_ltr_experiment.verdict import (
-    FEWEST_CREDITED,
+    BETS,
+    CAP,
     examination_exponent,
     experiment_result,
-    half_width,
 )
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.experiments import FEWEST
+from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 
 CLIENTS = 10_000
+FEWEST = 100
+"""Clients of the first look."""
 _BLOCKS = 40
 """The exponent is estimated, and the log checked, at so many clients of the same ratio."""
 LONGEST = 60_000
@@ -130,25 +132,27 @@ class Looks(NamedTuple):
     z_test: Numbers
 
 
-def looks_at(credit: Vector, first: int, planned: int) -> Looks:
+def log_wealth(credit: Vector) -> Vector:
+    """The logarithms of the wealth that bets on A, and on B, at each number of clients."""
+    sides = []
+    for values in (-credit, credit):
+        x = np.clip(values, -CAP, CAP) / CAP
+        logs = np.stack([np.cumsum(np.log1p(bet * x)) for bet in BETS.ravel()])
+        largest = logs.max(axis=0)
+        sides.append(largest + np.log(np.exp(logs - largest).mean(axis=0)))
+    return np.array(sides)
+
+
+def looks_at(credit: Vector, first: int) -> Looks:
     """The claims at each number of clients above `first`."""
     n = np.arange(1, len(credit) + 1)
-    squares = np.cumsum(credit**2)
     means = np.cumsum(credit) / n
+    squares = np.cumsum(credit**2)
     deviations = np.sqrt(np.maximum(squares - n * means**2, 0) / np.maximum(n - 1, 1))
-    fourth = np.cumsum(credit**4)
-    effective = np.divide(squares**2, fourth, out=np.zeros(len(n)), where=fourth > 0)
-    widths = _widths(LONGEST, planned)[first : len(n)]
-    means, deviations, effective = means[first:], deviations[first:], effective[first:]
-    outside = (np.abs(means) > deviations * widths) & (effective >= FEWEST_CREDITED)
-    by_z = np.abs(means) > deviations * 1.96 / np.sqrt(n[first:])
-    signs = np.sign(means).astype(np.int64)
-    return Looks(signs * outside, signs * by_z)
-
-
-@cache
-def _widths(clients: int, planned: int) -> Vector:
-    return np.array([half_width(n, planned) for n in range(1, clients + 1)])
+    against, for_b = log_wealth(credit)[:, first:] >= np.log(2 / LEVEL)
+    by_z = (np.abs(means) > deviations * 1.96 / np.sqrt(n))[first:]
+    signs = np.sign(means)[first:].astype(np.int64)
+    return Looks(for_b.astype(np.int64) - against, signs * by_z)
 
 
 def blocks(clients: int) -> Iterator[tuple[int, int]]:
@@ -168,7 +172,7 @@ class Course:
     at_end: str
 
 
-def course_of(searches: Searches, clicks: Clicks, clients: int, planned: int) -> Course:
+def course_of(searches: Searches, clicks: Clicks, clients: int) -> Course:
     """All looks, one after each client."""
     of_client = searches.client[clicks.search]
     claims, tests, checks, at_end = [], [], set[str](), ""
@@ -176,8 +180,8 @@ def course_of(searches: Searches, clicks: Clicks, clients: int, planned: int) ->
         before = clicks.part(of_client < last)
         exponent = examination_exponent(before.positions, PAGE)[0]
         totals = totals_of(searches.part(searches.client < last), before, exponent, last)
-        looks = looks_at(totals.credit, first, planned)
-        result = experiment_result(totals, planned=planned, exponent=exponent)
+        looks = looks_at(totals.credit, first)
+        result = experiment_result(totals, exponent=exponent)
         doubts = {warning.check for warning in result.verdict.warnings}
         sign = {Outcome.BETTER: 1, Outcome.WORSE: -1}.get(result.verdict.outcome)
         # What is counted here for all looks is what the product says.
@@ -188,7 +192,7 @@ def course_of(searches: Searches, clicks: Clicks, clients: int, planned: int) ->
         tests.append(looks.z_test)
     fixed = totals_of(searches, clicks, 1.0, clients)
     return Course(
-        np.concatenate(claims), looks_at(fixed.credit, FEWEST - 1, planned).verdict,
+        np.concatenate(claims), looks_at(fixed.credit, FEWEST - 1).verdict,
         np.concatenate(tests), frozenset(checks), at_end,
     )  # fmt: skip
 
@@ -204,7 +208,7 @@ def null_course(name: str, seed: int) -> Course:
     else:
         clicks = clicks_of(rng, world, searches, null.users)
     clients = int(searches.client.max()) + 1
-    return course_of(searches, clicks, clients, len(counts))
+    return course_of(searches, clicks, clients)
 
 
 def returning_course(seed: int) -> tuple[int, int]:
@@ -223,7 +227,7 @@ def returning_course(seed: int) -> tuple[int, int]:
         so_far = Searches(client, searches.query[:last], searches.b_leads[:last])
         clients = int(client.max()) + 1
         totals = totals_of(so_far, before, exponent, clients)
-        result = experiment_result(totals, planned=400, exponent=exponent)
+        result = experiment_result(totals, exponent=exponent)
         error = float(totals.credit.std(ddof=1)) / clients**0.5
         claims |= [
             result.verdict.outcome in {Outcome.BETTER, Outcome.WORSE},
@@ -252,7 +256,6 @@ def null_table(names: list[str], worlds: int, workers: ProcessPoolExecutor) -> N
     print(f"{'clients come back':26s} {back[0]:6.1%} {'':11s} {back[1]:7.1%}\n", flush=True)
 
 
-PLANNED = 3000
 METHODS = ("debiased", "balanced", "team draft", "A/B")
 
 
@@ -300,7 +303,7 @@ def difference_of(documents: int, seed: int) -> dict[str, tuple[int, int]]:
     users, one = position_users(1.0), np.ones(LONGEST, np.int64)
     searches = searches_of(rng, world, one)
     clicks = clicks_of(rng, world, searches, users)
-    claims = {"debiased": course_of(searches, clicks, LONGEST, PLANNED).verdict}
+    claims = {"debiased": course_of(searches, clicks, LONGEST).verdict}
     pages, teams = team_drafts(rng, world)
     draft = rng.integers(0, pages.shape[1], LONGEST)
     shown = pages[searches.query, draft]
@@ -314,7 +317,7 @@ def difference_of(documents: int, seed: int) -> dict[str, tuple[int, int]]:
         "A/B": 2.0 * on_one * np.where(searches.b_leads, 1, -1),
     }
     for name, credit in values.items():
-        claims[name] = looks_at(credit, FEWEST - 1, PLANNED).verdict
+        claims[name] = looks_at(credit, FEWEST - 1).verdict
     decided = {name: found_after(each) for name, each in claims.items()}
     return {name: (after, sign * right) for name, (after, sign) in decided.items()}
 
@@ -374,7 +377,7 @@ def broken_course(fault: str, different: bool, seed: int) -> Course:
     clicks = clicks_of(rng, world, searches, position_users(1.0))
     if fault in FAULTS:
         searches, clicks = FAULTS[fault](rng, searches, clicks)
-    return course_of(searches, clicks, int(searches.client.max()) + 1, CLIENTS)
+    return course_of(searches, clicks, int(searches.client.max()) + 1)
 
 
 def broken_table(worlds: int, workers: ProcessPoolExecutor) -> None:

@@ -201,10 +201,9 @@ class YearWorkflow(Workflow):
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Show the candidate to users."""
         started = (BEGAN + timedelta(days=self.year.day)).isoformat()
-        settings = cast("KeepExperiment", self.plan.experiment)
         self.year.running = Experiment(
-            "m", self.year.alias.current, model, index="docs", planned=settings.planned,
-            started=started, alias="m", shadow=shadow,
+            "m", self.year.alias.current, model, index="docs", started=started, alias="m",
+            shadow=shadow,
         )  # fmt: skip
         return self.year.running
 
@@ -220,11 +219,13 @@ class YearWorkflow(Workflow):
         leads = rng.random(n) < np.where(lossy, 0.4, 0.5)
         gain = year.gain(experiment.b, experiment.a) + np.where(lossy, 0.05, 0.0)
         once = np.ones(n, np.int64)
+        credit = rng.normal(gain, CLICKS_SD)
+        late = credit * (np.arange(n) >= n * 2 // 3)
         clients = ClientTotals(
-            credit=rng.normal(gain, CLICKS_SD), searches=once, clicks=once,
-            led_b=leads.astype(np.int64), residual=rng.normal(0, 1, n),
+            credit=credit, late=late, searches=once, clicks=once, led_b=leads.astype(np.int64),
+            residual=rng.normal(0, 1, n), unlogged=np.zeros(n),
         )  # fmt: skip
-        result = experiment_result(clients, planned=experiment.planned, exponent=1.0)
+        result = experiment_result(clients, exponent=1.0)
         bots = int(np.isin(days, BOTS).sum() * 0.8)
         return ExperimentStatus(
             experiment, result, warnings=(), by_leader={}, shadow=None, bots=bots, failed=0,
@@ -273,7 +274,7 @@ def without_ledger() -> Iterator[None]:
 def year_of(climate: Climate, arm: Arm, seed: int, folder: Path) -> Year:
     """A year of nights; in the morning something may break."""
     year = Year(climate, np.random.default_rng(seed))
-    users = KeepExperiment(planned=5000, days=21) if arm.users else None
+    users = KeepExperiment(days=21) if arm.users else None
     plan = KeepPlan(
         alias="m", index="docs", featureset="docs", folder=str(folder), every=0, experiment=users,
         data=KeepData(judgments="judgments.tsv"),

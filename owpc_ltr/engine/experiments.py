@@ -20,8 +20,6 @@ from owpc_ltr.text import ShortRepr, check_name
 QUERY = "query"
 """The arm that is the query alone, without a model."""
 RUNNING, PROMOTING, STOPPED = "running", "promoting", "stopped"
-FEWEST = 100
-"""Clients from which on the interval of an experiment holds: it is asymptotic."""
 _FORMAT = 1
 _KEY = "experiment"
 
@@ -31,17 +29,15 @@ class Experiment(ShortRepr):
     """Two frozen rankers that are compared by the clicks of users.
 
     `a` is what users have, `b` what is tried: NAME-HASH, or `query`. `alias` was set to `a` when
-    the experiment `started` (ISO 8601), if an alias was. `planned` is the number of clients at
-    which the interval is narrowest, `page` how many results a page has. With `shadow`, `b` is
-    computed and not shown. `state` is `running`, `promoting` (the alias is about to be switched) or
-    `stopped`; `result` is that of the look that promoted `b`.
+    the experiment `started` (ISO 8601), if an alias was. `page` is how many results a page has.
+    With `shadow`, `b` is computed and not shown. `state` is `running`, `promoting` (the alias is
+    about to be switched) or `stopped`; `result` is that of the look that promoted `b`.
     """
 
     name: str
     a: str
     b: str
     index: str
-    planned: int
     started: str
     alias: str | None = None
     page: int = 10
@@ -65,7 +61,7 @@ class Experiment(ShortRepr):
             f"experiment '{self.name}': {self.state}{hidden}",
             f"A: {self.a}" + (f" (of '{self.alias}')" if self.alias else ""),
             f"B: {self.b}",
-            f"since {self.started}, for {self.planned:,} clients",
+            f"since {self.started}",
         ]
         if self.stopped:
             lines.append(f"stopped {self.stopped}")

@@ -7,6 +7,7 @@ experiment are the queries with `query_attributes.experiment`, and the clicks wi
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from owpc_ltr.data.log_times import seconds_of
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.engine.feature_log.snapshot import point_in_time
-from owpc_ltr.engine.ubi import ScanWindow, pages, table_of
+from owpc_ltr.engine.ubi import FUTURE, ScanWindow, pages, table_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import line_blocks, open_bytes
 from owpc_ltr.files.strict_json import NoJson, read_json_value
@@ -60,12 +61,19 @@ _LINES = 10_000
 
 _HOUR = 3600
 
+_END = "9999-01-01"
+
+_EXPECTED = 10.0
+
+"""Clicks to be expected on a document before one without any is called never clicked."""
+
 
 @dataclass
 class ExperimentLog:
     """The queries and clicks of an experiment as tables, and the count of what cannot be used.
 
-    `team_draft` counts clicks on hits of the workbench's team draft by search configuration.
+    Times after `until` (seconds since 1970; an hour from now) are wrong. `team_draft` counts clicks
+    on hits of the workbench's team draft by search configuration.
     """
 
     experiment: Experiment
@@ -73,6 +81,7 @@ class ExperimentLog:
     clicks: list[pa.Table] = field(default_factory=list)
     unusable: Counter[str] = field(default_factory=Counter)
     team_draft: Counter[str] = field(default_factory=Counter)
+    until: float = field(default_factory=lambda: time.time() + _HOUR)
 
     def add_queries(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add those of these queries that are of the experiment."""
@@ -90,8 +99,10 @@ class ExperimentLog:
     def _add(self, table: pa.Table, to: list[pa.Table]) -> None:
         table = table.filter(pc.equal(table["name"], self.experiment.name))
         began = datetime.fromisoformat(self.experiment.started).timestamp()
-        early = seconds_of(table["time"].combine_chunks()) < began
-        to.append(self.without(table, early, "before the experiment began"))
+        times = seconds_of(table["time"].combine_chunks())
+        early, late = times < began, times > self.until
+        self.leave_out("before the experiment began", int(early.sum()))
+        to.append(self.without(table.filter(pa.array(~early)), late[~early], FUTURE))
 
     def leave_out(self, reason: str, number: int) -> None:
         """Count what cannot be used."""
@@ -147,7 +158,8 @@ def read_indices(
         (queries, QUERY_FIELDS, log.add_queries),
         (events, EVENT_FIELDS, log.add_events),
     ):
-        window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
+        # Documents of the future are read, too, and counted as left out.
+        window = ScanWindow(experiment.started, _END, datetime.now(UTC).isoformat())
         with point_in_time(engine, index, elastic=elastic) as pinned:
             for part in window.slices(1, elastic=elastic):
                 for documents in pages(pinned, index, sorted(fields.values()), part):
@@ -159,14 +171,19 @@ def read_indices(
 class CountedSearches:
     """The searches of an experiment as columns; `client` numbers the clients from 0.
 
-    `leads` is True where B led. `empty` marks searches without results, `clicks` counts those of a
-    search. Milliseconds and `tau` (rank agreement of both lists) are NaN where nothing logged them.
+    `leads` is True where B led. `empty` marks searches without results, `late` the last third by
+    time; `clicks` counts those of a search, `on_first` is True where one is on the first document,
+    `never_clicked` where that gets no click in any search, though `_EXPECTED` were to be expected.
+    Milliseconds and `tau` (rank agreement of both lists) are NaN where nothing logged them.
     """
 
     client: NDArray[np.int64]
     leads: NDArray[np.bool_]
     empty: NDArray[np.bool_]
+    late: NDArray[np.bool_]
     clicks: NDArray[np.int64]
+    on_first: NDArray[np.bool_]
+    never_clicked: NDArray[np.bool_]
     ms_a: Vector
     ms_b: Vector
     tau: Vector
@@ -176,17 +193,22 @@ class CountedSearches:
 class Counted:
     """What counts of a log: searches, and the clicks on their results, each once.
 
-    `of_client` is the client of each click; `bots` the number of clients that were dropped,
-    `failed` that of the searches that showed A alone, because B failed.
+    `of_search` is the row of the search of each click; `bots` the number of clients that were
+    dropped, `failed` that of the searches that showed A alone, because B failed.
     """
 
     searches: CountedSearches
     clicks: ClickedPositions
-    of_client: NDArray[np.int64]
+    of_search: NDArray[np.int64]
     n_clients: int
     bots: int
     failed: int
     unusable: Counter[str]
+
+    @property
+    def of_client(self) -> NDArray[np.int64]:
+        """The client of each click."""
+        return self.searches.client[self.of_search]
 
 
 def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
@@ -199,37 +221,58 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     clients = queries["client"].combine_chunks().dictionary_encode()
     client: NDArray[np.int64] = clients.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     leads = _equals(queries["leads"], "b")
-    clicks, of_search = _clicks_of(log, queries)
-    of_client = client[of_search]
-    bots = _bots(clicks, of_client, len(clients.dictionary), max_clicks_per_hour)
-    log.leave_out("a click of a bot", int(bots[of_client].sum()))
-    positions = {name: _whole_numbers(clicks[name]) for name in _PLACES}
-    by_b = _equals(clicks["leads"], "b")
-    right = (positions["in_a"] > 0) | (positions["in_b"] > 0)
-    log.leave_out("a click without positions", int((~right).sum()))
-    contradicts = by_b != leads[of_search]
-    log.leave_out("a click that its search contradicts", int((right & contradicts).sum()))
-    keep = right & ~contradicts & ~bots[of_client]
-    again = _repeated(of_search, clicks["document"])
-    log.leave_out("clicked again", int((keep & again).sum()))
-    keep &= ~again
+    clicks = _clicks_of(log, queries, leads)
+    bots = _bots(clicks, client, len(clients.dictionary), max_clicks_per_hour)
+    clicks = log.without(clicks, bots[client[_rows(clicks)]], "a click of a bot")
     human = ~bots[client]
+    queries, of_search = queries.filter(pa.array(human)), (np.cumsum(human) - 1)[_rows(clicks)]
+    places = ClickedPositions(
+        **{name: _whole_numbers(clicks[name]) for name in _PLACES},
+        leads=_equals(clicks["leads"], "b"),
+    )
+    shown_at = np.where(places.leads, places.in_b, places.in_a)
+    on_first = np.zeros(len(queries), bool)
+    on_first[of_search[shown_at == 1]] = True
     searches = CountedSearches(
-        client=_renumbered(client[human], bots),
+        client=(np.cumsum(~bots) - 1)[client[human]],
         leads=leads[human],
-        empty=_equals(pc.list_value_length(queries["shown"]), 0)[human],
-        clicks=np.bincount(of_search[keep], minlength=len(client))[human],
-        **{name: _numbers(queries[name])[human] for name in ("ms_a", "ms_b", "tau")},
+        empty=_equals(pc.list_value_length(queries["shown"]), 0),
+        late=_last_third(seconds_of(queries["time"].combine_chunks())),
+        clicks=np.bincount(of_search, minlength=len(queries)),
+        on_first=on_first,
+        never_clicked=_never_clicked(queries["shown"], clicks["document"], float(on_first.mean())),
+        **{name: _numbers(queries[name]) for name in ("ms_a", "ms_b", "tau")},
     )
     return Counted(
         searches,
-        ClickedPositions(**{name: positions[name][keep] for name in _PLACES}, leads=by_b[keep]),
-        of_client=_renumbered(of_client[keep], bots),
+        places,
+        of_search=of_search,
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
         unusable=log.unusable,
     )
+
+
+def _last_third(seconds: Vector) -> NDArray[np.bool_]:
+    """Which searches are the last third by time, in the log's order where times are equal."""
+    late = np.zeros(len(seconds), bool)
+    late[np.argsort(seconds, kind="stable")[len(seconds) - len(seconds) // 3 :]] = True
+    return late
+
+
+def _never_clicked(shown: Any, clicked: Any, rate: float) -> NDArray[np.bool_]:
+    """Which searches have a first document without a click, if so many clicks were to be expected.
+
+    `rate` is the share of searches with a click on the first document.
+    """
+    head = pc.list_slice(shown.combine_chunks(), 0, 1, return_fixed_size_list=True)
+    first = pc.list_element(head, 0)
+    codes = _codes(first)
+    often = rate * np.bincount(codes + 1)[codes + 1] >= _EXPECTED
+    clicked_on = pc.is_in(first, value_set=clicked.combine_chunks().unique())
+    never: NDArray[np.bool_] = ~clicked_on.to_numpy(zero_copy_only=False)
+    return often & (codes >= 0) & never
 
 
 def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
@@ -252,12 +295,23 @@ def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
     return log.without(queries, repeated, "a search that was logged again"), failed
 
 
-def _clicks_of(log: ExperimentLog, queries: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
-    """The clicks on results of these searches, and the row of the search of each."""
-    table = _one_table(log.clicks, EVENT_FIELDS)
-    place = pc.index_in(table["search"], value_set=queries["search"].combine_chunks())
-    clicks = log.without(table, place.is_null().to_numpy(), "a click whose search was not logged")
-    return clicks, place.drop_null().to_numpy().astype(np.int64)
+def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) -> pa.Table:
+    """The clicks on results of these searches, each once; `row` is the search of each."""
+    clicks = _one_table(log.clicks, EVENT_FIELDS)
+    row = pc.index_in(clicks["search"], value_set=queries["search"].combine_chunks())
+    clicks = clicks.append_column("row", row)
+    clicks = log.without(clicks, row.is_null().to_numpy(), "a click whose search was not logged")
+    nowhere = np.maximum(*(_whole_numbers(clicks[name]) for name in ("in_a", "in_b"))) == 0
+    clicks = log.without(clicks, nowhere, "a click without positions")
+    contradicts = _equals(clicks["leads"], "b") != leads[_rows(clicks)]
+    clicks = log.without(clicks, contradicts, "a click that its search contradicts")
+    return log.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
+
+
+def _rows(clicks: pa.Table) -> NDArray[np.int64]:
+    """The row of the search of each click."""
+    rows: NDArray[np.int64] = clicks["row"].to_numpy().astype(np.int64)
+    return rows
 
 
 def _bots(
@@ -265,11 +319,12 @@ def _bots(
 ) -> NDArray[np.bool_]:
     """Which clients have more clicks than that within an hour; all untimed ones are of one hour."""
     bots = np.zeros(clients, bool)
-    if most and len(client):
+    if most and len(clicks):
         seconds = seconds_of(clicks["time"].combine_chunks())
         hour = np.nan_to_num(seconds // _HOUR, nan=-1.0).astype(np.int64)
-        pairs, number = np.unique(np.stack([client, hour]), axis=1, return_counts=True)
-        bots[pairs[0][number > most]] = True
+        pairs = client[_rows(clicks)] + clients * (hour + 1)
+        busy, number = np.unique(pairs, return_counts=True)
+        bots[busy[number > most] % clients] = True
     return bots
 
 
@@ -277,18 +332,19 @@ def _one_table(tables: Sequence[pa.Table], fields: Mapping[str, str]) -> pa.Tabl
     return pa.concat_tables(tables or [table_of([], fields)])
 
 
-def _renumbered(client: NDArray[np.int64], bots: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Clients without bots, numbered from 0."""
-    numbers: NDArray[np.int64] = np.cumsum(~bots) - 1
-    return numbers[client]
+def _codes(texts: Any) -> NDArray[np.int64]:
+    """Equal numbers for equal texts; -1 for none."""
+    encoded = texts.dictionary_encode().indices.fill_null(-1)
+    codes: NDArray[np.int64] = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
     """Where a text was in the same group before."""
-    encoded = texts.combine_chunks().dictionary_encode().indices.fill_null(-1)
-    codes = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = _codes(texts.combine_chunks())
     repeated = np.ones(len(codes), bool)
-    repeated[np.unique(np.stack([group, codes]), axis=1, return_index=True)[1]] = False
+    pairs = group * (codes.max(initial=0) + 2) + codes
+    repeated[np.unique(pairs, return_index=True)[1]] = False
     return repeated
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.deployment.alias import CHAMPION, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-from owpc_ltr.engine.experiments import FEWEST, QUERY, Experiment, Experiments, now
+from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments, now
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import Help, job, option_name
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.text import check_index, check_name, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -31,10 +31,6 @@ def experiment_start(
         ),
     ],
     b: Annotated[str, Help("What is tried: the same.", metavar="RANKER")],
-    planned: Annotated[
-        int,
-        Help("Clients until you expect to decide; the interval is narrowest there.", min=FEWEST),
-    ],
     index: SearchIndex = None,
     page: Annotated[int, Help("Results on a page.", min=1, max=100)] = PAGE,
     shadow: Annotated[bool, Help("Compute B for each search, and do not show it.")] = False,
@@ -52,9 +48,11 @@ def experiment_start(
     if index is not None:
         check_index(index)
     models = [QUERY if ranker == QUERY else cluster.uploaded(ranker)[1] for ranker in (a, b)]
-    if models[0] == models[1]:
+    contents = [(split_immutable(model) or ("", model))[1] for model in models]
+    if contents[0] == contents[1]:
+        both = " and ".join(dict.fromkeys(models))
         raise UsageError(
-            f"{option_name('a')} and {option_name('b')} are both {models[0]}: name two rankers"
+            f"{option_name('a')} and {option_name('b')} are the same ranker ({both}): name two"
         )
     records = [None if model == QUERY else cluster.models.deployment(model) for model in models]
     experiment = Experiment(
@@ -62,7 +60,6 @@ def experiment_start(
         models[0],
         models[1],
         index=_common_index(cluster, models, records, index),
-        planned=planned,
         started=now(),
         alias=_alias(cluster, models[0], records[0]),
         page=page,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
@@ -224,7 +225,6 @@ def status_of(
         exponent, *_ = examination_exponent(counts.clicks, experiment.page)
         result = experiment_result(
             client_totals(counts, experiment.page, exponent),
-            planned=experiment.planned,
             exponent=exponent,
             smallest=negligible,
             guard_rails=warnings,
@@ -246,15 +246,22 @@ def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
     """The credit, searches and clicks of each client; one without clicks has the credit 0."""
     searches, most = counts.searches, counts.n_clients
 
-    def total(values: Vector) -> Vector:
-        return np.bincount(counts.of_client, values, most).astype(np.float64)
+    def total(values: Vector, of: NDArray[np.int64] = counts.of_client) -> Vector:
+        return np.bincount(of, values, most).astype(np.float64)
 
+    credit = adjusted_credit(counts.clicks, exponent, page)
+    seen = ~searches.empty & ~searches.never_clicked
+    rate = float(searches.on_first[seen].mean()) if seen.any() else 0.0
+    # The first document is the leader's own; each leads half of the searches.
+    for_b = searches.never_clicked * np.where(searches.leads, 2 * rate, -2 * rate)
     return ClientTotals(
-        credit=total(adjusted_credit(counts.clicks, exponent, page)),
+        credit=total(credit),
+        late=total(credit * searches.late[counts.of_search]),
         residual=total(coin_residuals(counts.clicks, exponent, page)),
         searches=np.bincount(searches.client, minlength=most),
         clicks=np.bincount(counts.of_client, minlength=most),
         led_b=np.bincount(searches.client[searches.leads], minlength=most),
+        unlogged=total(for_b.astype(np.float64), searches.client),
     )
 
 
@@ -300,6 +307,7 @@ def _by_leader(searches: CountedSearches, *, shadow: bool) -> dict[str, dict[str
             figures["searches"] = float(led.sum())
             figures["without a click"] = _share(searches.clicks[led] == 0)
             figures["without results"] = _share(searches.empty[led])
+            figures["first never clicked"] = _share(searches.never_clicked[led])
         figures["median ms of the list"] = _quantile(ms, 0.5)
         figures["99 % ms of the list"] = _quantile(ms, 0.99)
         sides[side] = figures
@@ -324,8 +332,8 @@ def _quantile(values: Any, share: float) -> float | None:
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "–"
-    if name.startswith("without"):
-        return f"{value:.1%}"
     if name == "searches":
         return f"{value:,.0f}"
-    return f"{value:.2f}" if name == "tau" else f"{value:.1f}"
+    if name == "tau":
+        return f"{value:.2f}"
+    return f"{value:.1f}" if "ms" in name else f"{value:.1%}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import switch_to
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
+from owpc_ltr.engine.deployment.uploaded_models import switched
 from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import Refused, UsageError
@@ -26,17 +27,20 @@ class StoppedExperiment(ShortRepr):
     """An experiment that was stopped, and whether its alias is set to B by it.
 
     `status` is the look that decided; None where nothing was to be decided, or it was before.
+    `by_template` says whether the search template of the alias serves B now.
     """
 
     experiment: Experiment
     promoted: bool
     status: ExperimentStatus | None = None
+    by_template: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The record, and what was done, as JSON."""
         return {
             "experiment": self.experiment.as_dict(),
             "promoted": self.promoted,
+            "by_template": self.by_template,
             "status": None if self.status is None else self.status.as_dict(),
         }
 
@@ -49,7 +53,12 @@ class StoppedExperiment(ShortRepr):
                 f"owpc-ltr models rollback {experiment.alias}"
             )
         lines = [] if self.status is None else [str(self.status), ""]
-        return "\n".join([*lines, f"experiment '{experiment.name}' is stopped: {end}"])
+        lines.append(f"experiment '{experiment.name}' is stopped: {end}")
+        if self.by_template:
+            lines.append(
+                f"search template '{experiment.alias}' serves it: its calls stay as they are"
+            )
+        return "\n".join(lines)
 
 
 @job(changes_cluster=True)
@@ -89,8 +98,8 @@ def experiment_stop(
         decided = replace(experiment, state=PROMOTING, result=status.evidence().as_dict())
         experiments.change(experiment, decided)
         experiment = decided
-    _promote(cluster, experiment)
-    return StoppedExperiment(experiments.end(experiment), True, status)
+    switch = switched(cluster, _promote(cluster, experiment), experiment.a)
+    return StoppedExperiment(experiments.end(experiment), True, status, switch.by_template)
 
 
 def _check_better(experiment: Experiment, status: ExperimentStatus) -> None:
@@ -142,11 +151,11 @@ def _check_alias(cluster: Cluster, experiment: Experiment) -> None:
         )
 
 
-def _promote(cluster: Cluster, experiment: Experiment) -> None:
+def _promote(cluster: Cluster, experiment: Experiment) -> Alias:
     """Switch the alias, by the result as evidence; may be repeated."""
     _check_alias(cluster, experiment)
     store, model = cluster.uploaded(experiment.b)
     what = f"the result of the experiment '{experiment.name}'"
     grounds = SwitchGrounds(parse_evidence(dict(experiment.result or {}), what))
     record = DeploymentRecords(cluster.engine, store).get(model)
-    switch_to(cluster.engine, store, record, store.get_model(model), grounds)
+    return switch_to(cluster.engine, store, record, store.get_model(model), grounds)

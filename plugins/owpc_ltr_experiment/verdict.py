@@ -5,21 +5,21 @@ counterfactual, as in Debiased Balanced Interleaving (Bi et al., CIKM 2022, doi
 10.1145/3511808.3557123): how often users would have seen the document on a page of each ranker
 alone, divided by how often they see it on the two pages that are shown.
 
-The statistics hold at all times at once, so that an experiment may be looked at every day.
+The statistics hold at all times at once, so that an experiment may be looked at every day. A client
+counts `CAP` clicks at most, so that a few clients do not decide.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.experiments import FEWEST
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.text import ShortRepr, wrapped_text
@@ -29,10 +29,18 @@ TYPICAL, SPREAD = 1.0, 0.5
 _LARGEST = 4.0
 _STEPS = 50
 _Z = 1.96
+CAP = 3.0
+"""Clicks that a client counts at most, for either ranker."""
 CHECKED_AT = 0.01
 """The level of the checks that make a verdict `cannot tell`: it is looked at many times."""
-FEWEST_CREDITED = 30.0
-"""Clients on which the mean must rest."""
+RESIDUAL_CAP = 10.0
+"""A client's residuals are bounded for the check of lost clicks: a smaller cap would be biased, as
+residuals of B's pages and A's differ in size."""
+TOP_SHARE = 0.02
+"""Share of the clients, those with most clicks, without which a difference must keep its sign."""
+BETS = np.geomspace(0.003, 0.9, 24)[:, None]
+_GRID = np.linspace(-1.0, 1.0, 2001)
+_HALVINGS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,26 +153,44 @@ def _chance(logits: Vector) -> Vector:
     return chance
 
 
-def confidence_sequence(
-    n: int, mean: float, sd: float, *, planned: int, level: float = LEVEL
-) -> tuple[float, float]:
-    """The interval of a mean of n values, in which the true one is at all n together.
+def spread_on_grid(values: Vector, cap: float) -> Vector:
+    """Values, capped at ±`cap`, as weights of the points of an even grid.
 
-    `mean ± sd √(2 (n ρ² + 1) / (n² ρ²) log(√(n ρ² + 1) / α))`, with
-    `ρ² = (-2 log α + log(-2 log α + 1)) / planned`, which makes it narrowest at `planned` values
-    (Waudby-Smith et al., arXiv 2103.06476). Infinite below `FEWEST` values.
+    A value is shared by the two points beside it, which keeps the mean. As logarithms are concave,
+    the wealth of `lower_end` becomes smaller by that, by less than 1e-4 for a thousand values.
     """
-    if n < FEWEST:
-        return -math.inf, math.inf
-    half = sd * half_width(n, planned, level)
-    return mean - half, mean + half
+    place = (np.clip(values, -cap, cap) / cap + 1) / 2 * (len(_GRID) - 1)
+    below = np.minimum(place.astype(np.int64), len(_GRID) - 2)
+    weights: Vector = np.bincount(below, below + 1 - place, len(_GRID)).astype(np.float64)
+    return weights + np.bincount(below + 1, place - below, len(_GRID))
 
 
-def half_width(n: int, planned: int, level: float = LEVEL) -> float:
-    """Half the width of the interval, in standard deviations of one value."""
-    twice = -2 * math.log(level)
-    time = n * (twice + math.log(twice + 1)) / planned
-    return math.sqrt(2 * (time + 1) / (n * time) * math.log(math.sqrt(time + 1) / level))
+def lower_end(weights: Vector, cap: float, level: float) -> float:
+    """A bound that the mean of capped values lies below with at most the chance `level`, ever.
+
+    Someone bets that values x are larger than a mean m: each multiplies the wealth by
+    1 + λ (x - m) / (cap + m), which is positive, and 1 on average where m is the true mean. The
+    wealth, averaged over 24 λ from .003 to .9, then reaches 1 / level with at most that chance, at
+    any number of values (Ville's inequality; Waudby-Smith & Ramdas, JRSS B 2023, arXiv
+    2010.09686). It falls as m grows: the bound is where it is 1 / level.
+    """
+    low, high = -1.0, 1.0
+    for _ in range(_HALVINGS):
+        mean = (low + high) / 2
+        logs = np.log1p(BETS * (_GRID - mean) / (1 + mean)) @ weights
+        largest = float(logs.max())
+        rejected = largest + math.log(np.exp(logs - largest).mean()) >= -math.log(level)
+        low, high = (mean, high) if rejected else (low, mean)
+    return cap * low
+
+
+def bounds_of_mean(weights: Vector, cap: float, level: float = LEVEL) -> tuple[float, float]:
+    """The interval of the mean of capped values, in which the true one is at all looks together.
+
+    It holds at any number of values, whatever their distribution: no variance is estimated.
+    """
+    low, high = (lower_end(side, cap, level / 2) for side in (weights, weights[::-1]))
+    return low, -high
 
 
 def lead_check(n_a: int, n_b: int) -> float:
@@ -184,26 +210,31 @@ def lead_check(n_a: int, n_b: int) -> float:
 class ClientTotals:
     """What counts of each client, one a row.
 
-    `credit` is the sum of `adjusted_credit` over its clicks, `searches` counts its searches,
-    `led_b` those that B led, `clicks` its clicks. `residual` is the sum of `coin_residuals` over
-    its clicks: 0 on average, if no clicks are lost.
+    `credit` is the sum of `adjusted_credit` over its clicks, `late` the part from the last third of
+    all searches, `searches` counts its searches, `led_b` those that B led, `clicks` its clicks.
+    `residual` is the sum of `coin_residuals` over its clicks: 0 on average, if no clicks are lost.
+    `unlogged` is the credit that clicks would bring on first documents that never get one, if these
+    got as many as other first documents.
     """
 
     credit: Vector
+    late: Vector
     searches: NDArray[np.int64]
     clicks: NDArray[np.int64]
     led_b: NDArray[np.int64]
     residual: Vector
+    unlogged: Vector
 
 
 @dataclass(frozen=True, repr=False)
 class ExperimentResult(ShortRepr):
     """The verdict on B, and its figures.
 
-    `mean` is the credit a client: clicks under B minus clicks under A; `low` and `high` bound it at
-    all looks together, and are infinite for fewer than 100 clients. `exponent` is that of
-    examination, `led_by_a` and `led_by_b` count searches. `smallest` is the difference that would
-    not matter.
+    `mean` is the credit a client, clicks under B minus clicks under A, of which a client counts 3
+    at most; `low` and `high` bound it at all looks together. `above_cap` is what `n_above_cap`
+    clients have above that, by client of all. `exponent` is that of examination, `led_by_a` and
+    `led_by_b` count searches. `smallest` is the difference that would not matter. `weights` are the
+    clients' capped credits on a grid.
     """
 
     n_clients: int
@@ -212,34 +243,41 @@ class ExperimentResult(ShortRepr):
     mean: float
     low: float
     high: float
+    n_above_cap: int
+    above_cap: float
     exponent: float
     led_by_a: int
     led_by_b: int
     smallest: float
     verdict: Verdict
+    weights: Vector = field(compare=False)
 
-    def low_at(self, level: float, planned: int) -> float:
+    def low_at(self, level: float) -> float:
         """The lower end of the interval at another level."""
-        wider = half_width(self.n_clients, planned, level) / half_width(self.n_clients, planned)
-        return self.mean - wider * (self.mean - self.low)
+        return lower_end(self.weights, CAP, level / 2)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON; an end of the interval that is infinite is None."""
-        ends = {"low": self.low, "high": self.high}
-        finite = {name: end if math.isfinite(end) else None for name, end in ends.items()}
-        return {**vars(self), **finite, "verdict": self.verdict.as_dict()}
+        """The figures as JSON."""
+        figures = {**vars(self), "verdict": self.verdict.as_dict()}
+        del figures["weights"]
+        return figures
 
     def __str__(self) -> str:
         first = str(self.verdict)
         if self.verdict.outcome is Outcome.NO_DIFFERENCE:
             first += f" within ±{self.smallest:g} clicks a client"
-        interval = "no interval yet"
-        if math.isfinite(self.low):
-            interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
         lines = [
             wrapped_text(first),
             *(wrapped_text(f"advice: {warning.advice}") for warning in self.verdict.warnings),
-            f"clicks a client, B - A: {self.mean:+.4f} {interval}",
+            f"clicks a client, B - A: {self.mean:+.4f} [{self.low:+.4f}, {self.high:+.4f}]; each "
+            f"counts {CAP:g} at most",
+        ]
+        if self.n_above_cap:
+            lines.append(
+                f"above {CAP:g}: {self.above_cap:+.4f} clicks a client, of {self.n_above_cap:,} "
+                "clients"
+            )
+        lines += [
             f"{self.n_clients:,} clients, {self.n_clicks:,} clicks in {self.n_searches:,} searches",
             f"led by A: {self.led_by_a:,}, by B: {self.led_by_b:,}; users look at position p with "
             f"p^-{self.exponent:.2f}",
@@ -250,61 +288,66 @@ class ExperimentResult(ShortRepr):
 def experiment_result(
     clients: ClientTotals,
     *,
-    planned: int,
     exponent: float,
     smallest: float = 0.0,
     guard_rails: Sequence[ResultWarning] = (),
 ) -> ExperimentResult:
     """The verdict on B by its clients' credit, which holds whenever it is asked for.
 
-    `planned` is the number of clients at which the interval is narrowest, `exponent` that of
-    examination in the credit. The verdict is `better` or `worse` where the interval excludes 0, and
-    `no significant difference` where it lies within ±`smallest`. It is `cannot tell` where it does
-    neither, a guard rail speaks against B, leaders are not equally frequent, clicks of one leader
-    are lost, or the mean rests on too few clients.
+    `exponent` is that of examination in the credit. The verdict is `better` or `worse` where the
+    interval excludes 0, and `no significant difference` where it lies within ±`smallest`. It is
+    `cannot tell` where it does neither, a guard rail speaks against B, leaders are not equally
+    frequent, clicks of one leader are lost, or a difference rests on a few clients, on early
+    searches, or on documents that never get a click.
     """
     n = len(clients.credit)
-    mean, sd = _mean_and_sd(clients.credit)
-    low, high = confidence_sequence(n, mean, sd, planned=planned)
+    capped = np.clip(clients.credit, -CAP, CAP)
+    above = clients.credit - capped
+    weights = spread_on_grid(capped, CAP)
+    low, high = bounds_of_mean(weights, CAP)
     # A broken guard rail does not decide where B is worse.
     warnings = [] if high < 0 else [rail for rail in guard_rails if rail.decides]
-    warnings += _warnings(clients, planned)
-    verdict = Verdict(Outcome.CANNOT_TELL, tuple(warnings))
-    if not warnings:
-        verdict = _verdict(low, high, smallest)
+    warnings += _log_warnings(clients)
+    outcome = _outcome(low, high, smallest)
+    if outcome is Outcome.CANNOT_TELL and not warnings:
+        warnings.append(ResultWarning(
+            "interval-has-0",
+            "the interval of the difference has 0 in it",
+            "go on with the experiment, and look again later",
+        ))  # fmt: skip
+    if outcome in {Outcome.BETTER, Outcome.WORSE}:
+        warnings += _difference_warnings(clients, capped)
+    verdict = Verdict(Outcome.CANNOT_TELL if warnings else outcome, tuple(warnings))
     searches, led_by_b = int(clients.searches.sum()), int(clients.led_b.sum())
     return ExperimentResult(
         n,
         searches,
         int(clients.clicks.sum()),
-        mean=mean,
+        mean=_mean(capped),
         low=low,
         high=high,
+        n_above_cap=int(np.count_nonzero(above)),
+        above_cap=_mean(above),
         exponent=exponent,
         led_by_a=searches - led_by_b,
         led_by_b=led_by_b,
         smallest=smallest,
         verdict=verdict,
+        weights=weights,
     )
 
 
-def _verdict(low: float, high: float, smallest: float) -> Verdict:
+def _outcome(low: float, high: float, smallest: float) -> Outcome:
+    """What the interval says."""
     if low > 0:
-        return Verdict(Outcome.BETTER)
+        return Outcome.BETTER
     if high < 0:
-        return Verdict(Outcome.WORSE)
-    if max(-low, high) <= smallest:
-        return Verdict(Outcome.NO_DIFFERENCE)
-    return Verdict(Outcome.CANNOT_TELL, (ResultWarning(
-        "interval-has-0",
-        "the interval of the difference has 0 in it",
-        "go on with the experiment, and look again later",
-    ),))  # fmt: skip
+        return Outcome.WORSE
+    return Outcome.NO_DIFFERENCE if max(-low, high) <= smallest else Outcome.CANNOT_TELL
 
 
-def _warnings(clients: ClientTotals, planned: int) -> Iterator[ResultWarning]:
-    """Why no difference can be claimed, whatever the interval."""
-    n = len(clients.credit)
+def _log_warnings(clients: ClientTotals) -> Iterator[ResultWarning]:
+    """What is wrong with the log, whatever the interval says."""
     # A coin falls once for a client and a query: counted by client, its falls are independent.
     more_b = 2 * clients.led_b - clients.searches
     led = int((more_b < 0).sum()), int((more_b > 0).sum())
@@ -316,9 +359,8 @@ def _warnings(clients: ClientTotals, planned: int) -> Iterator[ResultWarning]:
             "find what loses or repeats searches of one leader: a cache of pages, a filter, a "
             "logger that fails",
         )
-    low, high = confidence_sequence(
-        n, *_mean_and_sd(clients.residual), planned=planned, level=CHECKED_AT
-    )
+    residuals = spread_on_grid(clients.residual, RESIDUAL_CAP)
+    low, high = bounds_of_mean(residuals, RESIDUAL_CAP, CHECKED_AT)
     if not low <= 0 <= high:
         side = "A" if low > 0 else "B"
         yield ResultWarning(
@@ -326,28 +368,54 @@ def _warnings(clients: ClientTotals, planned: int) -> Iterator[ResultWarning]:
             f"too few clicks come from pages that {side} leads, by what its positions predict",
             "find what loses clicks: the logger of the page, a cache, a filter of bots",
         )
-    if n < FEWEST:
+
+
+def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[ResultWarning]:
+    """Why a difference that the interval shows is none of the two rankers."""
+    n, mean = len(capped), _mean(capped)
+    above = clients.credit - capped
+    if (mean + _mean(above)) * mean < 0:
         yield ResultWarning(
-            "few-clients", f"{n} clients are too few: an interval needs {FEWEST}",
-            "go on with the experiment",
-        )  # fmt: skip
-    elif (credited := _effective(clients.credit)) < FEWEST_CREDITED:
+            "few-decide",
+            f"{np.count_nonzero(above):,} clients decide: their clicks above {CAP:g} sum to "
+            f"{above.sum():+,.0f}, all others to {mean * n:+,.0f}",
+            "find out who these clients are, and drop bots with fewer clicks in an hour",
+        )
+    if mean * (left := _without_top(clients.clicks, capped)) <= 0:
         yield ResultWarning(
-            "few-credited",
-            f"the difference rests on clicks of about {credited:.0f} clients, and "
-            f"{FEWEST_CREDITED:.0f} are needed",
-            "go on with the experiment; drop bots with fewer clicks in an hour, if they remain",
+            "top-clients",
+            f"{math.ceil(TOP_SHARE * n):,} clients with the most clicks decide: {left:+.4f} clicks "
+            "a client without them",
+            "find out who these clients are, and drop bots with fewer clicks in an hour",
+        )
+    late = np.clip(clients.late, -CAP, CAP)
+    if math.copysign(1, mean) * late.sum() <= math.sqrt(float(late @ late)):
+        yield ResultWarning(
+            "novelty",
+            f"the last third of the searches shows no such difference: {late.sum():+,.1f} clicks "
+            f"of {mean * n:+,.1f}",
+            "go on with the experiment: a difference that is new may wear off",
+        )
+    if mean * (mean + 2 * (unlogged := _mean(clients.unlogged))) <= 0:
+        side = "A" if mean > 0 else "B"
+        yield ResultWarning(
+            "never-clicked",
+            f"documents that never get a click are first more often where {side} leads: with as "
+            f"many clicks as others {side} would have {abs(unlogged):.4f} clicks a client more, "
+            "which is half of the difference at least",
+            "check that the page logs clicks on all documents",
         )
 
 
-def _mean_and_sd(values: Vector) -> tuple[float, float]:
-    if len(values) < 2:
-        return float(values.sum()), math.inf
-    return float(values.mean()), float(values.std(ddof=1))
+def _without_top(clicks: NDArray[np.int64], credit: Vector) -> float:
+    """The mean credit without the share of clients with most clicks; by lot among equal ones."""
+    top = math.ceil(TOP_SHARE * len(clicks))
+    least = np.partition(clicks, len(clicks) - top)[len(clicks) - top]
+    equal = clicks == least
+    stay = 1 - (top - np.count_nonzero(clicks > least)) / np.count_nonzero(equal)
+    total = credit[clicks < least].sum() + stay * credit[equal].sum()
+    return float(total) / max(len(clicks) - top, 1)
 
 
-def _effective(values: Vector) -> float:
-    """How many clients of equal weight would make as uneven a sum of squares."""
-    squares = values**2
-    fourth = float((squares**2).sum())
-    return float(squares.sum()) ** 2 / fourth if fourth else 0.0
+def _mean(values: Vector) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -18,7 +18,7 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
-from owpc_ltr.engine.experiments import FEWEST, Experiment, Experiments
+from owpc_ltr.engine.experiments import Experiment, Experiments
 from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.search.live_evaluation import graded_lists
@@ -80,13 +80,12 @@ class KeepShadow:
 
 @dataclass(frozen=True, kw_only=True)
 class KeepExperiment:
-    """Clients at which the interval is narrowest, and days after which it ends undecided.
+    """Days after which an experiment ends undecided.
 
     `name` is what searches and clicks call it; default: the alias. `negligible` is a difference in
     clicks a client that would not matter.
     """
 
-    planned: int = 10_000
     days: float = 28.0
     name: str | None = None
     negligible: float = 0.0
@@ -227,8 +226,6 @@ def _check(plan: KeepPlan) -> None:
         plugin_job("judge clicks")
     if plan.experiment is not None:
         plugin_job("experiment start")
-    if plan.experiment is not None and plan.experiment.planned < FEWEST:
-        raise BadInput(f"[experiment] planned must be {FEWEST} clients or more")
 
 
 def _placed(plan: KeepPlan, folder: Path) -> KeepPlan:
@@ -403,12 +400,9 @@ class Workflow:
 
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""
-        settings = self.plan.experiment
-        assert settings is not None  # noqa: S101 - told to the type checker
         started: Experiment = self._experiment_job(
-            "start", a=self.plan.alias, b=model, planned=settings.planned, index=self.plan.index,
-            shadow=shadow,
-        )  # fmt: skip
+            "start", a=self.plan.alias, b=model, index=self.plan.index, shadow=shadow
+        )
         return started
 
     def status(self) -> Any:

@@ -220,7 +220,7 @@ class Round:
     ) -> KeepStep:
         """Promote where the interval is above 0, else wait until the days are over."""
         verdict = result.verdict
-        above_zero = result.low_at(attempt.level, experiment.planned) > 0
+        above_zero = result.low_at(attempt.level) > 0
         if verdict.outcome is Outcome.BETTER and above_zero:
             self._workflow.stop(promote=True)
             return self._promoted(experiment.b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def click(made: Service, index: str, number: int, sizes: dict[str, float]) -> li
     return [
         {
             "action_name": "click", "query_id": headers["x-ltr-query-id"], "client_id": client,
-            "timestamp": "2999-01-01T00:00:00Z",
+            "timestamp": datetime.now(UTC).isoformat(),
             "event_attributes": {
                 "object": {"object_id": hit["_id"]}, **hit["fields"]["_owpc_ltr"][0],
             },
@@ -81,7 +82,7 @@ def test_users_decide_which_model_the_alias_is_set_to(
     of_a = by_template(small)
     where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
     name = "titles-on-node"
-    rankers = ("--a", small.name, "--b", f"{small.name}:challenger", "--planned", str(_CLIENTS))
+    rankers = ("--a", small.name, "--b", f"{small.name}:challenger")
     code, out, err = run("experiment", "start", name, *rankers, *where)
     assert (code, out.splitlines()[1]) == (0, f"A: {a} (of '{small.name}')"), err
     everything = {"size": 200, "query": {"match_all": {}}}
@@ -102,7 +103,8 @@ def test_users_decide_which_model_the_alias_is_set_to(
         status = json.loads(out)
         assert status["result"]["n_clients"] == _CLIENTS
         assert (status["unusable"], status["failed"], status["bots"]) == ({}, 0, 0)
-        run.output("experiment", "stop", name, *log, "--promote-if", "better", *where)
+        out = run.output("experiment", "stop", name, *log, "--promote-if", "better", *where)
+        assert f"search template '{small.name}' serves it: its calls stay as they are" in out
         aliases = Aliases(small.engine, small.store)
         assert aliases.resolve(small.name) == b
         assert Experiments(small.engine).get(name).state == "stopped"

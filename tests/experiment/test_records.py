@@ -24,7 +24,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.deployed import unchecked
 from tests.engine.small_cluster import Unreliable
-from tests.engine.write_world import World, cluster_of, copied_world
+from tests.engine.write_world import MODELS, World, cluster_of, copied_world
 from tests.experiment.users import log_of_users
 
 
@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> World:
 
 
 def start(world: World, **options: Any) -> Experiment:
-    chosen = {"a": "m", "b": "m:challenger", "planned": 1000, **options}
+    chosen = {"a": "m", "b": "m:challenger", **options}
     return experiment_start(cluster_of(world.engine), "titles", **chosen)
 
 
@@ -53,7 +53,7 @@ def test_the_two_models_are_frozen_when_it_starts(world: World) -> None:
     assert Experiments(world.engine).get("titles") == experiment
     assert all(alias.name != "titles" for alias in all_aliases(world.engine))
     assert max(map(len, str(experiment).splitlines())) <= 80
-    assert json.loads(json.dumps(experiment.as_dict()))["planned"] == 1000
+    assert json.loads(json.dumps(experiment.as_dict()))["b"] == alias.challenger
 
 
 def test_an_arm_may_be_the_query_alone_and_has_no_alias(world: World) -> None:
@@ -70,10 +70,10 @@ def start_again(world: World, **options: Any) -> Experiment:
 @pytest.mark.parametrize(
     ("options", "error", "complaint"),
     [
-        ({"b": "m"}, UsageError, "a= and b= are both m-"),
-        ({"a": QUERY, "b": QUERY}, UsageError, "are both query"),
+        ({"b": "m"}, UsageError, r"a= and b= are the same ranker \(m-\w+\): name two"),
+        ({"a": QUERY, "b": QUERY}, UsageError, r"are the same ranker \(query\)"),
         ({"b": "nobody"}, BadInput, "there is no model 'nobody'"),
-        ({"planned": 10**9, "index": "../x"}, UsageError, "'../x'"),
+        ({"index": "../x"}, UsageError, "'../x'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_kept(
@@ -82,6 +82,13 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_kept(
     with pytest.raises(error, match=complaint):
         start(world, **options)
     assert Experiments(world.engine).find("titles") is None
+
+
+def test_one_content_under_two_names_is_one_ranker(world: World) -> None:
+    world.upload(MODELS[2], "champion", world.engine, name="twin")
+    with pytest.raises(UsageError, match=r"the same ranker \(m-(\w+) and twin-\1\): name two"):
+        start(world, a="m:challenger", b="twin")
+    assert start(world, a="m", b="twin").state == RUNNING
 
 
 def changed_record(world: World, change: Any) -> str:
@@ -126,7 +133,7 @@ def test_a_lost_answer_to_the_start_is_no_failure(world: World) -> None:
         )
         cluster = cluster_of(broken)
         try:
-            done = experiment_start(cluster, "titles", a="m", b="m:challenger", planned=1000)
+            done = experiment_start(cluster, "titles", a="m", b="m:challenger")
         except EngineUnavailable:
             assert Experiments(world.engine).find("titles") is None
             continue
@@ -139,7 +146,7 @@ def test_a_lost_answer_to_the_start_is_no_failure(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [{"format": 2}, {"planned": "many"}, {"a": None}, {"nothing": 1, "a": 3}], ids=str
+    "damage", [{"format": 2}, {"page": "many"}, {"a": None}, {"nothing": 1, "a": 3}], ids=str
 )
 def test_a_damaged_record_is_an_error_in_one_line(world: World, damage: dict[str, Any]) -> None:
     start(world)

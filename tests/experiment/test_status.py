@@ -21,7 +21,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
 from tests.experiment.users import click_line, log_of_users, query_line
 
-EXPERIMENT = Experiment("titles", "m-1", "m-2", "movies", 1000, "2026-01-01T00:00:00Z", alias="m")
+EXPERIMENT = Experiment("titles", "m-1", "m-2", "movies", "2026-01-01T00:00:00Z", alias="m")
 PLACES = {"a": 3, "b": 1, "in_a": 2, "in_b": 1}
 
 
@@ -74,6 +74,8 @@ REASONS: list[tuple[list[Any], str]] = [
     ([shown("s1", "u1")], "a search that was logged again"),
     ([query_line("s2", None, attributes(), [])], "a search without client or id"),  # type: ignore[arg-type]
     ([{**shown("s2", "u1"), "timestamp": "2025-12-31T23:59:59Z"}], "before the experiment began"),
+    ([{**shown("s2", "u1"), "timestamp": "2999-01-01T00:00:00Z"}], "a time in the future"),
+    ([{**clicked("s1", "u1"), "timestamp": "32503680000"}], "a time in the future"),
     (["[1, 2]\n"], "a line that is no object"),
     (['{"query_id": "s2", "client\n'], "a line that is no object"),
 ]
@@ -131,7 +133,7 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
 ) -> None:
     lines = [shown("s1", "bot"), shown("s2", "u1", "b"), shown("s3", "calm", "b")]
     lines += [clicked("s1", "bot", f"d{n}", second=n) for n in range(6)]
-    lines += [clicked("s3", "calm", f"d{n}", leads="b", second=3600 * n) for n in range(6)]
+    lines += [clicked("s3", "calm", f"d{n}", leads="b", second=-3600 * n) for n in range(6)]
     lines += [clicked("s2", "u1", leads="b")]
     behaviour = read(lines, tmp_path)
     counts = counted(behaviour, 5)
@@ -141,6 +143,12 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     assert counts.unusable["a click of a bot"] == 6
     assert "1 clients were dropped as bots" in str(status_of(EXPERIMENT, behaviour, _log(5)))
     assert counted(read(lines, tmp_path), 0).bots == 0
+    # A log of which each line came twice makes nobody a bot.
+    calm = [line for line in lines if line["client_id"] != "bot"]
+    twice = [shown("s4", "u4"), *(clicked("s4", "u4", f"d{n}", second=n) for n in range(4))]
+    counts = counted(read([*calm, *twice, *twice], tmp_path), 5)
+    assert (counts.bots, len(counts.of_client)) == (0, 11)
+    assert counts.unusable == {"clicked again": 4, "a search that was logged again": 1}
 
 
 def _log(limit: int) -> ClickLog:
@@ -205,6 +213,46 @@ def test_more_searches_without_a_click_where_b_leads_are_warned_of(tmp_path: Pat
         line["query_response_hit_ids"] = ["d"]
     (warning,) = status_of(EXPERIMENT, read(alike, tmp_path)).warnings
     assert warning.check == "empty"
+
+
+def test_documents_that_never_get_a_click_are_told_by_leader_and_decide(tmp_path: Path) -> None:
+    """A puts d9 first, whose clicks nobody logs; B puts it second, so that d1 gets more."""
+    lines: list[Any] = []
+    for number in range(400):
+        leads, first = "ab"[number % 2], ("d9", "d1")[number % 2]
+        page = [first, *({"d1", "d9"} - {first})]
+        lines.append(query_line(f"s{number}", f"u{number}", attributes(leads), page))
+        if leads == "b" or number % 4 == 0:
+            click = clicked(f"s{number}", f"u{number}", leads=leads, a=2, b=1, in_a=2, in_b=1)
+            lines.append(click)
+    status = status_of(EXPERIMENT, read(lines, tmp_path))
+    assert status.result is not None
+    checks = [warning.check for warning in status.result.verdict.warnings]
+    assert checks == ["never-clicked"]
+    shares = [status.by_leader[side]["first never clicked"] for side in "ab"]
+    assert shares == [1.0, 0.0]
+    assert "documents that never get a click are first more often where A leads" in " ".join(
+        str(status).split()
+    )
+    # One click shows that the page logs them.
+    at_once = [shown("s999", "u999"), clicked("s999", "u999", "d9", a=1, b=2, in_a=1, in_b=2)]
+    status = status_of(EXPERIMENT, read([*lines, *at_once], tmp_path))
+    assert status.result is not None
+    assert "never-clicked" not in [one.check for one in status.result.verdict.warnings]
+
+
+def test_the_last_third_by_time_is_what_novelty_is_seen_in(tmp_path: Path) -> None:
+    """The log's order does not matter: early searches have all clicks, and stand last in it."""
+    lines: list[Any] = []
+    for number in reversed(range(300)):
+        lines.append(shown(f"s{number}", f"u{number}"))
+        lines[-1]["timestamp"] = f"2026-02-{1 + number // 20:02}T00:00:00Z"
+        if number < 200:
+            lines.append(clicked(f"s{number}", f"u{number}"))
+    counts = counted(read(lines, tmp_path), 0)
+    totals = client_totals(counts, 10, 1.0)
+    assert (totals.credit != 0).sum() == 200
+    assert not totals.late.any()
 
 
 def test_the_shadow_has_agreement_and_latency_and_no_verdict(tmp_path: Path) -> None:

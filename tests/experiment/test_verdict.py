@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.verdict import ClientTotals, ExperimentResult, experiment_result
+from owpc_ltr_experiment.verdict import (
+    CAP,
+    ClientTotals,
+    ExperimentResult,
+    _without_top,
+    experiment_result,
+)
 
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning
 
@@ -23,12 +29,14 @@ def clients(n: int = 2000, mean: float = 0.0, **columns: Any) -> ClientTotals:
         clicks=rng.poisson(0.7, n),
         led_b=rng.binomial(2, 0.5, n),
         residual=rng.normal(0.0, 0.5, n),
+        late=credit * (np.arange(n) >= n * 2 // 3),
+        unlogged=np.zeros(n),
     )
     return replace(totals, **columns)
 
 
 def result(totals: ClientTotals, **options: Any) -> ExperimentResult:
-    return experiment_result(totals, **{"planned": 2000, "exponent": 1.0, **options})
+    return experiment_result(totals, **{"exponent": 1.0, **options})
 
 
 def checks(of: ExperimentResult) -> list[str]:
@@ -48,10 +56,16 @@ def test_the_four_outcomes() -> None:
 def test_rankers_that_change_places_change_the_sign_of_the_interval() -> None:
     totals = clients(mean=0.2)
     swapped = replace(
-        totals, credit=-totals.credit, residual=-totals.residual, led_b=2 - totals.led_b
+        totals,
+        credit=-totals.credit,
+        late=-totals.late,
+        residual=-totals.residual,
+        led_b=2 - totals.led_b,
     )
     first, second = result(totals), result(swapped)
-    assert (first.mean, first.low, first.high) == (-second.mean, -second.high, -second.low)
+    assert (first.mean, first.low, first.high) == pytest.approx(
+        (-second.mean, -second.high, -second.low)
+    )
     assert (first.led_by_a, first.led_by_b) == (second.led_by_b, second.led_by_a)
     assert second.verdict.outcome is Outcome.WORSE
 
@@ -79,30 +93,98 @@ def _lost_of_a(totals: ClientTotals) -> ClientTotals:
     return replace(totals, residual=totals.residual + 0.08)
 
 
-def _heavy(totals: ClientTotals) -> ClientTotals:
-    """One client in a hundred has a thousand clicks."""
-    return replace(totals, credit=np.where(np.arange(len(totals.credit)) % 100 == 0, 1000.0, 0.0))
-
-
-LIARS = [
+LOG_LIARS = [
     (_lopsided, "sample-ratio", "A leads most searches of 636 clients, B of 448"),
     (_lost, "lost-clicks", "too few clicks come from pages that B leads"),
     (_lost_of_a, "lost-clicks", "too few clicks come from pages that A leads"),
-    (_heavy, "few-credited", "rests on clicks of about 20 clients"),
-    (lambda _: clients(99, mean=0.9), "few-clients", "99 clients are too few"),
-    (lambda totals: replace(totals, credit=np.zeros(2000)), "few-credited", "about 0 clients"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("liar", "check", "message"), LIARS, ids=[liar[1] for liar in LIARS])
+def _robots(totals: ClientTotals) -> ClientTotals:
+    """Fourteen clients in a thousand click thirty times for B, the others a little for A."""
+    few = np.arange(len(totals.credit)) % 70 == 0
+    credit = np.where(few, 12.0, -0.005)
+    return replace(totals, credit=credit, late=credit, clicks=np.where(few, 30, totals.clicks))
+
+
+def _new(totals: ClientTotals) -> ClientTotals:
+    return replace(totals, late=-0.1 * totals.late)
+
+
+def _faded(totals: ClientTotals) -> ClientTotals:
+    """The last third has the same sign, by less than chance."""
+    return replace(totals, late=0.05 * totals.late + 0.001 * np.sign(totals.late))
+
+
+def _few_beyond(totals: ClientTotals) -> ClientTotals:
+    """Twenty clients lose forty clicks each, where the others win .2."""
+    credit = totals.credit.copy()
+    credit[::100] = -40.0
+    return replace(totals, credit=credit)
+
+
+def _unlogged(totals: ClientTotals) -> ClientTotals:
+    return replace(totals, unlogged=np.full(len(totals.credit), -0.16))
+
+
+DIFFERENCE_LIARS = [
+    (_robots, "top-clients", "40 clients with the most clicks decide: -0.0050 clicks a client"),
+    (_few_beyond, "few-decide", "24 clients decide: their clicks above 3 sum to -740, all others"),
+    (_new, "novelty", "the last third of the searches shows no such difference: -"),
+    (_unlogged, "never-clicked", "first more often where A leads"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("liar", "check", "message"), [*LOG_LIARS, *DIFFERENCE_LIARS], ids=lambda one: str(one)[:16]
+)
 def test_each_check_catches_its_liar(liar: Any, check: str, message: str) -> None:
-    honest = clients(mean=0.2)
+    honest = clients(mean=0.25)
     assert checks(result(honest)) == []
     of = result(liar(honest))
     assert checks(of) == [check]
     assert message in str(of).replace("\n  ", " ")
-    # Nothing that would not matter either, whatever the interval.
-    assert result(liar(honest), smallest=1000.0).verdict.outcome is Outcome.CANNOT_TELL
+
+
+@pytest.mark.parametrize(("liar", "check", "message"), LOG_LIARS, ids=[one[1] for one in LOG_LIARS])
+def test_a_broken_log_shows_no_equality_either(liar: Any, check: str, message: str) -> None:
+    assert checks(result(liar(clients(mean=0.2)), smallest=1000.0)) == [check], message
+
+
+def test_a_difference_of_a_is_doubted_as_one_of_b_is() -> None:
+    honest = clients(mean=-0.25)
+    assert checks(result(honest)) == []
+    for liar, check in ((_new, "novelty"), (_robots, "top-clients")):
+        of = liar(clients(mean=0.25))
+        turned = replace(of, credit=-of.credit, late=-of.late)
+        assert checks(result(turned)) == [check]
+    assert checks(result(replace(_unlogged(honest), unlogged=np.full(2000, 0.16)))) == [
+        "never-clicked"
+    ]
+    assert checks(result(_unlogged(honest))) == []
+
+
+def test_without_the_top_clients_equal_ones_leave_by_lot() -> None:
+    """Of 100 clients with a click each, 2 leave: the mean of the others is as before."""
+    clicks, credit = np.ones(100, np.int64), np.arange(100.0)
+    assert _without_top(clicks, credit) == pytest.approx(credit.mean())
+    clicks[[3, 5]] = 2, 3
+    assert _without_top(clicks, credit) == pytest.approx((credit.sum() - 8) / 98)
+    clicks[7] = 2
+    assert _without_top(clicks, credit) == pytest.approx((credit.sum() - 5 - (3 + 7) / 2) / 98)
+
+
+def test_what_a_client_has_above_the_cap_is_told() -> None:
+    totals = clients(mean=0.25)
+    credit = totals.credit.copy()
+    credit[:3] = 10.0
+    of = result(replace(totals, credit=credit))
+    above = credit[np.abs(credit) > CAP]
+    assert of.n_above_cap == len(above)
+    assert of.above_cap == pytest.approx((above - CAP * np.sign(above)).sum() / 2000)
+    assert of.mean + of.above_cap == pytest.approx(credit.mean())
+    assert f"above 3: {of.above_cap:+.4f} clicks a client, of {len(above)} clients" in str(of)
+    assert "counts 3 at most" in str(of)
 
 
 def test_a_guard_rail_that_decides_comes_first() -> None:
@@ -118,6 +200,7 @@ def test_any_number_of_clients_prints_within_the_terminal_and_is_json(n: int) ->
     assert max(map(len, str(of).splitlines())) <= 80
     content = json.loads(json.dumps(of.as_dict(), allow_nan=False))
     assert content["n_clients"] == n
-    assert (content["low"] is None) == (n < 100)
+    assert -3 <= content["low"] <= content["mean"] <= content["high"] <= 3
+    assert "weights" not in content
     assert content["verdict"]["outcome"] == "cannot tell"
     assert len(repr(of)) <= 1000

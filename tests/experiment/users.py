@@ -14,7 +14,8 @@ from owpc_ltr.evaluation.interleaving import interleave
 
 A, B = ["a", "b", "c", "d"], ["c", "a", "b", "d"]
 """Users want c."""
-_BEGAN = datetime(2999, 1, 1, tzinfo=UTC)
+_BEGAN = datetime.now(UTC) + timedelta(minutes=20)
+"""After the tests begin, and not so late that a log's time is wrong."""
 
 
 def query_line(search: str, client: str, attributes: dict[str, Any], shown: Any) -> dict[str, Any]:
@@ -58,9 +59,10 @@ def log_of_users(
         client, search = f"u{number}", f"s{number}"
         page = interleave(*lists, experiment=experiment.name, client=client, query="red shoe")
         lines.append(query_line(search, client, page.query_attributes, page.hits))
-        rank = page.hits.index(wanted) + 1
-        if rng.random() < 1 / rank:
-            attributes = page.event_attributes[wanted]
-            lines.append(click_line(search, client, wanted, attributes, number))
+        # One in ten clicks on what is first, whatever it is.
+        seen = page.hits[0] if rng.random() < 0.1 else wanted
+        if rng.random() < 1 / (page.hits.index(seen) + 1):
+            attributes = page.event_attributes[seen]
+            lines.append(click_line(search, client, seen, attributes, number))
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return path

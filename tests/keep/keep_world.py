@@ -178,6 +178,6 @@ def plan_in(folder: Path, *, tried: bool = False, notify: tuple[str, ...] = ()) 
         every=0,
         data=KeepData(judgments=str(folder / "judgments.tsv")),
         shadow=KeepShadow(days=2) if tried else None,
-        experiment=KeepExperiment(planned=1000, days=20) if tried else None,
+        experiment=KeepExperiment(days=20) if tried else None,
         notify=KeepNotify(command=notify),
     )

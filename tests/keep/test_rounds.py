@@ -248,7 +248,7 @@ def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
     after = when == "after"
     folder = Path(world.plan.folder)
     world.plan = plan_in(folder, tried=how != "promoted")
-    of_m = Experiment("m", "a", "b", index="small", planned=1000, started="")
+    of_m = Experiment("m", "a", "b", index="small", started="")
     log = log_of_users(
         of_m, folder.parent / "log.jsonl", np.random.default_rng(4),
         clients=60 if how == "withdrawn" else 120, b_is_better=how != "withdrawn",

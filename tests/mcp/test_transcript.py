@@ -67,7 +67,7 @@ def test_an_agent_promotes_a_model_that_users_prefer_and_goes_back(
     uploaded = agent.do("upload", model="new.json", name="m", index="small", as_="challenger")
     assert "challenger of the alias 'm'" in uploaded
     assert "to replace it, show that it is better" in agent.refused("models_promote", name="m")
-    agent.do("experiment_start", name="titles", a="m", b="m:challenger", planned=1000)
+    agent.do("experiment_start", name="titles", a="m", b="m:challenger")
     experiment = Experiments(world.engine).get("titles")
     log_of_users(experiment, tmp_path / "events.jsonl", np.random.default_rng(1))
     events = {"name": "titles", "events": ["events.jsonl"]}
