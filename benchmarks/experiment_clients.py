@@ -109,7 +109,8 @@ def claim(world: str, effect: float, seed: int) -> Found:
         credit = np.clip(credit, -CAP + effect, CAP - effect) + effect
     looks = np.arange(EVERY - 1, MOST, EVERY)
     against, for_b = log_wealth(credit)[:, looks] >= np.log(2 / LEVEL)
-    n, sums, squares = looks + 1, np.cumsum(credit)[looks], np.cumsum(credit**2)[looks]
+    capped = np.clip(credit, -CAP, CAP)
+    n, sums, squares = looks + 1, np.cumsum(capped)[looks], np.cumsum(capped**2)[looks]
     z = sums / np.sqrt(np.maximum(squares - sums**2 / n, 1e-12))
     found, by_z = np.flatnonzero(against | for_b), np.flatnonzero(np.abs(z) > 1.96)
     z_sign = int(np.sign(z[by_z[0]])) if len(by_z) else 0
@@ -246,8 +247,11 @@ def frequent(rng: Rng, times: int = 25) -> UserLog:
     return _log(rng, world, in_time(rng, searches_of(rng, world, counts)))
 
 
-def one_kind(rng: Rng) -> UserLog:
-    """1 % of clients search one query 35 times, for which B is far better; else A is."""
+def one_kind(rng: Rng, burst: bool = True) -> UserLog:
+    """1 % of clients search one query 35 times, for which B is far better; else A is.
+
+    In a burst, or spread over all of the time: frequent clients are then many of the first ones.
+    """
     world = drawn_world(rng, noise=(0.5, 0.7))
     if world.difference(1.0) > 0:
         world = replace(world, a=world.b, b=world.a)
@@ -260,7 +264,8 @@ def one_kind(rng: Rng) -> UserLog:
     query = np.where(few[searches.client], 0, searches.query)
     # Each search its own coin, as for queries that differ by a word.
     leads = np.where(few[searches.client], rng.random(len(query)) < 0.5, searches.b_leads)
-    return _log(rng, world, in_time(rng, Searches(searches.client, query, leads)))
+    searches = Searches(searches.client, query, leads)
+    return _log(rng, world, searches if burst else in_time(rng, searches))
 
 
 def novelty(rng: Rng) -> UserLog:
@@ -312,6 +317,7 @@ USERS: dict[str, Callable[[Rng], UserLog]] = {
     "no difference, clients return": no_difference,
     "1 % search 25 times": frequent,
     "1 % search one query 35 times": one_kind,
+    "the same, spread over the time": partial(one_kind, burst=False),
     "novelty wears off": novelty,
     "a quarter untracked, no difference": partial(untracked, demoted=False),
     "a quarter untracked, B demotes it": untracked,

@@ -50,7 +50,10 @@ EVENT_FIELDS = {
     "document": "event_attributes.object.object_id",
     "configuration": "event_attributes._search_configuration_id",
     "object_configuration": "event_attributes.object._search_configuration_id",
-    **{name: f"{_OF_EVENT}.{name}" for name in ("name", "leads", "a", "b", "in_a", "in_b")},
+    **{
+        name: f"{_OF_EVENT}.{name}"
+        for name in ("name", "failed", "leads", "a", "b", "in_a", "in_b")
+    },
 }
 
 _PLACES = ("a", "b", "in_a", "in_b")
@@ -94,7 +97,8 @@ class ExperimentLog:
         drafted = pc.coalesce(table["configuration"], table["object_configuration"])
         for count in pc.value_counts(drafted.drop_null()).to_pylist():
             self.team_draft[count["values"]] += count["counts"]
-        self._add(table, self.clicks)
+        # Others are on pages that do not count.
+        self._add(table.filter(table["failed"].is_null()), self.clicks)
 
     def _add(self, table: pa.Table, to: list[pa.Table]) -> None:
         table = table.filter(pc.equal(table["name"], self.experiment.name))

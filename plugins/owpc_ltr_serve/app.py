@@ -37,6 +37,7 @@ from owpc_ltr_serve.endpoint import (
     Reply,
     Work,
     json_reply,
+    raised_in,
     status_of,
 )
 from owpc_ltr_serve.limits import FIRST_BYTE, BodyMemory, BodyRefused, Busy, RequestSlots
@@ -160,7 +161,7 @@ class _Service:
             except ClientDisconnect:
                 reply = _fault(499, "the client has gone")
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
-                _log.error("%s: %s", endpoint.path, _where(error))
+                _log.error("%s: %s", endpoint.path, raised_in(error))
                 reply = _fault(500, f"{type(error).__name__}: please report this")
             reply = self._without_address(reply)
             seconds = time.monotonic() - started
@@ -189,7 +190,7 @@ class _Service:
                 body = await _received(request, settings, held.enter_context(self._memory.held()))
             call = Call(
                 endpoint.path, body, until, request.path_params,
-                query_params=request.query_params, headers=request.headers,
+                query_params=request.query_params, headers=request.headers, late=endpoint.late,
             )  # fmt: skip
             if is_get:
                 return endpoint.handler(call)
@@ -206,9 +207,9 @@ class _Service:
                 work = begun
             held.enter_context(self._places.held(address))
             answer = self._begin(work, call, held.pop_all())
-        await asyncio.wait({answer}, timeout=max(call.left(), 0.0))
+        await asyncio.wait({answer}, timeout=max(call.left_in_all(), 0.0))
         if not answer.done():
-            return _fault(504, f"the deadline of {settings.deadline:g} s passed")
+            return _fault(504, f"no answer within {settings.deadline + endpoint.late:g} s")
         return answer.result()
 
     async def _refused(self) -> Reply:
@@ -286,12 +287,3 @@ def _response(reply: Reply, sent: BackgroundTask | None = None) -> Response:
         for name, value in reply.headers.items()
     }
     return Response(reply.body, reply.status, headers, reply.content_type, sent)
-
-
-def _where(error: BaseException) -> str:
-    """The kind of an error and where it was raised; not its text, which may hold a query's."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    return f"{type(error).__name__}{place}"

@@ -39,7 +39,10 @@ class TooLate(EngineUnavailable):
 
 @dataclass(frozen=True)
 class Call:
-    """A request that was received, and until when it must be answered."""
+    """A request that was received, and until when it must be answered.
+
+    `late` is how many seconds after that an answer is still sent.
+    """
 
     path: str
     """The path of its endpoint."""
@@ -48,14 +51,19 @@ class Call:
     path_params: Mapping[str, str] = field(default_factory=dict)
     query_params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    late: float = 0.0
 
     def left(self) -> float:
-        """The seconds that are left."""
+        """The seconds that are left until the deadline."""
         return self.until - time.monotonic()
 
+    def left_in_all(self) -> float:
+        """The seconds after which nobody waits any more."""
+        return self.left() + self.late
+
     def check_deadline(self) -> None:
-        """Raise TooLate where no time is left, so that nobody works for who has been answered."""
-        if self.left() <= 0:
+        """Raise TooLate where nobody waits any more, so that no work is done in vain."""
+        if self.left_in_all() <= 0:
             raise TooLate("the deadline passed before the documents were scored")
 
 
@@ -84,6 +92,17 @@ class Endpoint:
     at_once: Callable[[Call], Reply | Work] | None = None
     """Asked first, in the thread that receives requests: answers what takes a few milliseconds, and
     gives back what else there is to do."""
+    late: float = 0.0
+    """Seconds after the deadline until which an answer is better than none."""
+
+
+def raised_in(error: BaseException) -> str:
+    """The kind of an error and where it was raised; not its text, which may hold a query's."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"
 
 
 def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:

@@ -6,32 +6,36 @@ features of the model; its answer comes back with the page that was asked for, c
 window's new order. All else of the answer is the engine's. Documents beyond the window follow in
 the engine's order, so that pages neither repeat nor lose any.
 
-Where the model cannot answer within half of the request's deadline, the search is sent as it came,
-without the model. The header `X-LTR-Status` says which it was: `ranked`, or `degraded; reason`.
+Where the model fails, or cannot answer within half of the request's deadline, the search is sent as
+it came, without the model, and its answer is sent even after the deadline: an error comes only
+where the engine itself gives no answer. The header `X-LTR-Status` says which it was: `ranked`, or
+`degraded; reason`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.experiments import QUERY, STOPPED, Experiment
 from owpc_ltr.engine.search.request import COLLAPSE
 from owpc_ltr.engine.search.serving import within
 from owpc_ltr.engine.stores import check_collapse
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Reply
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Reply, raised_in
 from owpc_ltr_serve.experiment_search import (
+    FIELD,
     HEADER,
     ExperimentSearch,
     Impression,
@@ -64,6 +68,9 @@ ELASTICSEARCH = {"X-Elastic-Product": "Elasticsearch"}
 """What Elasticsearch's clients demand of each answer of their engine."""
 MODELS_SHARE = 0.5
 """The share of a request's deadline after which the search is sent without the model."""
+LATE = 5.0
+"""Seconds after the deadline until which the engine's own order is waited for."""
+_log = logging.getLogger("owpc_ltr.serve")
 
 
 class Gateway:
@@ -79,15 +86,25 @@ class Gateway:
         self._models = ModelSearch(rankers, metrics)
         self._arms = ExperimentSearch(self._models)
         self._experiments = KnownExperiments(rankers)
+        self._headers: dict[str, str] | None = None
 
-    @cached_property
-    def _product(self) -> dict[str, str]:
-        """The header by which clients know the engine; none where it may not be asked."""
-        try:
-            about = self._engine.about()
-        except (NotAllowed, EngineRefusal):
-            return {}
-        return ELASTICSEARCH if about.distribution == "elasticsearch" else {}
+    def _product(self, call: Call) -> dict[str, str]:
+        """The header by which clients know the engine; none where it does not say what it is."""
+        if self._headers is None:
+            try:
+                about = self._about(call)
+            except (NotAllowed, EngineRefusal):
+                self._headers = {}
+            except EngineUnavailable:
+                return {}
+            else:
+                is_elastic = about.distribution == "elasticsearch"
+                self._headers = ELASTICSEARCH if is_elastic else {}
+        return self._headers
+
+    def _about(self, call: Call) -> About:
+        """What the engine says of itself, within the request's time."""
+        return self._engine.within(max(call.left(), MARGIN)).about()
 
     @property
     def _engine(self) -> Engine:
@@ -99,7 +116,9 @@ class Gateway:
             search = read_search(call)
             call.check_deadline()
             if COLLAPSE in search.body:
-                check_collapse(self._engine.about())
+                # An engine that does not say what it is may answer the search all the same.
+                with suppress(EngineUnavailable):
+                    check_collapse(self._about(call))
             return self._answered(search, call)
         except UsageError as error:
             return _error(400, "illegal_argument_exception", str(error))
@@ -114,17 +133,20 @@ class Gateway:
         reason = ""
         try:
             page = self._page(search, time.monotonic() + MODELS_SHARE * call.left())
-        except Degraded as degraded:
-            reason = degraded.reason
-            page = _degraded(ShownPage(""), degraded, search.experiment)
+        except Exception as error:  # noqa: BLE001 - whatever a model does, users get results
+            if not isinstance(error, Degraded):
+                _log.error("%s: %s", PATH, raised_in(error))
+                error = Degraded("model", f"the model failed: {type(error).__name__}")
+            reason = error.reason
+            page = _degraded(ShownPage(""), error, search.experiment)
         if page.answer is None:
             answer = self._plain(search, call)
             page = replace(page, answer=answer, ids=None if search.first else _ids(answer))
         if reason:
             self._metrics.degraded(PATH, reason)
-        headers = {STATUS_HEADER: page.status}
-        with suppress(EngineUnavailable):
-            headers |= self._product
+        if search.experiment is not None:
+            _mark(page, search.experiment)
+        headers = {STATUS_HEADER: page.status, **self._product(call)}
         if page.model:
             headers[MODEL_HEADER] = page.model
         if page.attributes and "leads" in page.attributes:
@@ -213,7 +235,7 @@ class Gateway:
         started = time.monotonic()
         answer = self._engine.request(
             "POST", f"/{search.index}/_search", params=search.url_params, body=search.body,
-            deadline=max(call.left() - MARGIN, MARGIN),
+            deadline=max(call.left_in_all() - MARGIN, MARGIN),
         )  # fmt: skip
         self._metrics.stage(PATH, "plain", time.monotonic() - started)
         if not isinstance(answer, dict):
@@ -247,10 +269,22 @@ def _degraded(page: ShownPage, why: Degraded, experiment: str | None) -> ShownPa
     return replace(page, status=f"degraded; {why.reason}: {why}", attributes=failed)
 
 
+def _mark(page: ShownPage, experiment: str) -> None:
+    """Give each hit what a click copies, also where the search does not count."""
+    failed = (page.attributes or {}).get("failed", "not interleaved")
+    for hit in _hits(page.answer or {}):
+        fields = hit.setdefault("fields", {})
+        fields.setdefault(FIELD, [{"experiment": {"name": experiment, "failed": failed}}])
+
+
 def _ids(answer: dict[str, Any]) -> list[str]:
+    return [str(hit.get("_id")) for hit in _hits(answer)]
+
+
+def _hits(answer: dict[str, Any]) -> list[dict[str, Any]]:
     hits = answer.get("hits")
     listed = hits.get("hits") if isinstance(hits, dict) else None
-    return [str(hit.get("_id")) for hit in listed or () if isinstance(hit, dict)]
+    return [hit for hit in listed or () if isinstance(hit, dict)]
 
 
 def _error(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> Reply:

@@ -28,7 +28,7 @@ from owpc_ltr.signatures import Help, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
 from owpc_ltr_serve.experiment_search import ImpressionLog
-from owpc_ltr_serve.gateway import Gateway
+from owpc_ltr_serve.gateway import LATE, Gateway
 from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
@@ -166,7 +166,7 @@ def service_endpoints(
     """All that the service answers but `/health`."""
     return [
         *rerank_endpoints(rankers, metrics),
-        Endpoint(PATH, Gateway(rankers, metrics, log).answer),
+        Endpoint(PATH, Gateway(rankers, metrics, log).answer, late=LATE),
         Endpoint("/metrics", metrics.answer, methods=("GET",)),
     ]
 

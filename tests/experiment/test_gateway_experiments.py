@@ -242,7 +242,9 @@ def test_where_b_fails_or_is_late_the_page_is_as_and_does_not_count(
     assert (status, ids(answer)) == (200, ranked(MODEL)[:5])
     assert headers[STATUS_HEADER].startswith(f"degraded; experiment: {why}")
     assert HEADER not in headers
-    assert all(FIELD not in hit.get("fields", {}) for hit in answer["hits"]["hits"])
+    # An application copies what a hit says into a click, whatever the page is.
+    own = {"experiment": {"name": "titles", "failed": "experiment"}}
+    assert [hit["fields"][FIELD] for hit in answer["hits"]["hits"]] == [[own]] * 5
     assert served.noted.degradations == [(PATH, "experiment")]
     (line,) = served.impressions()
     assert line["query_attributes"]["experiment"] == {"name": "titles", "failed": "experiment"}
@@ -273,6 +275,26 @@ def test_where_a_fails_the_page_is_the_engines(
     assert ids(answer) == [f"d{n}" for n in range(10)]
     (line,) = served.impressions()
     assert line["query_attributes"]["experiment"] == {"name": "titles", "failed": "deadline"}
+
+
+@pytest.mark.parametrize(
+    ("change", "body", "failed"),
+    [
+        ({}, {"from": 150}, "not interleaved"),
+        ({"shadow": True}, {}, "not interleaved"),
+        ({"state": STOPPED}, {}, "not interleaved"),
+        ({"state": STOPPED, "a": QUERY, "alias": None}, {}, "not interleaved"),
+        ({"a": "nobody"}, {}, "model"),
+    ],
+    ids=["beyond the window", "shadow", "stopped", "stopped, the query", "no model"],
+)
+def test_every_hit_of_an_experiment_has_what_a_click_copies(
+    served: Served, change: dict[str, Any], body: dict[str, Any], failed: str
+) -> None:
+    served.keep(replace(STARTED, **change))
+    _, _, answer = served.search(**body)
+    own = {"experiment": {"name": "titles", "failed": failed}}
+    assert [hit["fields"][FIELD] for hit in answer["hits"]["hits"]] == [[own]] * 10
 
 
 @pytest.mark.parametrize("client", [None, ""])
@@ -433,13 +455,17 @@ def test_a_record_that_cannot_be_read_for_a_while_is_what_it_was(served: Served)
 
 
 def test_from_the_gateways_log_and_clicks_to_the_verdict(served: Served, tmp_path: Path) -> None:
-    """Users want what B has on top: an application copies what the hit says into its click."""
-    top = ranked(OTHER)[0]
+    """Users want what B has on top: an application copies what the hit says into its click.
+
+    One in ten clicks on what is first, whatever it is.
+    """
+    best = ranked(OTHER)[0]
     lines, rng = [], np.random.default_rng(1)
     for number in range(160):
         client = f"u{number}"
         _, headers, answer = served.search(client)
         shown = ids(answer)
+        top = shown[0] if rng.random() < 0.1 else best
         hit = next((hit for hit in answer["hits"]["hits"] if hit["_id"] == top), None)
         if hit is not None and rng.random() < 1 / (shown.index(top) + 1):
             lines.append({

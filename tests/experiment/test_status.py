@@ -158,8 +158,10 @@ def _log(limit: int) -> ClickLog:
 def test_searches_that_showed_a_alone_do_not_count(tmp_path: Path) -> None:
     failed = {"experiment": {"name": "titles", "failed": "deadline"}}
     lines = [shown("s1", "u1"), query_line("s2", "u2", failed, ["d1"])]
+    lines.append(click_line("s2", "u2", "d1", failed))
     counts = counted(read(lines, tmp_path), 100)
-    assert (counts.n_clients, counts.failed) == (1, 1)
+    assert (counts.n_clients, counts.failed, len(counts.of_client)) == (1, 1, 0)
+    assert not counts.unusable
 
 
 def test_a_log_without_the_experiment_says_what_to_log(tmp_path: Path) -> None:

@@ -49,14 +49,20 @@ class Served:
     log: ImpressionLog | None = None
 
     def search(
-        self, body: Any, *, index: str = INDEX, seconds: float = 10.0, **params: Any
+        self,
+        body: Any,
+        *,
+        index: str = INDEX,
+        seconds: float = 10.0,
+        late: float = 0.0,
+        **params: Any,
     ) -> tuple[int, dict[str, str], Any]:
         """Status, headers and content of the gateway's answer."""
         gateway = Gateway(self.rankers, self.noted, self.log)
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in params.items()}
         reply = gateway.answer(
-            Call(PATH, content, time.monotonic() + seconds, {"index": index}, texts)
+            Call(PATH, content, time.monotonic() + seconds, {"index": index}, texts, late=late)
         )
         return reply.status, dict(reply.headers), json.loads(reply.body)
 
@@ -367,6 +373,33 @@ def test_scoring_that_takes_too_long_leaves_the_engines_order(
     started = time.monotonic()
     assert degraded(served, {"query": QUERY}, seconds=0.6).startswith("deadline: ")
     assert time.monotonic() - started < 0.6
+
+
+def test_a_model_that_fails_leaves_the_engines_order(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ranker = served.rankers.get("model").ranker
+    monkeypatch.setattr(type(ranker), "rerank", lambda *_: {}["a word of a user"])
+    assert degraded(served, {"query": QUERY}) == "model: the model failed: KeyError"
+    # The log says where, and not what users typed.
+    assert "KeyError in " in caplog.text
+    assert "user" not in caplog.text
+
+
+def test_a_search_whose_deadline_has_passed_gets_the_engines_order(served: Served) -> None:
+    assert degraded(served, {"query": QUERY}, seconds=-0.1, late=10.0)
+    status, _, answer = served.search({"query": QUERY, **asking()}, seconds=-0.1)
+    assert (status, answer["error"]["type"]) == (503, "engine_unavailable")
+
+
+def test_an_engine_that_does_not_say_what_it_is_answers_searches(served: Served) -> None:
+    served.fake.on("GET", "/", Reply({}, drip=0.2))
+    for _ in range(2):
+        status, headers, _ = served.search({"query": QUERY, **asking()}, seconds=0.8, late=10.0)
+        assert status == 200
+        assert headers[STATUS_HEADER].partition(";")[0] in {"ranked", "degraded"}
+    collapsed = {"query": QUERY, "collapse": {"field": "brand"}, **asking()}
+    assert served.search(collapsed, seconds=0.8, late=10.0)[0] == 200
 
 
 def test_scores_that_are_no_numbers_leave_the_engines_order(

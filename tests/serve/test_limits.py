@@ -303,7 +303,7 @@ def test_the_deadline_is_told(plain: Running) -> None:
     began = time.monotonic()
     status, _, content = plain.ask("POST", "/slow", {})
     assert 0.4 < time.monotonic() - began < 3
-    assert (status, content) == (504, {"message": "the deadline of 0.5 s passed"})
+    assert (status, content) == (504, {"message": "no answer within 0.5 s"})
     plain.slow.set()
 
 

@@ -45,7 +45,7 @@ SEARCH: dict[str, Any] = {
 STATUS_NAME, MODEL_NAME = STATUS_HEADER.lower(), MODEL_HEADER.lower()
 BEST = [f"d{n}" for n in np.argsort(-np.array(model_scores(list(range(100)))), kind="stable")[:10]]
 FIRST = [f"d{n}" for n in range(10)]
-DEADLINE = 1.0
+DEADLINE, LATE = 1.0, 1.5
 
 
 class _Quick(TimedHttp):
@@ -79,7 +79,9 @@ def running(
         cluster = connect(fake.url, store_kind="plugin-free")
         rankers = Rankers(cluster, [folder / "model.json"], INDEX, refresh=0.05)
         metrics = Metrics(rankers.states)
-        endpoints = service_endpoints(rankers, metrics, impressions)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("owpc_ltr_serve.serve.LATE", LATE)
+            endpoints = service_endpoints(rankers, metrics, impressions)
         settings = ServeSettings(8, deadline, receive_seconds=0.6)
         app = create_app(rankers, settings, metrics, endpoints)
         with in_a_thread(app, port, http=_Quick, access_log=False) as (server, bound):
@@ -160,12 +162,28 @@ def test_more_searches_than_an_engine_takes_that_hangs_end_in_time_and_it_recove
 
     found = at_once(40, timed)
     assert {word for word, _ in found} == {"503", "504"} or {word for word, _ in found} == {"503"}
-    assert max(seconds for _, seconds in found) < DEADLINE + 1
+    assert max(seconds for _, seconds in found) < DEADLINE + LATE + 1
     turned_away = [seconds for word, seconds in found if word == "503"]
     assert len(turned_away) >= 32
     release.set()
     gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
     assert recovers(gateway)
+
+
+@pytest.mark.parametrize("seconds", [0.4 * DEADLINE, 1.2 * DEADLINE])
+def test_an_engine_that_is_slow_gives_its_own_order_late(gateway: Running, seconds: float) -> None:
+    """The search with features takes it beyond its share, and the plain one beyond the deadline."""
+
+    def slow(asked: Asked) -> Reply:
+        time.sleep(2 * seconds if "rescore" in asked.body else seconds)
+        return gateway.engine.answer(asked)
+
+    gateway.fake.on("POST", f"/{INDEX}/_search", slow)
+    for answer in at_once(4, gateway.search):
+        assert said_order(answer) == "degraded"
+        assert answer.headers[STATUS_NAME].partition(": ")[0] in {
+            "degraded; deadline", "degraded; engine",
+        }  # fmt: skip
 
 
 def test_an_engine_that_fails_now_and_then_never_gives_an_order_that_is_not_said(
@@ -213,7 +231,7 @@ def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: R
     gateway.fake.on("POST", f"/{INDEX}/_search", Reply(reset=True))
     started = time.monotonic()
     assert said_order(gateway.search()) == "503"
-    assert time.monotonic() - started < DEADLINE + 0.2
+    assert time.monotonic() - started < DEADLINE + LATE + 0.2
     gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
     assert recovers(gateway)
 
