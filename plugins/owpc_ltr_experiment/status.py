@@ -153,9 +153,9 @@ class ExperimentStatus(ShortRepr):
             tau, searches = _cell("tau", self.shadow["tau"]), self.shadow["searches"]
             lines.append(f"rank agreement of both lists (tau): {tau}, of {searches:,.0f} searches")
         if self.bots:
-            lines.append(f"{self.bots:,} clients were dropped as bots")
+            lines.append(f"clients dropped as bots: {self.bots:,}")
         if self.failed:
-            lines.append(f"{self.failed:,} searches showed A alone, and do not count")
+            lines.append(f"searches that showed A alone, and do not count: {self.failed:,}")
         lines += [f"left out: {number:,} × {reason}" for reason, number in self.unusable.items()]
         if self.team_draft:
             lines.append(wrapped_text(TEAM_DRAFT.format(clicks=sum(self.team_draft.values()))))

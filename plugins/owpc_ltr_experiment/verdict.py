@@ -274,8 +274,8 @@ class ExperimentResult(ShortRepr):
         ]
         if self.n_above_cap:
             lines.append(
-                f"above {CAP:g}: {self.above_cap:+.4f} clicks a client, of {self.n_above_cap:,} "
-                "clients"
+                f"clients with more: {self.n_above_cap:,}; what they have above it: "
+                f"{self.above_cap:+.4f} clicks a client"
             )
         lines += [
             f"{self.n_clients:,} clients, {self.n_clicks:,} clicks in {self.n_searches:,} searches",
@@ -374,18 +374,19 @@ def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[Resu
     """Why a difference that the interval shows is none of the two rankers."""
     n, mean = len(capped), _mean(capped)
     above = clients.credit - capped
+    few = np.count_nonzero(above)
     if (mean + _mean(above)) * mean < 0:
         yield ResultWarning(
             "few-decide",
-            f"{np.count_nonzero(above):,} clients decide: their clicks above {CAP:g} sum to "
-            f"{above.sum():+,.0f}, all others to {mean * n:+,.0f}",
+            f"{few:,} {'client decides' if few == 1 else 'clients decide'}: clicks above {CAP:g} "
+            f"sum to {above.sum():+,.0f}, all others to {mean * n:+,.0f}",
             "find out who these clients are, and drop bots with fewer clicks in an hour",
         )
     if mean * (left := _without_top(clients.clicks, capped)) <= 0:
         yield ResultWarning(
             "top-clients",
-            f"{math.ceil(TOP_SHARE * n):,} clients with the most clicks decide: {left:+.4f} clicks "
-            "a client without them",
+            f"the {TOP_SHARE:.0%} of clients with the most clicks decide: {left:+.4f} clicks a "
+            "client without them",
             "find out who these clients are, and drop bots with fewer clicks in an hour",
         )
     late = np.clip(clients.late, -CAP, CAP)

@@ -74,7 +74,11 @@ def serve(
     index: SearchIndex = None,
     extra_features: ExtraFeatures = (),
     deadline: Annotated[
-        float, Help("Seconds for a request, from its arrival to its answer.")
+        float,
+        Help(
+            "Seconds for a request, from its arrival to its answer; searches without a model may "
+            f"take {LATE:g} more."
+        ),
     ] = DEADLINE,
     concurrency: Annotated[
         int, Help("Requests that are answered at the same time; more get 503.", min=1)

@@ -141,7 +141,7 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     assert counts.of_client.tolist() == [1] * 6 + [0]
     assert counts.searches.clicks.tolist() == [1, 6]
     assert counts.unusable["a click of a bot"] == 6
-    assert "1 clients were dropped as bots" in str(status_of(EXPERIMENT, behaviour, _log(5)))
+    assert "clients dropped as bots: 1" in str(status_of(EXPERIMENT, behaviour, _log(5)))
     assert counted(read(lines, tmp_path), 0).bots == 0
     # A log of which each line came twice makes nobody a bot.
     calm = [line for line in lines if line["client_id"] != "bot"]

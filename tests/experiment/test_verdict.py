@@ -128,8 +128,8 @@ def _unlogged(totals: ClientTotals) -> ClientTotals:
 
 
 DIFFERENCE_LIARS = [
-    (_robots, "top-clients", "40 clients with the most clicks decide: -0.0050 clicks a client"),
-    (_few_beyond, "few-decide", "24 clients decide: their clicks above 3 sum to -740, all others"),
+    (_robots, "top-clients", "the 2% of clients with the most clicks decide: -0.0050 clicks a"),
+    (_few_beyond, "few-decide", "24 clients decide: clicks above 3 sum to -740, all others"),
     (_new, "novelty", "the last third of the searches shows no such difference: -"),
     (_unlogged, "never-clicked", "first more often where A leads"),
 ]  # fmt: skip
@@ -183,7 +183,9 @@ def test_what_a_client_has_above_the_cap_is_told() -> None:
     assert of.n_above_cap == len(above)
     assert of.above_cap == pytest.approx((above - CAP * np.sign(above)).sum() / 2000)
     assert of.mean + of.above_cap == pytest.approx(credit.mean())
-    assert f"above 3: {of.above_cap:+.4f} clicks a client, of {len(above)} clients" in str(of)
+    assert f"clients with more: {len(above)}; what they have above it: {of.above_cap:+.4f}" in str(
+        of
+    )
     assert "counts 3 at most" in str(of)
 
 

@@ -379,7 +379,7 @@ def test_a_model_that_fails_leaves_the_engines_order(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ranker = served.rankers.get("model").ranker
-    monkeypatch.setattr(type(ranker), "rerank", lambda *_: {}["a word of a user"])
+    monkeypatch.setattr(type(ranker), "rerank", lambda *_: dict[str, int]()["a word of a user"])
     assert degraded(served, {"query": QUERY}) == "model: the model failed: KeyError"
     # The log says where, and not what users typed.
     assert "KeyError in " in caplog.text
