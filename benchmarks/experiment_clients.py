@@ -5,7 +5,7 @@
 1. Clients whose credit is skewed, looked at every 50 clients from 50 to 6,000: how often a claim is
    wrong without a difference, and how many clients (median) it takes with one of .03 and .1 clicks.
    A difference is that of what clients count, 3 clicks at most.
-2. Whole logs of simulated users: what the verdict is at 20 looks, and at the last one.
+2. Whole logs of simulated users: what the verdict is at 10 looks, and at the last one.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ USERS: dict[str, Callable[[Rng], UserLog]] = {
     "a quarter untracked, no difference": partial(untracked, demoted=False),
     "a quarter untracked, B demotes it": untracked,
 }
-LOOKS = 20
+LOOKS = 10
 
 
 def course(name: str, seed: int) -> list[tuple[str, tuple[str, ...]]]:

@@ -17,12 +17,14 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 from tests.benchmark_scripts import benchmark_script
+from tests.faults.selection import Selection
 from tests.proxy_labels import PEOPLE
 from tests.simulated_users import simulate
 
 benchmark = benchmark_script("interval_coverage")
 clicks = benchmark_script("clicks")
 worlds = benchmark_script("experiment_worlds")
+few_clients = benchmark_script("experiment_clients")
 
 
 @pytest.mark.thorough(sample=1)
@@ -251,6 +253,42 @@ def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
     # Of 12 worlds, 3 claims at 5 % have a chance of 2 %.
     assert sum(course.verdict.any() for course in courses) <= 2
     assert sum(course.z_test.any() for course in courses) >= 3
+
+
+@pytest.mark.thorough(sample=1)
+@pytest.mark.parametrize("world", few_clients.SKEWED)
+def test_clients_of_skewed_credit_claim_no_difference(world: str) -> None:
+    thorough = Selection.asked().thorough
+    found = [few_clients.claim(world, 0.0, seed) for seed in range(500 if thorough else 40)]
+    assert np.mean([one.sign != 0 for one in found]) <= 0.05
+    assert np.mean([one.z_sign != 0 for one in found]) > 0.2
+    found = [few_clients.claim(world, 0.1, seed) for seed in range(20)]
+    assert {one.sign for one in found} == {1}
+    assert np.median([one.clients for one in found]) <= 600
+
+
+@pytest.mark.thorough(sample=1)
+@pytest.mark.parametrize(
+    ("users", "check"),
+    [
+        ("no difference, clients return", None),
+        ("1 % search 25 times", None),
+        ("1 % search one query 35 times", "top-clients"),
+        ("the same, spread over the time", "top-clients"),
+        ("novelty wears off", "novelty"),
+        ("a quarter untracked, B demotes it", "never-clicked"),
+    ],
+)
+def test_whole_logs_of_users_who_could_mislead_do_not(
+    users: str, check: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = 20 if Selection.asked().thorough else 2
+    monkeypatch.setattr(few_clients, "LOOKS", 1)
+    ends = [few_clients.course(users, seed)[-1] for seed in range(logs)]
+    # Of what is not logged, only most is seen.
+    assert sum(outcome == "better" for outcome, _ in ends) <= 0.4 * logs
+    if Selection.asked().thorough and check is not None:
+        assert any(check in checks for _, checks in ends)
 
 
 def test_a_log_that_loses_clicks_of_one_leader_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ TOP_SHARE = 0.02
 """Share of the clients, those with most clicks, without which a difference must keep its sign."""
 BETS = np.geomspace(0.003, 0.9, 24)[:, None]
 _GRID = np.linspace(-1.0, 1.0, 2001)
-_HALVINGS = 32
+_HALVINGS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +175,10 @@ def lower_end(weights: Vector, cap: float, level: float) -> float:
     2010.09686). It falls as m grows: the bound is where it is 1 / level.
     """
     low, high = -1.0, 1.0
+    points, weights = _GRID[weights > 0], weights[weights > 0]
     for _ in range(_HALVINGS):
         mean = (low + high) / 2
-        logs = np.log1p(BETS * (_GRID - mean) / (1 + mean)) @ weights
+        logs = np.log1p(BETS * (points - mean) / (1 + mean)) @ weights
         largest = float(logs.max())
         rejected = largest + math.log(np.exp(logs - largest).mean()) >= -math.log(level)
         low, high = (mean, high) if rejected else (low, mean)

@@ -50,7 +50,7 @@ def request_of(words: str, client: str) -> dict[str, Any]:
 
 
 def click(made: Service, index: str, number: int, sizes: dict[str, float]) -> list[dict[str, Any]]:
-    """One user, who looks at rank k with chance 1/k, and clicks on large documents."""
+    """One user, who looks at rank k with chance 1/k, and clicks on large documents, or any."""
     rng = np.random.default_rng(number)
     words, client = " ".join(rng.choice(WORDS, 2, replace=False)), f"u{number}"
     found = made.ask("POST", f"/{index}/_search", request_of(words, client))
@@ -67,7 +67,7 @@ def click(made: Service, index: str, number: int, sizes: dict[str, float]) -> li
             },
         }
         for rank, hit in enumerate(answer["hits"]["hits"], 1)
-        if rng.random() < 1 / rank and sizes[hit["_id"]] > 5
+        if rng.random() < 1 / rank and (sizes[hit["_id"]] > 5 or rng.random() < 0.2)
     ]  # fmt: skip
 
 
