@@ -267,12 +267,12 @@ def one_kind(rng: Rng, burst: bool = True) -> UserLog:
     In a burst, or spread over all of the time: frequent clients are then many of the first ones.
     """
     world = drawn_world(rng, noise=(0.5, 0.7))
+    world.popularity[0] = 0.0
+    world = replace(world, popularity=world.popularity / world.popularity.sum())
     if world.difference(1.0) > 0:
         world = replace(world, a=world.b, b=world.a)
     best = orders_of(world.attraction)
     world.b[0], world.a[0] = best[0], best[0][::-1]
-    world.popularity[0] = 0.0
-    world = replace(world, popularity=world.popularity / world.popularity.sum())
     few = rng.random(CLIENTS) < 0.01
     searches = searches_of(rng, world, np.where(few, 35, 1))
     query = np.where(few[searches.client], 0, searches.query)

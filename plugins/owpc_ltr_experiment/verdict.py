@@ -36,8 +36,9 @@ CHECKED_AT = 0.01
 RESIDUAL_CAP = 10.0
 """A client's residuals are bounded for the check of lost clicks: a smaller cap would be biased, as
 residuals of B's pages and A's differ in size."""
-TOP_SHARE = 0.02
-"""Share of the clients, those with most clicks, without which a difference must keep its sign."""
+TOP_CLIENTS, TOP_CLICKS = 0.02, 1 / 3
+"""Shares of the clients and of the clicks: without the clients with most clicks, who are as many or
+make as many, a difference must keep its sign."""
 BETS = np.geomspace(0.003, 0.9, 24)[:, None]
 _GRID = np.linspace(-1.0, 1.0, 2001)
 _HALVINGS = 24
@@ -383,10 +384,11 @@ def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[Resu
             f"sum to {above.sum():+,.0f}, all others to {mean * n:+,.0f}",
             "find out who these clients are, and drop bots with fewer clicks in an hour",
         )
-    if mean * (left := _without_top(clients.clicks, capped)) <= 0:
+    left, top = _without_top(clients.clicks, capped)
+    if mean * left <= 0:
         yield ResultWarning(
             "top-clients",
-            f"the {TOP_SHARE:.0%} of clients with the most clicks decide: {left:+.4f} clicks a "
+            f"the clients with the most clicks decide, {top:,} of {n:,}: {left:+.4f} clicks a "
             "client without them",
             "find out who these clients are, and drop bots with fewer clicks in an hour",
         )
@@ -409,14 +411,20 @@ def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[Resu
         )
 
 
-def _without_top(clicks: NDArray[np.int64], credit: Vector) -> float:
-    """The mean credit without the share of clients with most clicks; by lot among equal ones."""
-    top = math.ceil(TOP_SHARE * len(clicks))
+def _without_top(clicks: NDArray[np.int64], credit: Vector) -> tuple[float, int]:
+    """The mean credit without the clients with most clicks, by lot among equal ones; their number.
+
+    As few of them may make a large part of early clicks, both shares are left out.
+    """
+    sums = np.cumsum(np.sort(clicks)[::-1])
+    top = max(
+        math.ceil(TOP_CLIENTS * len(clicks)), int(np.searchsorted(sums, TOP_CLICKS * sums[-1]))
+    )
     least = np.partition(clicks, len(clicks) - top)[len(clicks) - top]
     equal = clicks == least
     stay = 1 - (top - np.count_nonzero(clicks > least)) / np.count_nonzero(equal)
     total = credit[clicks < least].sum() + stay * credit[equal].sum()
-    return float(total) / max(len(clicks) - top, 1)
+    return float(total) / max(len(clicks) - top, 1), top
 
 
 def _mean(values: Vector) -> float:
