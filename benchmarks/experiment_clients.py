@@ -125,6 +125,31 @@ def claim(world: str, effect: float, seed: int) -> Found:
     return Found(first, clients, z_sign, int(signs[-1]), few)
 
 
+RETURNING = {
+    "400 return 25 times": (400, 25, 0.0),
+    "400 with tastes return 25 times": (400, 25, 0.3),
+    "2,000 with tastes return 3 times": (2000, 3, 0.8),
+}
+"""Clients, the searches of each, and how far a taste shifts each of its credits, for B or for A."""
+
+
+def returning(world: str, seed: int) -> bool:
+    """Whether a difference is ever claimed where clients come back, and change what they count."""
+    clients, times, taste = RETURNING[world]
+    rng = np.random.default_rng(seed)
+    tastes = taste * rng.choice([-1.0, 1.0], clients)
+    client = rng.permutation(np.repeat(np.arange(clients), times))
+    values = rng.choice([-1.0, 0.0, 1.0], len(client), p=[0.2, 0.6, 0.2]) + tastes[client]
+    totals = np.zeros(clients)
+    for start in range(0, len(client), EVERY):
+        look = slice(start, start + EVERY)
+        np.add.at(totals, client[look], values[look])
+        # A client that has not come yet counts 0, which changes no wealth.
+        if log_wealth(totals)[:, -1].max() >= np.log(2 / LEVEL):
+            return True
+    return False
+
+
 def skewed_table(worlds: int, workers: ProcessPoolExecutor) -> None:
     """The first table."""
     print(f"{worlds} worlds: share with a wrong claim; median clients and share found, by effect")
@@ -141,6 +166,9 @@ def skewed_table(worlds: int, workers: ProcessPoolExecutor) -> None:
             right = np.mean([one.sign == 1 for one in found])
             line += f" {np.median([one.clients for one in found]):7,.0f} {right:6.1%}"
         print(line + ("  MISSED" if wrong > LEVEL else ""), flush=True)
+    for name in RETURNING:
+        ever = np.mean(list(workers.map(partial(returning, name), range(worlds), chunksize=20)))
+        print(f"{name:33s} {ever:6.1%}" + ("  MISSED" if ever > LEVEL else ""), flush=True)
     print(f"\nno difference but by what a client counts at most; at {MOST:,} clients")
     for name in BEYOND:
         nulls = list(workers.map(partial(claim, name, 0.0), range(worlds), chunksize=20))

@@ -268,6 +268,13 @@ def test_clients_of_skewed_credit_claim_no_difference(world: str) -> None:
 
 
 @pytest.mark.thorough(sample=1)
+@pytest.mark.parametrize("world", few_clients.RETURNING)
+def test_clients_that_come_back_claim_no_difference(world: str) -> None:
+    worlds = 200 if Selection.asked().thorough else 10
+    assert np.mean([few_clients.returning(world, seed) for seed in range(worlds)]) <= 0.1
+
+
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(
     ("users", "check"),
     [

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln, expit
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.resampling import LEVEL
@@ -97,7 +98,7 @@ def examination_exponent(clicks: ClickedPositions, page: int) -> tuple[float, fl
     x, leads = _swapped(clicks, page)
     exponent = TYPICAL
     for _ in range(_STEPS):
-        chance = _chance(exponent * x)
+        chance = expit(exponent * x)
         slope = float(x @ (leads - chance)) - (exponent - TYPICAL) / SPREAD**2
         curvature = float(x**2 @ (chance * (1 - chance))) + SPREAD**-2
         step = min(max(exponent + slope / curvature, 0.0), _LARGEST) - exponent
@@ -149,11 +150,6 @@ def _swapped(clicks: ClickedPositions, page: int) -> tuple[Vector, NDArray[np.bo
     return x, clicks.leads[on_both]
 
 
-def _chance(logits: Vector) -> Vector:
-    chance: Vector = 1 / (1 + np.exp(-logits))
-    return chance
-
-
 def spread_on_grid(values: Vector, cap: float) -> Vector:
     """Values, capped at ±`cap`, as weights of the points of an even grid.
 
@@ -202,9 +198,7 @@ def lead_check(n_a: int, n_b: int) -> float:
     most the chance p, however often it is looked at (Lindon & Malek, NeurIPS 2022).
     """
     n = n_a + n_b
-    log_factor = (
-        math.lgamma(n_a + 0.5) + math.lgamma(n_b + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
-    ) + n * math.log(2)
+    log_factor = float(betaln(n_a + 0.5, n_b + 0.5)) - math.log(math.pi) + n * math.log(2)
     return math.exp(min(0.0, -log_factor))
 
 
