@@ -1,52 +1,55 @@
-"""`keep`: one run of the loop without a person: watch, make the steps of a round, tell of changes.
-
-At each run the alias's model is checked, and rolled back at once where that helps.
-"""
+"""`keep`: one run of the loop without a person, and who is told how it ended."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import urllib3
 
-from owpc_ltr.engine.experiments import RUNNING
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings, reason_of
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, Table, capital
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
-from owpc_ltr_keep.state import KeepState, KeepStep, locked
+from owpc_ltr_keep.rounds import Round
+from owpc_ltr_keep.state import SKEW, KeepState, KeepStep, as_text, locked, moment
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr_keep.plan import KeepNotify, Workflow
+    from owpc_ltr_keep.plan import KeepNotify, KeepPlan
+    from owpc_ltr_keep.workflow import Workflow
 
 _SECONDS = 30.0
-"""For a command, or a webhook, to take a change."""
+"""For a command, or a webhook, to take a message."""
+_QUIET = frozenset({"nothing", "refused"})
+"""Ends of which nobody is told."""
 
 
 @dataclass(frozen=True, repr=False)
 class KeepRun(ShortRepr):
     """What one run did: `done` in a word, why, its steps, a line each, and the plan's history.
 
-    `done` is `promoted`, `nothing` (to do), `waiting` (for users), `refused`, `rolled back` or
-    `person` (a person is needed). `champion` is the alias's model after the run.
+    `done` is `promoted`, `nothing` (to do), `waiting` (for users), `refused`, `rolled back`,
+    `person` (a person is needed) or `failed`, with the `failure`. `champion` is the alias's model
+    after the run, None where that is not known.
     """
 
     alias: str
     champion: str | None
     done: str
     reason: str
-    steps: tuple[dict[str, Any], ...]
-    history: tuple[dict[str, Any], ...]
+    steps: tuple[KeepStep, ...]
+    history: tuple[KeepStep, ...]
+    failure: OwpcLtrError | None = None
 
     @property
     def refusal(self) -> OwpcLtrError | None:
@@ -55,26 +58,24 @@ class KeepRun(ShortRepr):
             return BadInput(f"'{self.alias}' needs a person: {self.reason}")
         if self.done == "refused":
             return Refused(f"the candidate for '{self.alias}' was refused: {self.reason}")
-        return None
+        return self.failure
 
     @property
-    def rows(self) -> list[tuple[str, int, str, str, str]]:
-        """The history as a table, the latest step first: time, round, step, line, end."""
-        return [
-            (step["time"], step["round"], step["step"], step["line"], step.get("end", ""))
-            for step in reversed(self.history)
-        ]
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The history as a table, the latest step first: time, step, line, end."""
+        return [(step.time, step.step, step.line, step.end) for step in reversed(self.history)]
 
     def as_dict(self) -> dict[str, Any]:
         """The run as JSON, without earlier ones."""
-        run = {name: value for name, value in vars(self).items() if name != "history"}
-        return {**run, "steps": list(self.steps)}
+        left_out = ("history", "failure")
+        run = {name: value for name, value in vars(self).items() if name not in left_out}
+        return {**run, "steps": [asdict(step) for step in self.steps]}
 
     def __str__(self) -> str:
-        lines = [wrapped_text(f"{step['step']}: {step['line']}") for step in self.steps]
+        lines = [wrapped_text(f"{step.step}: {step.line}") for step in self.steps]
         why = f" ({self.reason})" if self.done == "nothing" and self.reason else ""
-        done = f"done: {self.done}{why}; '{self.alias}' is set to {self.champion}"
-        return "\n".join([*lines, wrapped_text(done)])
+        is_set = f"; '{self.alias}' is set to {self.champion}" if self.champion else ""
+        return "\n".join([*lines, wrapped_text(f"done: {self.done}{why}{is_set}")])
 
 
 @job(changes_cluster=True)
@@ -85,165 +86,125 @@ def keep(
     report: ReportPage = None,
     progress: Progress = silent,
 ) -> KeepRun:
-    """Keep a ranker up to date: train, prove, try and promote, or roll back.
+    """Keep a ranker up to date: train, compare, try and promote, or roll back.
 
-    One run checks the model that users have, and rolls it back if it fails a watch. Then it makes
-    the steps that the plan asks for: log features, check the data, train, compare with the
-    champion, upload, try it in the shadow and in an experiment, promote. It ends where it must wait
-    for users, and the next run goes on there, as after a kill. Start it daily, by cron, a timer or
-    a workflow.
+    One run checks the model that users have, and rolls it back if it fails a watch that the model
+    before passes. Then it makes the steps that the plan asks for: log features, check the data,
+    train, compare with what users have, upload, try it in the shadow and in an experiment, promote.
+    It ends where it must wait for users, and the next run goes on there. Start it daily, by cron, a
+    timer or a workflow.
 
-    The level of tests is spent over all attempts: nights of noise promote nothing. The exit code is
-    0 for promoted, waiting and nothing to do, 5 where the candidate was refused, and 3 where a
-    person is needed.
+    All attempts count together: nights of noise promote nothing. How a run ended is told to
+    whom the plan names, unless there was nothing to do or the candidate was refused. The exit code
+    is 0 for promoted, waiting and nothing to do, 5 where the candidate was refused, 3 where a
+    person is needed, and 4 where the same again may do.
 
-    Raises LockHeld where another run of the plan is under way, BadInput for a plan that is wrong.
+    Raises BadInput for a plan that is wrong, KeepIsRunning where another run of it is under way.
     """
-    from owpc_ltr_keep.plan import Workflow, read_plan
+    from owpc_ltr_keep.plan import read_plan
+    from owpc_ltr_keep.workflow import Workflow
 
     contents = read_plan(plan)
-    with locked(Path(contents.folder)):
-        run = run_once(Workflow(contents, cluster, progress), partial(datetime.now, UTC))
-        write_report(run, report)
+    clock = partial(datetime.now, UTC)
+    try:
+        with locked(Path(contents.folder)):
+            run = run_once(Workflow(contents, cluster, progress), clock)
+    except OwpcLtrError as error:
+        # There is no state to write it to: it is damaged, or another run has it.
+        step = KeepStep(time=as_text(clock()), step="run", line=str(error), end="failed")
+        if failure := notify(contents.notify, contents.alias, step):
+            give_warnings([failure])
+        raise
+    write_report(run, report)
     return run
 
 
 def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
-    """One run, in a folder that is locked."""
-    from owpc_ltr_keep.rounds import Round
+    """One run, in a folder that is locked. A failure is an end too, and stands in the history."""
+    plan, folder = workflow.plan, Path(workflow.plan.folder)
+    state = KeepState.read(folder)
+    before, failure = len(state.history), None
 
-    plan = workflow.plan
-    state = KeepState(Path(plan.folder) / "state.json", clock)
-    step, drifted = watch(workflow, state)
-    reason, done = "", "nothing"
-    if step is not None:
-        state.record("watch", step, closes=step.end == "rolled back")
-        reason, done = step.line, step.end or "nothing"
-        _tell(workflow, state)
-    else:
-        reason = _begin(workflow, state, drifted)
-        for made_step in Round(workflow, state).advance():
-            reason, done = made_step.line, made_step.end or "waiting"
-    if drifted is not None and done in {"nothing", "refused"}:
-        reason = f"the features of {drifted} drifted, and nothing replaces it: {reason}"
-        step = KeepStep(reason, end="person", change=state.is_new(drifted))
-        state.record("watch", step, closes=False)
-        done = "person"
-    elif done == "nothing" and state.finished.get("end") == "person":
-        done = "person"
-    _tell(workflow, state)
-    alias = workflow.alias()
-    current = None if alias is None else alias.current
+    def record(step: KeepStep) -> None:
+        state.history = (*state.history, step)
+        state.save(folder)
+
+    def failed(line: str) -> KeepStep:
+        return KeepStep(time=as_text(clock()), step="run", line=line, end="failed")
+
+    if state.running is not None:
+        line = f"the run of {state.running} did not end: it was killed, or its machine stopped"
+        state.unsent += (failed(line),)
+        record(state.unsent[-1])
+    state.running = as_text(clock())
+    try:
+        last = state.history[before - 1].time if before else state.running
+        if moment(last) > clock() + SKEW:
+            raise BadInput(
+                f"the clock went back: the last step is of {last}, and it is {state.running} now: "
+                "set the clock of this machine; the next run goes on"
+            )
+        state.save(folder)
+        end = Round(workflow, state, clock, record).advance()
+    except OwpcLtrError as error:
+        # 5 is for refused candidates alone, and 2 for the command line.
+        failure = error if error.exit_code in {3, 4} else BadInput(str(error))
+        end = failed(str(error))
+    except Exception as error:
+        # A bug, whose traceback is shown; but nobody may be looking.
+        _finish(plan, state, failed(reason_of(error)))
+        raise
+    _finish(plan, state, end)
+    alias = None
+    with suppress(OwpcLtrError):  # what was done is done
+        alias = None if failure else workflow.alias()
     return KeepRun(
-        plan.alias, current, done, reason=reason, steps=tuple(state.this_run),
-        history=tuple(state.history),
+        plan.alias, alias.current if alias else None, end.end, end.line,
+        state.history[before:], state.history, failure,
     )  # fmt: skip
 
 
-def watch(workflow: Workflow, state: KeepState) -> tuple[KeepStep | None, str | None]:
-    """The rollback that was necessary, if one was, and the model that only training can replace.
-
-    A model is rolled back if the one before has none of its troubles. Features that drifted for
-    both are logged again by a new round.
-    """
-    if state.rollback is not None:
-        return _roll_back(workflow, state), None
-    alias = workflow.alias()
-    troubles = {} if alias is None else workflow.troubles(alias.current)
-    if alias is None or not troubles:
-        if state.is_new(None):
-            state.save()
-        return None, None
-    before = alias.previous[-1] if alias.previous else None
-    remaining = troubles if before is None else workflow.troubles(before)
-    if troubles.keys().isdisjoint(remaining):
-        reason = "; ".join(f"{name}: {what}" for name, what in troubles.items())
-        state.rollback = {"from": alias.current, "to": before, "reason": reason}
-        state.save()
-        return _roll_back(workflow, state), None
-    if "drift" in troubles:
-        return None, alias.current
-    name, what = next(iter(troubles.items()))
-    instead = "there is no model before" if before is None else f"so it is for {before}"
-    line = f"{alias.current}, {name}: {what}; not rolled back: {instead}"
-    step = KeepStep(line, end="person", change=state.is_new(f"{alias.current} {name}"))
-    return step, None
-
-
-def _roll_back(workflow: Workflow, state: KeepState) -> KeepStep:
-    """Roll back as decided, from wherever an earlier run was killed."""
-    decided = state.rollback or {}
-    model, reason = decided["from"], decided["reason"]
-    experiment, alias = workflow.experiment(), workflow.alias()
-    if experiment is not None and experiment.state == RUNNING and experiment.a == model:
-        workflow.stop(promote=False)
-    workflow.note(model, "rolled_back", {"reason": reason, "to": decided["to"]})
-    if alias is not None and alias.current == model:
-        workflow.roll_back()
-    state.rollback = None
-    line = f"'{workflow.plan.alias}' is set back to {decided['to']} from {model}: {reason}"
-    return KeepStep(line, end="rolled back", change=True)
-
-
-def _begin(workflow: Workflow, state: KeepState, drifted: str | None) -> str:
-    """Begin a round, unless one has come to a candidate; why there is nothing to do, if so."""
-    if state.facts("gate") is not None:
-        return ""
-    alias = workflow.alias()
-    if alias is None:
-        raise BadInput(
-            f"there is no model '{workflow.plan.alias}' to keep: upload the first one "
-            "(owpc-ltr upload)"
-        )
-    if state.round is None and state.finished.get("end") in {"promoted", "refused"}:
-        due = datetime.fromisoformat(str(state.began)) + timedelta(days=workflow.plan.every)
-        if drifted is None and state.now() < due:
-            return f"the next round begins on {due:%Y-%m-%d} at the earliest"
-    inputs = workflow.inputs(drifted)
-    if state.round is not None and state.round["inputs"] == inputs:
-        return ""
-    if state.finished.get("inputs") == inputs:
-        same = "judgments, feature set and plan are those of the last round"
-        return f"{same}: {state.finished['line']}"
-    state.begin(inputs, alias.current)
-    return ""
-
-
-def _tell(workflow: Workflow, state: KeepState) -> None:
-    """Tell of each change, after a kill perhaps twice; a failure is kept in the history."""
+def _finish(plan: KeepPlan, state: KeepState, end: KeepStep) -> None:
+    """Write how a run ended, and tell of it; who cannot be told is told after the next run."""
+    folder, state.running = Path(plan.folder), None
+    if end.end != "nothing":
+        state.history = (*state.history, end)
+    if end.end not in _QUIET:
+        state.unsent = (*state.unsent, end)
+    state.save(folder)
     while state.unsent:
-        change = {"alias": workflow.plan.alias, **state.unsent[0]}
-        failure = notify(workflow.plan.notify, change)
+        failure = notify(plan.notify, plan.alias, state.unsent[0])
+        if failure is not None:
+            state.history = (*state.history, replace(end, step="notify", line=failure, end=""))
+            break
         state.unsent = state.unsent[1:]
-        if failure is None:
-            state.save()
-        else:
-            state.record("notify", KeepStep(failure), closes=False)
+    state.save(folder)
 
 
-def notify(plan: KeepNotify, change: Mapping[str, Any]) -> str | None:
-    """Tell a command and a webhook of a change; why that failed, if it did."""
+def notify(plan: KeepNotify, alias: str, step: KeepStep) -> str | None:
+    """Tell a command and a webhook how a run ended; why that failed, if it did."""
+    message = {"alias": alias, **asdict(step)}
     try:
         if plan.command:
-            line = f"{json.dumps(change)}\n".encode()
             subprocess.run(  # noqa: S603 - the plan's own command, without a shell
-                plan.command, input=line, check=True, timeout=_SECONDS,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                plan.command, input=f"{json.dumps(message)}\n".encode(), check=True,
+                timeout=_SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         if plan.webhook is not None:
-            _post(plan.webhook, change)
+            _post(plan.webhook, message)
     except (OSError, ValueError, subprocess.SubprocessError, urllib3.exceptions.HTTPError) as error:
         # Addresses of webhooks are secrets, and stand in some errors.
         return f"nobody was told: {type(error).__name__}"
     return None
 
 
-def _post(variable: str, change: Mapping[str, Any]) -> None:
+def _post(variable: str, message: dict[str, Any]) -> None:
     """Send JSON to the address in an environment variable, with `text` as chats want it."""
     address = os.environ.get(variable, "")
     if not address.startswith(("https://", "http://")):
         raise ValueError(variable)
-    body = {"text": change["line"], **change}
+    text = f"{message['alias']}: {message['end']}: {message['line']}"
+    body = {"text": text, **message}
     answer = urllib3.request("POST", address, json=body, timeout=_SECONDS, retries=False)
     if answer.status >= 300:
         raise OSError(answer.status)
@@ -255,13 +216,14 @@ def report_part() -> ReportPart:
 
 
 def _report_verdict(run: KeepRun) -> ReportVerdict:
-    moods = {"promoted": "better", "rolled back": "worse", "person": "worse"}
+    moods = {"promoted": "better", "rolled back": "worse", "person": "worse", "failed": "worse"}
     titles = {"person": "A person is needed", "nothing": "Nothing to do"}
-    reason = f". {capital(run.reason)}" if run.reason else ""
+    reason = f"{capital(run.reason)}. " if run.reason else ""
+    is_set = f"“{run.alias}” is set to {run.champion}." if run.champion else ""
     return ReportVerdict(
         moods.get(run.done, "neutral"),
         titles.get(run.done, capital(run.done)),
-        f"“{run.alias}” is set to {run.champion}{reason}.",
+        f"{reason}{is_set}",
         f"History of “{run.alias}”",
     )
 
@@ -270,8 +232,8 @@ def _report_sections(run: KeepRun) -> list[ReportSection]:
     return [
         ReportSection(
             "keep", "History", "What was done, and when?",
-            "Each step of each round, the latest first. A round goes from judgments to a model "
-            "that is promoted or refused.",
-            [Table("Steps", ["time", "round", "step", "result", "end"], run.rows)],
+            "Each step of each run, the latest first. A round goes from judgments to a model that "
+            "is promoted or refused.",
+            [Table("Steps", ["time", "step", "result", "end"], run.rows)],
         )
     ]  # fmt: skip

@@ -1,236 +1,199 @@
-"""A round: the steps from judgments to a promoted model, each of which may be made again.
+"""A round: watch the model in use, then go from judgments to a model that is promoted or refused.
 
-A step that was killed before its state was written is made again by the next run, and does the
-same: files are replaced, a stored model has the name of its content, an attempt is the one that was
-written down, an experiment that runs is taken over.
+What is under way stands in the cluster: a challenger, and its experiment. A run that was killed
+before that begins its round anew; the feature log resumes by itself, and the same candidate on the
+same queries is the same attempt.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.experiments import RUNNING, Experiment
+from owpc_ltr.engine.deployment.alias import Alias
+from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr_keep.plan import CANDIDATE, CHAMPION, Workflow, file_digest
-from owpc_ltr_keep.state import Attempt, EvidenceStream, KeepState, KeepStep, Ledger
+from owpc_ltr_keep.state import SKEW, KeepRound, KeepState, KeepStep, as_text, moment
+
+if TYPE_CHECKING:
+    from owpc_ltr_keep.workflow import Workflow
 
 BROKEN_LOGS = frozenset({"sample-ratio", "lost-clicks"})
 """Checks of an experiment that say that its log is not to be believed."""
-_EMPTY_LOG_DAYS = 1.0
+_EMPTY_LOG = timedelta(days=1)
 """How long an experiment may have no search in its log."""
 
 
 class Round:
-    """The steps of a plan, of which `state` says what is done."""
+    """What one run does, as far as it can today; `record` writes a step to the history.
 
-    def __init__(self, workflow: Workflow, state: KeepState) -> None:
+    Each way to end it is a step whose `end` says how, which is not written yet.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        state: KeepState,
+        clock: Callable[[], datetime],
+        record: Callable[[KeepStep], None],
+    ) -> None:
         self._workflow, self._state, self._plan = workflow, state, workflow.plan
-        self._ledger = Ledger(Path(workflow.plan.folder) / "ledger.jsonl")
+        self._now, self._record = clock, record
 
-    def advance(self) -> Iterator[KeepStep]:
-        """Make the steps that are left, until one waits or ends the round; each is recorded."""
-        if self._state.round is None:
-            return
-        self._forget_changed_files()
-        for name, make in self._steps().items():
-            if self._state.facts(name) is not None:
-                continue
-            step = self._champion_changed() or make()
-            self._state.record(name, step)
-            yield step
-            if step.waits or step.end is not None:
-                return
+    def advance(self) -> KeepStep:
+        """Roll back, or make the steps that can be made. Raises what any of these raise."""
+        name, alias = self._plan.alias, self._workflow.alias()
+        if alias is None:
+            raise BadInput(
+                f"there is no model '{name}' to keep: upload the first one (owpc-ltr upload)"
+            )
+        troubles = self._workflow.troubles(alias.current)
+        # Documents are gone for every model.
+        before = alias.previous[-1] if alias.previous and "documents" not in troubles else None
+        if troubles and before is not None and not self._workflow.troubles(before):
+            return self._roll_back(alias, before, troubles)
+        concerns = [f"{alias.current}, {watch}: {what}" for watch, what in troubles.items()]
+        concerns += filter(None, [self._workflow.unjudged(alias.current)])
+        end = self._continue(alias, alias.current if "drift" in troubles else None)
+        if concerns and end.end != "promoted":
+            line = f"{'; '.join(concerns)} ({end.end}: {end.line})"
+            return replace(end, step="watch", line=line, end="person")
+        return end
 
-    def _steps(self) -> dict[str, Callable[[], KeepStep]]:
-        steps: dict[str, Callable[[], KeepStep]] = {
-            "log": partial(self._made, "log", self._workflow.log),
-            "inspect": self._inspect,
-            "train": partial(self._made, "train", self._workflow.train),
-            "gate": self._gate,
-            "upload": self._upload,
-        }
-        shadow, users = self._plan.shadow, self._plan.experiment
-        if shadow is not None:
-            steps["shadow start"] = partial(self._begin, shadow=True)
-            steps["shadow"] = partial(self._try, "shadow start", shadow.days)
-        if users is None:
-            return {**steps, "promote": self._promote}
-        steps["experiment start"] = partial(self._begin, shadow=False)
-        steps["experiment"] = partial(self._try, "experiment start", users.days)
-        return steps
-
-    @property
-    def _champion(self) -> str:
-        assert self._state.round is not None  # noqa: S101 - told to the type checker
-        return str(self._state.round["champion"])
-
-    def _fact(self, step: str, name: str) -> str:
-        return str((self._state.facts(step) or {})[name])
-
-    def _forget_changed_files(self) -> None:
-        """Make again what another hand has changed, and all that was made from it."""
-        if self._state.round is None or self._state.facts("upload") is not None:
-            return
-        steps, changed = self._state.round["steps"], False
-        for name in self._steps():
-            path = self._workflow.files.get(name)
-            if name in steps and path is not None:
-                changed |= not path.exists() or file_digest(path) != steps[name]["sha256"]
-            if changed:
-                steps.pop(name, None)
-
-    def _champion_changed(self) -> KeepStep | None:
-        """The end of a round whose champion is not the alias's model any more."""
-        alias = self._workflow.alias()
-        current = None if alias is None else alias.current
-        challenger = (self._state.facts("upload") or {}).get("model")
-        if current in {self._champion, challenger}:
-            return None
-        experiment = self._workflow.experiment()
-        if experiment is not None and (experiment.b, experiment.state) == (challenger, RUNNING):
+    def _roll_back(self, alias: Alias, before: str, troubles: dict[str, str]) -> KeepStep:
+        experiment, model = self._workflow.experiment(), alias.current
+        if experiment is not None and (experiment.a, experiment.state) == (model, RUNNING):
             self._workflow.stop(promote=False)
-        return KeepStep(
-            f"the alias is set to {current or 'no model'}, and the round began with "
-            f"{self._champion}: a new round begins with other judgments", end="refused",
-        )  # fmt: skip
+        if self._workflow.alias() != alias:
+            raise Refused(f"'{alias.name}' was switched from {model} meanwhile: run again")
+        self._workflow.roll_back()
+        reason = "; ".join(f"{watch}: {what}" for watch, what in troubles.items())
+        line = f"'{alias.name}' is set back to {before} from {model}: {reason}"
+        return self._end("watch", "rolled back", line)
 
-    def _made(self, name: str, make: Callable[[], str]) -> KeepStep:
-        """A step that makes a file."""
-        line = make()
-        return KeepStep(line, {"sha256": file_digest(self._workflow.files[name])})
+    def _continue(self, alias: Alias, drifted: str | None) -> KeepStep:
+        """Go on with a challenger that users decide about, or begin a round if there is reason."""
+        last, now = self._state.round, self._now()
+        candidate = None if last is None or last.end else last.model
+        if self._plan.experiment is not None:
+            experiment = self._workflow.experiment()
+            if experiment is not None and (
+                experiment.b == candidate
+                # In a new folder it is found by this alone.
+                or (experiment.state != STOPPED and experiment.b in alias.models)
+            ):
+                return self._try(experiment, alias)
+        if candidate == alias.current:
+            return self._promoted(alias)
+        if last is not None and last.end and drifted is None:
+            due = moment(last.began) + timedelta(days=self._plan.every)
+            # A round that begins later than now is of a clock that was wrong.
+            if moment(last.began) <= now < due:
+                line = f"the next round begins on {due:%Y-%m-%d} at the earliest"
+                return self._step("round", line, "nothing")
+        inputs = self._workflow.inputs(drifted)
+        if last is not None and last.end and last.inputs == inputs:
+            same = "judgments, feature set and plan are those of the last round"
+            return self._step("round", f"{same}: {last.line}", "nothing")
+        self._state.round = KeepRound(began=as_text(now), inputs=inputs)
+        return self._begin(alias)
 
-    def _inspect(self) -> KeepStep:
+    def _begin(self, alias: Alias) -> KeepStep:
+        """From judgments to a candidate."""
+        self._made("log", self._workflow.log())
         accepted = self._plan.data.accept
         faults = [fault for fault in self._workflow.findings() if fault.check not in accepted]
-        if not faults:
-            return KeepStep("the data have no fault that is not accepted")
-        checks = json.dumps([*dict.fromkeys(fault.check for fault in faults)])
-        line = f"{faults[0].line}; or accept it: [data] accept = {checks}"
-        return KeepStep(line, end="person", change=True)
+        if faults:
+            checks = json.dumps(sorted({*accepted, *(fault.check for fault in faults)}))
+            line = f"{faults[0].line}; or accept it: [data] accept = {checks}"
+            return self._step("inspect", line, "person")
+        self._made("train", self._workflow.train())
+        return self._challenge(alias)
 
-    def _gate(self) -> KeepStep:
-        """Compare on held-out queries, at the level that is left for this attempt."""
-        queries = self._workflow.held_out(self._champion)
-        stream = EvidenceStream(self._plan.alias, self._workflow.source, queries)
-        files = f"{self._fact('log', 'sha256')} {self._fact('train', 'sha256')}"
+    def _challenge(self, alias: Alias) -> KeepStep:
+        """Compare the candidate, as far as judgments can, and let it challenge the champion."""
+        evidence, users_decide = None, self._plan.experiment is not None
+        if not self._plan.data.ubi:
+            outcome, line, evidence = self._workflow.compare(alias)
+            if outcome is Outcome.CANNOT_TELL and not users_decide:
+                return self._step("compare", line, "person")
+            if outcome not in {Outcome.BETTER, Outcome.CANNOT_TELL}:
+                return self._end("compare", "refused", line)
+            self._made("compare", line)
         try:
-            attempt = self._ledger.attempt(stream, f"{files} {self._champion}")
-        except BadInput as error:
-            return KeepStep(str(error), end="person", change=True)
-        comparison = self._workflow.compare(self._champion, attempt.resamples)
-        pair = comparison.pair(CANDIDATE, CHAMPION)
-        verdict = comparison.verdict(CANDIDATE, CHAMPION)
-        # The ledger's level takes the place of the correction for earlier comparisons.
-        p = pair.p_holm / corrected_for(comparison.earlier_comparisons)
-        passed = verdict.outcome is Outcome.BETTER and p <= attempt.level
-        line = (
-            f"{verdict}: {pair.metric} {pair.comparison.mean_difference:+.4f} over "
-            f"{self._champion}, p = {p:.2g}, attempt {attempt.number} at the level "
-            f"{attempt.level:.2g}"
-        )
-        facts = {"attempt": attempt.number, "level": attempt.level, "p": p, "line": line}
-        return KeepStep(line, facts, end=None if passed else "refused")
-
-    def _upload(self) -> KeepStep:
-        try:
-            model = self._workflow.upload(self._champion)
+            model = self._workflow.upload()
         except Refused as refusal:
-            return KeepStep(str(refusal), end="refused")
-        self._workflow.note(model, "keep", self._state.facts("gate") or {})
-        return KeepStep(f"{model} is the challenger of '{self._plan.alias}'", {"model": model})
+            return self._end("upload", "refused", str(refusal))
+        self._state.round = replace(self._open_round, model=model)
+        self._made("upload", f"{model} is the challenger of '{alias.name}'")
+        if users_decide:
+            return self._try(self._start(model, shadow=self._plan.shadow is not None), alias)
+        try:
+            self._workflow.promote(model, evidence)
+        except Refused as refusal:
+            return self._end("promote", "refused", str(refusal))
+        return self._promoted(alias)
 
-    def _promote(self) -> KeepStep:
-        model = self._fact("upload", "model")
-        self._workflow.promote(model)
-        return self._promoted(model)
+    def _start(self, model: str, *, shadow: bool) -> Experiment:
+        experiment = self._workflow.start(model, shadow=shadow)
+        step, shown = ("shadow", "computed, and not shown") if shadow else ("experiment", "shown")
+        self._made(step, f"{model} is {shown}, beside {experiment.a}")
+        return experiment
 
-    def _promoted(self, model: str) -> KeepStep:
-        line = f"'{self._plan.alias}' is set to {model}, before {self._champion}"
-        return KeepStep(line, end="promoted", change=True)
-
-    def _begin(self, *, shadow: bool) -> KeepStep:
-        """Start an experiment, or take over the one that a killed run has started.
-
-        The attempt is written down before anyone can look at its result.
-        """
-        model, facts = self._fact("upload", "model"), dict[str, Any]()
-        if not shadow:
-            stream = EvidenceStream(self._plan.alias, f"experiment {self._plan.experiment_name}")
-            candidate = f"{self._state.rounds} {model} {self._champion}"
-            facts["attempt"] = self._ledger.attempt(stream, candidate).number
-        running = self._workflow.experiment()
-        expected = (model, shadow, RUNNING)
-        if running is None or (running.b, running.shadow, running.state) != expected:
-            running = self._workflow.start(model, shadow=shadow)
-        what = "is computed, and not shown" if shadow else "is shown to users, interleaved"
-        return KeepStep(f"{model} {what}", {**facts, "started": running.started}, change=True)
-
-    def _try(self, start: str, days: float) -> KeepStep:
-        """What users do: wait, promote, or end it, for a reason that a killed run keeps."""
-        decided = (self._state.facts(start) or {}).get("decided")
-        experiment, model = self._workflow.experiment(), self._fact("upload", "model")
-        if experiment is None or experiment.b != model:
-            return KeepStep("another experiment has taken its name", end="refused", change=True)
-        if decided is None and experiment.state != RUNNING:
-            # A promotion that a killed run began is finished; else another hand has stopped it.
+    def _try(self, experiment: Experiment, alias: Alias) -> KeepStep:
+        """What users decide about the challenger, as far as days and clicks have come."""
+        step, now = "shadow" if experiment.shadow else "experiment", self._now()
+        started = moment(experiment.started)
+        if started > now + SKEW:
+            raise BadInput(
+                f"the experiment '{experiment.name}' started at {experiment.started}, and it is "
+                f"{as_text(now)} now: set the clock of this machine, or stop what another clock "
+                f"has started: owpc-ltr experiment stop {experiment.name}"
+            )
+        if alias.current not in {experiment.a, experiment.b}:
+            line = f"the alias is set to {alias.current}, and the experiment is over {experiment.a}"
+            return self._withdraw(step, "refused", line)
+        if experiment.state != RUNNING and not experiment.shadow:
+            # A promotion that a killed run has begun is finished.
             if self._workflow.stop(promote=True):
-                return self._promoted(model)
-            return KeepStep("another hand stopped the experiment", end="refused", change=True)
-        step = KeepStep(**decided) if decided else self._judged(start, days, experiment)
-        if step.waits or step.end == "promoted":
-            return step
-        self._state.decide(start, step)
-        if step.end == "rolled back":
-            reason = {"reason": step.line, "to": self._champion}
-            self._workflow.note(model, "rolled_back", reason)
-        self._workflow.stop(promote=False)
-        return step
-
-    def _judged(self, start: str, days: float, experiment: Experiment) -> KeepStep:
-        """What the clicks so far mean, at the level of the attempt."""
-        started, now = datetime.fromisoformat(self._fact(start, "started")), self._state.now()
-        until = started + timedelta(days=days)
+                return self._promoted(alias)
+            return self._end(step, "refused", "another hand stopped the experiment")
+        settings = self._plan.shadow if experiment.shadow else self._plan.experiment
+        until = started + timedelta(days=settings.days if settings else 0.0)
         if experiment.shadow and now < until:
-            return KeepStep(f"not shown until {until:%Y-%m-%d %H:%M} UTC", waits=True)
+            return self._step(step, f"not shown until {until:%Y-%m-%d %H:%M} UTC", "waiting")
+        return self._by_clicks(experiment, alias, step, until)
+
+    def _by_clicks(
+        self, experiment: Experiment, alias: Alias, step: str, until: datetime
+    ) -> KeepStep:
+        """What the clicks so far mean; in the shadow, only whether anything speaks against B."""
+        status = trouble = None
         try:
             status = self._workflow.status()
+            trouble = self._trouble(status)
         except BadInput as error:
-            if now < started + timedelta(days=_EMPTY_LOG_DAYS):
-                return KeepStep(str(error), waits=True)
-            return KeepStep(str(error), end="rolled back", change=True)
-        trouble, result = self._trouble(status), status.result
-        if trouble is not None:
-            return KeepStep(trouble, end="rolled back", change=True)
-        if result is None:
-            tau = (status.shadow or {}).get("tau")
-            return KeepStep(f"rank agreement with {self._champion} (tau): {tau or 0:.2f}")
-        return self._by_interval(
-            Attempt(int(self._fact(start, "attempt"))), until, experiment, result
-        )
-
-    def _by_interval(
-        self, attempt: Attempt, until: datetime, experiment: Experiment, result: Any
-    ) -> KeepStep:
-        """Promote where the interval is above 0, else wait until the days are over."""
-        verdict = result.verdict
-        above_zero = result.low_at(attempt.level) > 0
-        if verdict.outcome is Outcome.BETTER and above_zero:
-            self._workflow.stop(promote=True)
-            return self._promoted(experiment.b)
-        line = (
-            f"{verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}, attempt "
-            f"{attempt.number} at the level {attempt.level:.2g}"
-        )
-        if self._state.now() < until and verdict.outcome is not Outcome.NO_DIFFERENCE:
-            return KeepStep(f"{line}; until {until:%Y-%m-%d}", waits=True)
-        return KeepStep(line, end="refused", change=True)
+            trouble = str(error)
+        if status is None and self._now() < moment(experiment.started) + _EMPTY_LOG:
+            return self._step(step, str(trouble), "waiting")
+        if status is None or trouble is not None:
+            return self._withdraw(step, "rolled back", f"{experiment.b} is withdrawn: {trouble}")
+        if experiment.shadow:
+            tau = (status.shadow or {}).get("tau") or 0
+            self._made(step, f"rank agreement with {experiment.a} (tau): {tau:.2f}")
+            self._workflow.stop(promote=False)
+            return self._try(self._start(experiment.b, shadow=False), alias)
+        result = status.result
+        if result.verdict.outcome is Outcome.BETTER and self._workflow.stop(promote=True):
+            return self._promoted(alias)
+        line = f"{result.verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}"
+        if self._now() < until and result.verdict.outcome is not Outcome.NO_DIFFERENCE:
+            return self._step(step, f"{line}; until {until:%Y-%m-%d}", "waiting")
+        return self._withdraw(step, "refused", line)
 
     def _trouble(self, status: Any) -> str | None:
         """Why users should not see B any longer, or its log is not to be believed."""
@@ -244,3 +207,29 @@ class Round:
         if result is not None and result.verdict.outcome is Outcome.WORSE:
             return f"worse: {result.mean:+.4f} clicks a client"
         return str(status.warnings[0].line) if status.warnings else None
+
+    def _withdraw(self, step: str, end: str, line: str) -> KeepStep:
+        self._workflow.stop(promote=False)
+        return self._end(step, end, line)
+
+    def _promoted(self, alias: Alias) -> KeepStep:
+        new = self._workflow.alias() or alias
+        before = new.previous[-1] if new.previous else alias.current
+        line = f"'{alias.name}' is set to {new.current}, before {before}"
+        return self._end("promote", "promoted", line)
+
+    @property
+    def _open_round(self) -> KeepRound:
+        # That of an experiment that was found in a new folder began with it.
+        return self._state.round or KeepRound(began=as_text(self._now()), inputs="")
+
+    def _step(self, step: str, line: str, end: str = "") -> KeepStep:
+        return KeepStep(time=as_text(self._now()), step=step, line=line, end=end)
+
+    def _made(self, step: str, line: str) -> None:
+        self._record(self._step(step, line))
+
+    def _end(self, step: str, end: str, line: str) -> KeepStep:
+        """The end of a round, so that none of the same inputs begins again."""
+        self._state.round = replace(self._open_round, end=end, line=line)
+        return self._step(step, line, end)

@@ -1,213 +1,125 @@
-"""What survives between runs, in one JSON file that is replaced after each step; the ledger.
+"""What survives between runs, in one JSON file that is replaced as a whole.
 
-The ledger has how often a gain was looked for on the same evidence, and what level is left. A test
-at 5 % that is made every night finds a gain by chance within weeks. Attempt k therefore has the
-level .05 / (k (k + 1)): these add up to .05, so that all attempts together promote a model that is
-not better in at most 5 % of cases. An attempt is written down before its result is looked at.
+Nothing that is guaranteed rests on it: attempts are counted in the cluster, and an experiment that
+runs is found there. Without the file a round begins anew.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
 
-from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.options import RESAMPLES
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.files.output import Journal, digest_of, lock_file, write_output
+from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.files.output import LockHeld, lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr_keep.typed_table import read_table
 
-MOST_RESAMPLES = 2_000_000
-
-"""Of a permutation test, for memory and time: attempts that need more are not made."""
-
-
-@dataclass(frozen=True)
-class EvidenceStream:
-    """What attempts share: an alias, and the judgments or the experiment that they look at.
-
-    `source` names these, `queries` is a digest of the ids of held-out queries. The same file with
-    more queries, and another file with the same queries, are the same evidence.
-    """
-
-    alias: str
-    source: str
-    queries: str = ""
-
-    def shares(self, other: EvidenceStream) -> bool:
-        """Whether an attempt on the other evidence counts for this one."""
-        same = self.source == other.source or self.queries == other.queries != ""
-        return self.alias == other.alias and same
+SKEW = timedelta(hours=1)
+"""By which the clocks of two machines may differ."""
+FORMAT = 1
+_LONGEST_HISTORY, _MOST_UNSENT = 2_000, 100
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """A look at the evidence for one candidate: the k-th of its stream."""
-
-    number: int
-
-    @property
-    def level(self) -> float:
-        """The level of its test: what is spent of the 5 % of all attempts."""
-        return LEVEL / (self.number * (self.number + 1))
-
-    @property
-    def resamples(self) -> int:
-        """Permutations with which p can be as small as half of the level."""
-        return max(RESAMPLES, math.ceil(2 / self.level))
-
-
-class Ledger:
-    """The attempts in a file. Raises BadInput for a file that is no ledger."""
-
-    def __init__(self, path: Path) -> None:
-        self._journal = Journal(path)
-
-    def attempt(self, stream: EvidenceStream, candidate: str) -> Attempt:
-        """Write an attempt down; of the same candidate on the same evidence it is the same one.
-
-        `candidate` is a digest of all that the result depends on. So a run that was killed goes on
-        with its attempt, and a new candidate has the next one. Raises BadInput where no test can be
-        fine enough for the level that is left.
-        """
-        key = digest_of([asdict(stream), candidate])
-        if key in self._journal.pieces:
-            return Attempt(self._journal.pieces[key].value["attempt"])
-        before = sum(
-            stream.shares(EvidenceStream(**piece.value["stream"]))
-            for piece in self._journal.pieces.values()
-        )
-        attempt = Attempt(before + 1)
-        if attempt.resamples > MOST_RESAMPLES:
-            raise BadInput(
-                f"{before} candidates were tried on '{stream.source}', and no level is left: judge "
-                "other queries, in a file of another name"
-            )
-        self._journal.append(key, {"attempt": attempt.number, "stream": asdict(stream)})
-        return attempt
-
-
-KeepEnd = Literal["promoted", "refused", "rolled back", "person"]
-
-"""How a round ends; `person`: a person is needed."""
-
-_FORMAT = 1
-
-_LONGEST_HISTORY = 2_000
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeepStep:
-    """What a step did: a line, facts for later steps, and how it ends the round, if it does.
+    """What was done, and when (ISO 8601); the last step of a run has how it ended."""
 
-    A step that `waits` is made again by the next run. A `change` is told to who is notified.
-    """
-
+    time: str
+    step: str
     line: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    end: KeepEnd | None = None
-    waits: bool = False
-    change: bool = False
+    end: str = ""
 
 
-class KeepState:
-    """The state of one plan.
+@dataclass(frozen=True, kw_only=True)
+class KeepRound:
+    """The last round: when it began, of what inputs, and its `model` from the upload on.
 
-    `round` has the steps of the round that is under way, which `began` then, `finished` the inputs
-    and the end of the last one, `rollback` one that has begun, `unsent` changes that nobody was
-    told of, `warned` what was told last of a trouble that goes on.
+    `end` is how it ended, with the `line` of that; a round without one is under way.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
-        self._path, self._clock = path, clock
-        content: dict[str, Any] = {"format": _FORMAT}
-        if path.exists():
+    began: str
+    inputs: str
+    model: str | None = None
+    end: str = ""
+    line: str = ""
+
+
+@dataclass(kw_only=True)
+class KeepState:
+    """The state of one plan: `running` is when a run began that has not ended yet.
+
+    `unsent` are ends of runs that nobody was told of.
+    """
+
+    format: int = FORMAT
+    running: str | None = None
+    round: KeepRound | None = None
+    unsent: tuple[KeepStep, ...] = ()
+    history: tuple[KeepStep, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> KeepState:
+        """The state in a folder, or a new one. Raises BadInput for a file that is no such state."""
+        path = folder / "state.json"
+        if not path.exists():
+            return cls()
+        try:
             content = read_json_object(path)
-        if content.get("format") != _FORMAT:
-            raise BadInput(f"{path} is damaged, or of a later version of owpc-ltr: use that one")
-        self.round: dict[str, Any] | None = content.get("round")
-        self.rounds: int = content.get("rounds", 0)
-        self.began: str | None = content.get("began")
-        self.finished: dict[str, Any] = content.get("finished", {})
-        self.rollback: dict[str, Any] | None = content.get("rollback")
-        self.unsent: list[dict[str, Any]] = content.get("unsent", [])
-        self.warned: str | None = content.get("warned")
-        self.history: list[dict[str, Any]] = content.get("history", [])
-        self._this_run: list[dict[str, Any]] = []
+            if content.get("format") != FORMAT:
+                raise BadInput(f"{path} is of another version of owpc-ltr")
+            state = read_table(cls, content, str(path))
+            began = () if state.round is None else (state.round.began,)
+            for time in (*began, *(step.time for step in state.history)):
+                moment(time, f"{path}: ")
+        except BadInput as error:
+            raise BadInput(f"{error}; put back an earlier {path.name}, or delete it") from error
+        state.history = state.history[-_LONGEST_HISTORY:]
+        return state
 
-    def now(self) -> datetime:
-        """The time by the clock of this run."""
-        return self._clock()
-
-    @property
-    def this_run(self) -> list[dict[str, Any]]:
-        """The history since the state was read."""
-        return self._this_run
-
-    def begin(self, inputs: str, champion: str) -> None:
-        """Begin a round."""
-        self.rounds += 1
-        self.began = self.now().isoformat()
-        self.round = {"inputs": inputs, "champion": champion, "steps": {}}
-        self.save()
-
-    def facts(self, step: str) -> dict[str, Any] | None:
-        """The facts of a step of this round; None where it is not done."""
-        steps: dict[str, dict[str, Any]] = {} if self.round is None else self.round["steps"]
-        return steps.get(step)
-
-    def record(self, name: str, step: KeepStep, *, closes: bool | None = None) -> None:
-        """Keep what a step did; the file has all of it or nothing.
-
-        Of what is no step of the round, `closes` says whether it ends it.
-        """
-        time = f"{self.now():%Y-%m-%dT%H:%M:%SZ}"
-        entry = {"time": time, "round": self.rounds, "step": name, "line": step.line}
-        entry |= {"end": step.end} if step.end else {}
-        self.history = [*self.history, entry][-_LONGEST_HISTORY:]
-        self._this_run.append(entry)
-        if step.change:
-            self.unsent.append(entry)
-        if self.round is not None and closes is None and not step.waits:
-            self.round["steps"][name] = {"time": time, **step.facts}
-        if self.round is not None and step.end is not None and closes is not False:
-            self.finished = {"inputs": self.round["inputs"], "end": step.end, "line": step.line}
-            self.round = None
-        self.save()
-
-    def is_new(self, trouble: str | None) -> bool:
-        """Whether a trouble is another one than that of the run before; None is the end of one."""
-        new, self.warned = trouble != self.warned, trouble
-        return new
-
-    def decide(self, start: str, step: KeepStep) -> None:
-        """Keep how what a step has started ends, before it is ended."""
-        if self.round is not None:
-            self.round["steps"][start]["decided"] = asdict(step)
-        self.save()
-
-    def save(self) -> None:
+    def save(self, folder: Path) -> None:
         """Replace the file."""
-        content = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        text = json.dumps({"format": _FORMAT, **content}, allow_nan=False)
-        write_output(self._path, text.encode())
+        self.unsent = self.unsent[-_MOST_UNSENT:]
+        write_output(folder / "state.json", json.dumps(asdict(self), allow_nan=False).encode())
+
+
+def as_text(time: datetime) -> str:
+    """A time as the state has it, in ISO 8601."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(text: str, place: str = "") -> datetime:
+    """The time of such a text. Raises BadInput for what is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise BadInput(f"{place}'{text[:40]}' is no time with a zone, as 2027-01-31T03:17:00Z")
+    return time
+
+
+class KeepIsRunning(OwpcLtrError):
+    """Another run of the plan is under way."""
+
+    exit_code = 4
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder, for one run at a time. Raises LockHeld, naming the process that has it.
+    """The folder, for one run at a time. Raises KeepIsRunning, naming the process that has it.
 
     The lock of a process that was killed is free.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = lock_file(folder / "lock")
+    try:
+        descriptor = lock_file(folder / "lock")
+    except LockHeld as held:
+        raise KeepIsRunning(str(held)) from held
     try:
         yield
     finally:

@@ -6,31 +6,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from owpc_ltr_keep.keep import KeepRun, run_once
-from owpc_ltr_keep.plan import (
-    CANDIDATE,
-    CHAMPION,
-    KeepData,
-    KeepExperiment,
-    KeepNotify,
-    KeepPlan,
-    KeepShadow,
-    Workflow,
-)
+from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepNotify, KeepPlan, KeepShadow
+from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, all_aliases
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.attempts import corrected_for
-from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.significance import Verdict, compare_paired
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
@@ -39,51 +26,26 @@ from tests.engine.small_cluster import FEATURESET, linear
 from tests.engine.write_world import World, cluster_of
 
 
-@dataclass(frozen=True)
-class NoiseComparison:
-    """Two rankers of one metric, whose values differ by a gain and noise."""
-
-    compared: ComparedPair
-    earlier_comparisons: int = 0
-
-    def pair(self, _a: str, _b: str) -> ComparedPair:
-        return self.compared
-
-    def verdict(self, _a: str, _b: str) -> Verdict:
-        return self.compared.verdict
-
-
-@cache
-def noise(
-    seed: int, resamples: int, gain: float, looks: int = 0, queries: int = 200
-) -> NoiseComparison:
-    """The candidate of a night: as good as the champion, but for the gain.
-
-    `looks` are earlier comparisons on the same queries, for which p is corrected.
-    """
-    rng = np.random.default_rng(seed)
-    champion = rng.uniform(0.4, 0.6, queries)
-    candidate = champion + gain + rng.normal(0, 0.25, queries)
-    comparison = compare_paired(candidate, champion, seed=seed, resamples=resamples)
-    p = min(1.0, comparison.p_permutation * corrected_for(looks))
-    pair = ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=p)
-    return NoiseComparison(pair, looks)
-
-
 def model_of_night(night: int) -> LinearModel:
     return linear((1.0, 0.3, 1 / (night + 3)))
 
 
 @dataclass
 class Night:
-    """What happens before a run: judgments change with the number, and the candidate has a gain."""
+    """What happens before a run: judgments change with the number; what a comparison says."""
 
     number: int = 1
-    gain: float = 0.0
-    looks: int = 0
+    outcome: Outcome = Outcome.NO_DIFFERENCE
     findings: tuple[Finding, ...] = ()
     troubles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unjudged: str | None = None
+    failure: Exception | None = None
     log: Path | None = None
+
+
+def better(number: int = 1, **what: Any) -> Night:
+    """A night whose candidate is better."""
+    return Night(number, Outcome.BETTER, **what)
 
 
 class MadeUpWorkflow(Workflow):
@@ -99,31 +61,34 @@ class MadeUpWorkflow(Workflow):
         return digest_of([self.plan.digest, self.night.number, drifted])
 
     def log(self) -> str:
-        self.files["log"].write_text(f"data of night {self.night.number}")
+        if self.night.failure is not None:
+            raise self.night.failure
         return "12 judged = 12 logged"
 
     def findings(self) -> tuple[Finding, ...]:
         return self.night.findings
 
     def train(self) -> str:
-        save_model(model_of_night(self.night.number), self.files["train"])
+        save_model(model_of_night(self.night.number), self.candidate)
         return "a linear model"
 
-    def held_out(self, champion: str) -> str:
-        return "the same queries"
+    def compare(self, alias: Alias) -> tuple[Outcome, str, Any]:
+        return self.night.outcome, f"{self.night.outcome} than {alias.current}", None
 
-    def compare(self, champion: str, resamples: int) -> Any:
-        return noise(self.night.number, resamples, self.night.gain, self.night.looks)
-
-    def upload(self, champion: str) -> str:
-        model = load_scoring_model(self.files["train"])
+    def upload(self) -> str:
         return upload_model(
-            self.engine, PluginFreeStore(self.engine), model, FEATURESET, index="small",
-            name=self.plan.alias, role="challenger",
+            self.engine, PluginFreeStore(self.engine), load_scoring_model(self.candidate),
+            FEATURESET, index="small", name=self.plan.alias, role="challenger",
         ).model  # fmt: skip
+
+    def promote(self, model: str, evidence: Any) -> None:
+        self._cluster.models.promote(model, unproven="made up")
 
     def troubles(self, model: str) -> dict[str, str]:
         return dict(self.night.troubles.get(model, {}))
+
+    def unjudged(self, model: str) -> str | None:
+        return self.night.unjudged
 
 
 @dataclass
@@ -150,9 +115,6 @@ class KeepWorld:
         (alias,) = (alias for alias in all_aliases(self.engine) if alias.name == "m")
         return alias
 
-    def record(self, model: str) -> DeploymentRecord:
-        return DeploymentRecords(self.engine, PluginFreeStore(self.engine)).get(model)
-
     @property
     def state(self) -> dict[str, Any]:
         """The state, without times."""
@@ -163,9 +125,7 @@ class KeepWorld:
 
 
 def without_times(content: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value for name, value in content.items() if name not in {"time", "started", "began"}
-    }
+    return {name: value for name, value in content.items() if name not in {"time", "began"}}
 
 
 def plan_in(folder: Path, *, tried: bool = False, notify: tuple[str, ...] = ()) -> KeepPlan:

@@ -1,4 +1,4 @@
-"""`owpc-ltr keep` on a real engine: from judgments to a promoted model, drift, and back."""
+"""`owpc-ltr keep` on a real engine: from judgments to a promoted model, whatever it replaces."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from owpc_ltr_keep.plan import KeepData, Workflow
+from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
 from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.protocols import Model
 from tests.commands import Run
 from tests.engine.deployed import put
-from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
-from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, shared_cluster
+from tests.engine.ubi_indices import PLUGIN, drop, filled
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import plan_in
-from tests.simulated_users import simulate
 
 small = shared_cluster(documents=40)
 
@@ -34,7 +39,7 @@ def judge(small: Small, path: Path) -> None:
     sizes = {hit["_id"]: hit["_source"]["size"] for hit in answer["hits"]["hits"]}
     queries = [" ".join(words) for n in (2, 3) for words in combinations(WORDS, n)]
     path.write_text(
-        "query,doc_id,grade\n"
+        "query,sku,grade\n"
         + "".join(f"{query},{doc},{int(size + rng.normal(0, 3) > 7)}\n"
                   for query in queries for doc, size in sizes.items())
     )  # fmt: skip
@@ -49,7 +54,8 @@ query_template = "query.json"
 
 [data]
 judgments = "judgments.csv"
-accept = ["unit-change", "duplicate-column"]
+columns = {{doc_id = "sku"}}
+accept = ["duplicate-column", "unit-change"]
 
 [train]
 optimizer = "larank"
@@ -60,51 +66,71 @@ folds = 3
 min_judged = 0.9
 max_ms = 10000
 """
+TEMPLATE = {"query": {"match": {"body": "{{keywords}}"}}}
+FEWER = FeatureSet("fewer", FEATURESET.features[2:])
 
 
+def champion(small: Small, kind: str) -> str:
+    """A model that puts small documents first: linear, boosted trees, or of other features."""
+    if kind == "of fewer features":
+        small.store.put_featureset(FEWER)
+        record = {**linear().record, "featureset_hash": FEWER.hash}
+        model = LinearModel(FEWER.feature_names, np.array([-1.0]), record=record)
+        return upload_model(
+            small.engine, small.store, model, FEWER, index=small.index, name=small.name,
+            search=search_in(small), template=TEMPLATE,
+        ).model  # fmt: skip
+    other: Model = linear((0.3, 0.3, -1.0)) if kind == "linear" else boosted()
+    return put(small, other, search=search_in(small), template=TEMPLATE).model
+
+
+def search_in(small: Small) -> SearchRequest:
+    return SearchRequest(small.index, TEMPLATE["query"], {"keywords": "alpha"})
+
+
+def boosted() -> TreeModel:
+    """A forest of one split: documents of a size below 5 come first."""
+    leaf = -1
+    forest = Forest(
+        roots=np.array([0], np.int32),
+        feature=np.array([2, leaf, leaf], np.int32),
+        threshold=np.array([5, 0, 0], np.float32),
+        left=np.array([1, 0, 0], np.int32),
+        default_left=np.ones(3, np.bool_),
+        value=np.array([0.0, 1.0, -1.0]),
+    )
+    return TreeModel(FEATURESET.feature_names, forest, record=linear().record)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "linear",
+        pytest.param("boosted trees", marks=pytest.mark.thorough),
+        pytest.param("of fewer features", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
-    small: Small, node_url: str, tmp_path: Path, run: Run
+    small: Small, node_url: str, tmp_path: Path, run: Run, kind: str
 ) -> None:
-    bad = put(small, linear((0.3, 0.3, -1.0))).alias.current
+    """Three champions of other features ended with 3 every night."""
+    name = f"{small.name}-{len(kind)}"
+    bad = champion(replace(small, name=name), kind)
     judge(small, tmp_path / "judgments.csv")
-    (tmp_path / "query.json").write_text(json.dumps({"query": {"match": {"body": "{{keywords}}"}}}))
-    (tmp_path / "plan.toml").write_text(PLAN.format(name=small.name, index=small.index))
+    (tmp_path / "query.json").write_text(json.dumps(TEMPLATE))
+    (tmp_path / "plan.toml").write_text(PLAN.format(name=name, index=small.index))
     where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
     code, out, err = run("keep", "plan.toml", *where, "--report", "history.html")
     assert code == 0, out + err
-    aliases = Aliases(small.engine, small.store)
-    good = aliases.resolve(small.name)
+    good = Aliases(small.engine, small.store).resolve(name)
     assert good != bad
-    assert f"done: promoted; '{small.name}' is set to {good}" in out.replace("\n  ", " ")
+    assert f"done: promoted; '{name}' is set to {good}" in out.replace("\n  ", " ")
     assert f"is set to {good}" in (tmp_path / "history.html").read_text()
-    evidence = DeploymentRecords(small.engine, small.store).get(good).gate
-    assert evidence is not None
-    assert evidence["keep"]["attempt"] == 1
-    assert evidence["verdict"]["outcome"] == "better"
+    switch = DeploymentRecords(small.engine, small.store).get(good).switch
+    assert switch is not None
+    assert (switch["over"], switch["evidence"]["verdict"]["outcome"]) == (bad, "better")
     code, out, err = run("keep", "plan.toml", *where, "--json")
     assert (code, json.loads(out)["done"], json.loads(out)["steps"]) == (0, "nothing", []), err
-
-
-@pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
-def test_clicks_in_the_cluster_are_judgments_that_change_only_with_them(
-    small: Small, node_url: str, tmp_path: Path
-) -> None:
-    events = simulate.clicks(simulate.example_world(15, 12), sessions=700)
-    queries, clicks = map(list, ubi_documents(events))
-    plan = replace(plan_in(tmp_path), index=small.index, data=KeepData(ubi=True))
-    cluster = connect(node_url, store_kind="plugin-free", store=small.store.name)
-    workflow = Workflow(plan, cluster)
-    try:
-        filled(small.engine, "ubi_queries", queries, PLUGIN[0])
-        filled(small.engine, "ubi_events", clicks, PLUGIN[1])
-        first = workflow.inputs(None)
-        assert (tmp_path / "clicks.parquet").exists()
-        assert workflow.inputs(None) == first
-        filled(small.engine, "ubi_events", clicks[: len(clicks) // 2], PLUGIN[1])
-        assert workflow.inputs(None) != first
-    finally:
-        drop(small.engine, "ubi_queries")
-        drop(small.engine, "ubi_events")
 
 
 def test_an_experiment_is_read_out_of_the_cluster_and_its_winner_promoted(

@@ -6,14 +6,15 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from owpc_ltr_keep.keep import notify
-from owpc_ltr_keep.plan import KeepNotify, file_digest, read_plan
-from owpc_ltr_keep.state import locked
+from owpc_ltr_keep.plan import KeepNotify, read_plan
+from owpc_ltr_keep.state import KeepStep, locked
 
 from owpc_ltr.errors import BadInput
 from tests.commands import Run
@@ -23,10 +24,13 @@ alias = "docs-ranker"
 index = "docs"
 featureset = "docs"
 query_template = "query.json"
+window = 50
 folder = "keep"
 
 [data]
 judgments = "judgments.tsv"
+columns = {query = "q", doc_id = "sku"}
+max_absent = 0.05
 accept = ["constant-column"]
 
 [train]
@@ -69,6 +73,8 @@ def test_a_whole_plan_is_read_with_paths_from_its_own_folder(tmp_path: Path) -> 
     assert whole.data.judgments == str(tmp_path / "judgments.tsv")
     assert whole.query_template == str(tmp_path / "query.json")
     assert (whole.watch.max_ms, whole.shadow.days, whole.gate.smallest_gain) == (50.0, 3.0, 0.002)
+    assert (whole.window, whole.data.max_absent) == (50, 0.05)
+    assert whole.data.columns == {"query": "q", "doc_id": "sku"}
     assert whole.train == {"loss": "owpc", "folds": 5, "settings": {"C": 1.0}}
     assert whole.experiment_name == "docs-ranker"
     assert plan(tmp_path, ("days = 28", "days = 30")).digest == whole.digest
@@ -86,12 +92,17 @@ def test_a_whole_plan_is_read_with_paths_from_its_own_folder(tmp_path: Path) -> 
         ('index = "docs"\n', "", "plan.toml lacks the key 'index'"),
         ('index = "docs"', "index = 3", "index = 3 must be a text"),
         ("days = 28", 'days = "28"', r"\[experiment\]: days = '28' must be a number"),
-        ('["ndcg@10", "map"]', '"ndcg@10"', "must be a list of texts"),
+        ("window = 50", "window = 1.5", "window = 1.5 must be a whole number"),
+        ("window = 50", "window = 0", "window = 0 must be 1 or more"),
+        ("doc_id =", "document =", "unknown role 'document'"),
+        ("max_absent = 0.05", "max_absent = 5", "absent.* must be from 0 to 1, not 5.0"),
+        ("constant-column", "constant-colum", r"\[data\] accept: no check is called"),
+        ('["ndcg@10", "map"]', '"ndcg@10"', "must be a list, as"),
         ('["ndcg@10", "map"]', "[]", "metrics"),
         ("ndcg@10", "ndgc@10", "ndgc"),
         ('index = "docs"', 'index = "a,b"', "plan.toml: 'a,b' cannot name an index"),
         ('judgments = "judgments.tsv"', "", r"\[data\] needs one of judgments = FILE and ubi"),
-        ('judgments = "judgments.tsv"', "ubi = true", "min_judged needs"),
+        ('judgments = "judgments.tsv"', "ubi = true", "columns are those of a judgment list"),
         ("[experiment]\ndays = 28", "", r"\[shadow\] comes before an experiment"),
         ("[train]", "[train", "cannot read"),
         ("[shadow]\ndays = 3", "", None),
@@ -107,13 +118,49 @@ def test_a_mistake_is_refused_with_its_place(
         plan(tmp_path, (old, new))
 
 
-@pytest.mark.parametrize("path", ["none.tsv", "."])
-def test_files_that_a_plan_names_are_refused_by_name_where_they_cannot_be_read(
-    tmp_path: Path, path: str
+CLICKS = (
+    ('judgments = "judgments.tsv"\n', "ubi = true\n"),
+    ('columns = {query = "q", doc_id = "sku"}\n', ""),
+    ("min_judged = 0.5\n", ""),
+)
+
+
+def test_clicks_alone_are_a_plan_where_users_decide_and_none_where_nobody_does(
+    tmp_path: Path,
 ) -> None:
-    for read in (file_digest, read_plan):
-        with pytest.raises(BadInput, match=rf"^cannot read {re.escape(str(tmp_path / path))}: "):
-            read(tmp_path / path)
+    assert plan(tmp_path, *CLICKS).data.ubi
+    no_users = ("[shadow]\ndays = 3\n\n[experiment]\ndays = 28\n", "")
+    with pytest.raises(BadInput, match=r"clicks are no evidence for a switch: add \[experiment\]"):
+        plan(tmp_path, *CLICKS, no_users)
+    with pytest.raises(BadInput, match="min_judged needs"):
+        plan(tmp_path, *CLICKS[:2])
+
+
+@pytest.mark.parametrize(
+    ("judges", "is_refused"),
+    [(("clicks", "clicks"), True), (("clicks", "gpt-4o"), True), (("clicks", "anna"), False)],
+)
+def test_a_file_without_a_human_label_is_a_plan_only_where_users_decide(
+    tmp_path: Path, judges: tuple[str, str], *, is_refused: bool
+) -> None:
+    one, other = judges
+    (tmp_path / "judgments.tsv").write_text(
+        f"q\tsku\tgrade\tjudged_by\nshoe\td1\t1\t{one}\nshoe\td2\t0\t{other}\n"
+    )
+    assert plan(tmp_path).experiment is not None
+    no_users = ("[shadow]\ndays = 3\n\n[experiment]\ndays = 28\n", "")
+    if not is_refused:
+        assert plan(tmp_path, no_users).experiment is None
+        return
+    alone = " and ".join(dict.fromkeys(judges))
+    with pytest.raises(BadInput, match=rf"judgments of {alone} alone are no evidence"):
+        plan(tmp_path, no_users)
+
+
+@pytest.mark.parametrize("path", ["none.toml", "."])
+def test_a_plan_that_cannot_be_read_is_refused_by_name(tmp_path: Path, path: str) -> None:
+    with pytest.raises(BadInput, match=rf"^cannot read {re.escape(str(tmp_path / path))}: "):
+        read_plan(tmp_path / path)
 
 
 def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
@@ -128,7 +175,7 @@ def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
     (tmp_path / "plan.toml").write_text(WHOLE)
     with locked(tmp_path / "keep"):
         code, _, err = run("keep", "plan.toml", *nowhere)
-    assert code == 5
+    assert code == 4
     assert re.search(r"process \d+ on .* holds .*keep/lock: wait for it to end$", err.strip())
     assert "no such file" in run.refusal(3, "keep", "no.toml", *nowhere).lower()
 
@@ -161,30 +208,30 @@ def test_a_webhook_gets_the_change_and_its_address_is_never_shown(
     webhook: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, sent = webhook
-    plan, change = KeepNotify(webhook="SECRET_HOOK"), {"alias": "m", "line": "promoted"}
+    plan = KeepNotify(webhook="SECRET_HOOK")
+    step = KeepStep(time="2027-01-31T03:17:00Z", step="promote", line="it is", end="promoted")
     monkeypatch.setenv("SECRET_HOOK", f"{address}/key")
-    assert notify(plan, change) is None
-    assert sent == [{"text": "promoted", **change}]
+    assert notify(plan, "m", step) is None
+    assert sent == [{"text": "m: promoted: it is", "alias": "m", **asdict(step)}]
     for broken in (f"{address}/broken", "ftp://secret", "http://127.0.0.1:9/secret", ""):
         monkeypatch.setenv("SECRET_HOOK", broken)
-        failure = notify(plan, change)
+        failure = notify(plan, "m", step)
         assert failure is not None
         assert "secret" not in failure.lower()
         assert "127.0.0.1" not in failure
 
 
 @pytest.mark.parametrize(
-    ("command", "change"),
-    [
-        ("experiment start", ("", "")),
-        ("judge clicks", ('judgments = "judgments.tsv"', "ubi = true")),
-    ],
+    ("command", "changes"), [("experiment start", ()), ("judge clicks", CLICKS)]
 )
 def test_a_plan_that_needs_the_job_of_a_plugin_that_is_absent_is_refused(
-    command: str, change: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    changes: tuple[tuple[str, str], ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     others = {"experiment_start": read_plan, "judge_clicks": read_plan}
     del others[command.replace(" ", "_")]
     monkeypatch.setattr("owpc_ltr.host.commands.public_function", others.get)
     with pytest.raises(BadInput, match=f"toml: no plugin offers the command '{command}'"):
-        plan(tmp_path, change, ("min_judged = 0.5", ""))
+        plan(tmp_path, *changes)
