@@ -13,13 +13,9 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.splits import known_sides, seen_queries
-from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter, gain_line
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.average import (
     CrossValidated,
     fold_records,
@@ -29,7 +25,7 @@ from owpc_ltr.models.average import (
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of
 from tests.rankers import judged, linear
-from tests.verdict_paths import FEATURES, METRIC, NOTHING
+from tests.verdict_paths import METRIC
 
 FOLDS = 4
 
@@ -157,36 +153,8 @@ def test_trees_that_learn_noise_by_heart_show_no_gain() -> None:
     assert abs(fair.mean - fair.all_tied_baseline) < 0.1
 
 
-def gate_data(
-    data: ltr.RankingDataset, new: LinearModel, old: LinearModel, patch: Any
-) -> GateResult:
-    from types import SimpleNamespace
-
-    other = SimpleNamespace(model="old", record=old.record, featureset=FEATURES, ranker=lambda: old)
-    patch.setattr(data_gate, "other_model", lambda *_: other)
-    patch.setattr(data_gate.JudgedTrial, "live_evidence", lambda *_: (None, []))
-    gate = Gate(parse_metric(METRIC), data, lambda _: NOTHING)
-    try:
-        return pass_gate(NOTHING, NOTHING, gate, new, FEATURES, name="m")
-    except NotBetter as refused:
-        result: GateResult = refused.result
-        return result
-
-
-def test_the_gate_by_data_counts_all_queries_of_both_models(
-    data: ltr.RankingDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good, bad = crossed(data, (-1.0, -0.1), (1.0, 0.1)), crossed(data, (1.0, 0.1), (0.1, 1.0))
-    passed = gate_data(data, good, bad, monkeypatch)
-    assert passed.passed
-    assert f"on {data.n_queries} cross-validated queries" in gain_line(passed)
-    assert passed.as_dict()["split"] == "folds"
-    # The model itself is the better one of these two, and its procedure is not.
-    assert not gate_data(data, bad, good, monkeypatch).passed
-
-
 def test_models_that_learned_from_fewer_queries_do_not_show_their_model_to_be_worse(
-    data: ltr.RankingDataset, monkeypatch: pytest.MonkeyPatch
+    data: ltr.RankingDataset,
 ) -> None:
     bad, good = crossed(data, (1.0, 0.1), (0.1, 1.0)), linear(1.0, 0.1)
     both = crossed(data, (1.0, 0.1), (1.0, 0.1))
@@ -194,7 +162,6 @@ def test_models_that_learned_from_fewer_queries_do_not_show_their_model_to_be_wo
         ltr.evaluate(bad, data, metrics=METRIC, baseline=good).verdict(),
         ltr.compare({"bad": bad, "good": good}, data=data, metrics=METRIC).verdict("bad", "good"),
         ltr.compare({"bad": bad, "good": good}, data=data, metrics=METRIC).verdict("good", "bad"),
-        gate_data(data, bad, good, monkeypatch).comparison.verdict(),
     ):
         assert [warning.check for warning in one.warnings] == ["fewer-training-queries"]
     fair = ltr.compare({"bad": bad, "good": both}, data=data, metrics=METRIC)
@@ -209,14 +176,11 @@ def test_p_is_doubled_on_every_path(
     paths: list[Callable[[LinearModel], Any]] = [
         lambda one: ltr.evaluate(one, data, metrics=METRIC, baseline=old),
         lambda one: ltr.compare({"a": one, "b": old}, data, metrics=METRIC, baseline="b"),
-        lambda one: gate_data(data, one, old, monkeypatch),
     ]
     for measured in paths:
         monkeypatch.setattr(AttemptsFile, "count", lambda *_: 0)
         by_folds, alone = measured(model), measured(plain)
-        p_folds, p_alone = (
-            getattr(one, "comparison", one).pairs[0].p_holm for one in (by_folds, alone)
-        )
+        p_folds, p_alone = (one.pairs[0].p_holm for one in (by_folds, alone))
         assert p_folds == min(1.0, 2.0 * p_alone)
         assert "p is doubled" in str(by_folds)
         assert "p is doubled" not in str(alone)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,12 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
-from owpc_ltr.engine.deployment.upload_result import NotBetter
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.significance import Verdict
-from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 
@@ -111,18 +106,6 @@ def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     return found.verdict()
 
 
-def gate_data(world: World, patch: pytest.MonkeyPatch) -> Verdict:
-    _patch_gate(world, patch)
-    gate = Gate(parse_metric(METRIC), world.data, lambda part: world.question(judged_queries(part)))
-    return _gated(lambda: pass_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
-
-
-def gate_judgments(world: World, patch: pytest.MonkeyPatch) -> Verdict:
-    _patch_gate(world, patch)
-    gate = LiveGate(world.question(judged_queries(world.data)), side="auto")
-    return _gated(lambda: pass_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
-
-
 def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     rankers = {"new": world.new, "old": world.old}
     found = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
@@ -139,46 +122,10 @@ PATHS: Mapping[str, Callable[[World, pytest.MonkeyPatch], Verdict]] = {
     "compare": compare,
     "runs": runs,
     "live": live,
-    "gate --data": gate_data,
-    "gate --judgments": gate_judgments,
     **({"report": report} if find_spec("owpc_ltr_report") else {}),
 }
-OF_LISTS = ("runs", "live", "gate --data", "gate --judgments")
+OF_LISTS = ("runs", "live")
 """The paths that see what users get."""
-NOTHING: Any = None
-NAMES = ("bm25", "likes")
-FEATURES = FeatureSet(
-    "f", tuple(Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in NAMES)
-)
-
-
-def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Gates without a cluster: the other model is the old one, and live results are the world's."""
-    other = SimpleNamespace(
-        model="old", record=world.old.record, featureset=FEATURES, ranker=lambda: world.old
-    )
-
-    def live_results(
-        _trial: Any, question: LiveSearches, _folds: Any, _name: str, chosen: Any = None
-    ) -> Any:
-        return measure_live(
-            question, world.serve(world.old), world.serve(world.new, world.unjudged),
-            names=("'old'", data_gate.NEW),
-            chosen=chosen,
-        )  # fmt: skip
-
-    patch.setattr(data_gate, "other_model", lambda *_: other)
-    patch.setattr(data_gate.Trial, "live_results", live_results)
-    patch.setattr(data_gate.Trial, "feature_warnings", lambda *_: [])
-
-
-def _gated(passing: Callable[[], Any]) -> Verdict:
-    try:
-        result = passing()
-    except NotBetter as refused:
-        result = refused.result
-    verdict: Verdict = result.comparison.verdict()
-    return verdict
 
 
 def with_judge(data: ltr.RankingDataset, judge: str) -> ltr.RankingDataset:

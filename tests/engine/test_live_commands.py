@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -78,7 +77,6 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 QUERY = ["--query-template", "query.json"]
 LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
-GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
 
 
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
@@ -98,54 +96,48 @@ def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: 
     assert told["milliseconds"]["after"]["p95"] >= told["milliseconds"]["after"]["median"]
 
 
-def test_a_refused_upload_is_one_line_and_leaves_nothing(
+def test_a_champion_is_replaced_by_two_commands_and_a_refusal_is_one_line_that_leaves_nothing(
     run: Run, place: list[str], small: Small
 ) -> None:
-    gate = [*GATE, "--judgments", "judged.csv", "--name", small.name]
-    code, _, err = run("upload", "bad.json", *gate, *place)
-    (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
-    assert code == 5
-    assert "live gain in ndcg@10 over 'the query alone'" in refusal
-    assert refusal.split(": ")[1] in {"worse", "no significant difference"}
-    assert small.store.list_models() == []
-    code, out, _ = run("upload", "good.json", *gate, *place)
-    assert (code, len(small.store.list_models())) == (0, 1)
-    assert "\nbetter\nlive gain in ndcg@10 over 'the query alone'" in out
-    told = " ".join(out.split())
-    assert re.search(r"judged among the first 10: \d\d% with the query alone, \d\d% with the", told)
-    assert "recall of the window: " in told
+    at = ["--name", small.name, *place]
+    out = run.output("upload", "bad.json", *QUERY, *at)
+    assert "nothing was compared: measure what users get by owpc-ltr compare-live" in out
+    before = small.store.list_models()
+    live = ["--judgments", "judged.csv", "--metric", "ndcg@10", "--out", "better.json", *place]
+    save_model(linear((0.0, 0.0, -2.0)), Path("same.json"))
+    for model, outcome in (("same.json", "no significant difference"), ("good.json", "better")):
+        out = run.output("compare-live", model, small.name, *live)
+        assert out.startswith(outcome)
+        written = json.loads(Path("better.json").read_text())
+        assert (written["new"]["name"], written["verdict"]["outcome"]) == (model, outcome)
+        assert written["old"]["name"] == before[0]
+        code, out, err = run("upload", model, *at, "--require", "better.json")
+        if outcome == "better":
+            assert (code, len(small.store.list_models())) == (0, 2)
+            assert f"better than {before[0]} by live results, by evidence of" in out
+        else:
+            (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
+            assert code == 5
+            assert f"the verdict of the evidence is '{outcome}'" in refusal
+            assert small.store.list_models() == before
 
 
-def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
+def test_evidence_that_cannot_tell_says_what_to_judge_and_a_reason_is_kept(
     run: Run, place: list[str], tmp_path: Path, small: Small
 ) -> None:
     write_rows(tmp_path / "few.csv", rows_of(tmp_path / "judged.csv")[::3])
-    name = f"{small.name}-settled"
-    words = ["upload", "good.json", *GATE, "--name", name]
-    code, out, err = run(*words, "--judgments", "few.csv", *place)
-    (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
-    assert code == 5
-    assert re.match(r"owpc-ltr: cannot tell: only \d\d% of the first ten documents of ", refusal)
-    assert "judged among the first 10: " in out
-    documents = re.search(r"\(about ([\d,]+) documents\)", refusal)
-    assert documents is not None
-    command = shlex.split(refusal.partition("documents): owpc-ltr ")[2])
-    assert command[:2] == ["judge", "pool"]
-    code, out, _ = run(*command, "--json")
-    told = json.loads(out)
-    assert (code, told["queries"]) == (0, 28)
-    assert told["documents"] == int(documents[1].replace(",", ""))
+    at = ["--name", f"{small.name}-settled", *place]
+    run.output("upload", "bad.json", *QUERY, *at)
+    live = ["compare-live", "good.json", f"{small.name}-settled", "--judgments", "few.csv"]
+    out = run.output(*live, "--metric", "ndcg@10", "--out", "better.json", *place)
+    assert re.match(r"cannot tell: only \d\d% of the first ten documents of ", out)
+    err = run.refusal(5, "upload", "good.json", *at, "--require", "better.json")
+    assert re.search(r"is 'cannot tell: only \d\d% .*; judge what users get .*judge pool", err)
     # Who names the risk gets in, and that is kept.
-    out = run.output(*words, "--judgments", "few.csv", *place, "--accept-unproven", "I looked")
-    assert "cannot tell: only" in out
-    assert "accepted unproven: I looked" in out
-    code, out, _ = run("models", "show", name, *place[:6])
-    assert re.search(r"gate.accepted_unproven +I looked", out)
-    assert re.search(r"gate.verdict +cannot tell", out)
-    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--json")
-    refused = json.loads(out)
-    assert (code, refused["model"], refused["gate"]["passed"]) == (5, None, False)
-    assert refused["gate"]["verdict"]["outcome"] == "cannot tell"
+    out = run.output("upload", "good.json", *at, "--unproven", "I looked")
+    assert "without evidence: I looked" in out
+    out = run.output("models", "show", f"{small.name}-settled", *place[:6])
+    assert re.search(r"switch.unproven +I looked", out)
 
 
 def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
@@ -235,7 +227,7 @@ def test_columns_of_other_names_are_measured_as_those_of_ours(
     assert (code, "no column is called 'words'" in err) == (3, True)
 
 
-def test_pools_profiles_and_gates_read_columns_of_other_names(
+def test_pools_and_profiles_read_columns_of_other_names(
     run: Run, renamed: list[str], tmp_path: Path
 ) -> None:
     pool = ["judge", "pool", "--rankers", "query.json", "--depth", "5", "--json", *renamed]
@@ -250,20 +242,6 @@ def test_pools_profiles_and_gates_read_columns_of_other_names(
         assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
     few = ["--queries", "shop.csv", "--repeat", "2", "--window", "10", *QUERY]
     run.output("profile", "--model", "good.json", *few, *NAMED, *renamed)
-    code, _, err = run("upload", "bad.json", *GATE, "--judgments", "shop.csv", *NAMED, *renamed)
-    assert (code, "no column" in err, "live gain in ndcg@10" in err) == (5, False, True)
-
-
-def test_the_command_that_a_gate_prints_names_the_columns_too(
-    run: Run, renamed: list[str], tmp_path: Path
-) -> None:
-    rows = (tmp_path / "shop.csv").read_text().splitlines()
-    (tmp_path / "few.csv").write_text("\n".join([rows[0], *rows[1::3]]) + "\n")
-    err = run.refusal(5, "upload", "good.json", *GATE, "--judgments", "few.csv", *NAMED, *renamed)
-    command = shlex.split(err.partition("documents): owpc-ltr ")[2])
-    assert command[command.index("--columns") + 1] == NAMED[1]
-    code, out, _ = run(*command, "--json")
-    assert (code, json.loads(out)["queries"]) == (0, 28)
 
 
 @pytest.mark.parametrize(
@@ -272,11 +250,11 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
         (["compare-live", "good.json"], "--judgments"),
         (["compare-live", "good.json", *LIVE, "--worst", "3"], "--worst is for two rankers"),
         (["compare-live", "query", *LIVE], "a comparison needs 2 rankers, and there is 1"),
-        (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
-        (["upload", "good.json", "--columns", "query=q"], "--columns names columns of a judgment"),
+        (["compare-live", "good.json", "bad.json", "query", *LIVE, "--out", "e.json"], "two rank"),
+        (["compare-live", "query", "good.json", *LIVE, "--out", "e.json"], "'query' is no model"),
         (
-            ["upload", "good.json", "--accept-unproven", "x"],
-            "--accept-unproven needs --require-gain",
+            ["upload", "good.json", "--unproven", "x", "--require", "good.json"],
+            "--require and --unproven do not go together",
         ),
     ],
 )
@@ -338,10 +316,9 @@ def test_a_gain_is_measured_by_a_metric_that_is_a_file(
     save_dataset(logged_dataset(small_plugins), Path("data.parquet"))
     save_model(linear((0.0, 1.0, -1.0)), Path("poor.json"))
     save_model(linear((2.0, 0.0, 0.2)), Path("good.json"))
-    at = ("--index", small_plugins.index, "--featureset", "small", "--name", small_plugins.name)
-    assert run_plugins("upload", "poor.json", *at)[0] == 0
-    gain = ("--require-gain", "success@1,relevant-above=2", "--data", "data.parquet",
-            "--accept-unproven", "documents at random")  # fmt: skip
-    assert "success" in run_plugins.refusal(2, "upload", "good.json", *at, *gain)
-    out = run_plugins.output("upload", "good.json", *at, *gain, "--plugin", str(METRIC))
-    assert "gain in success@1,relevant-above=2 over " in out
+    at = ("--index", small_plugins.index)
+    gain = ("--metric", "success@1,relevant-above=2", "--judgments", "data.parquet")
+    live = ("compare-live", "good.json", "poor.json", "--query-template", "all-fields", *at)
+    assert "success" in run_plugins.refusal(2, *live, *gain)
+    out = run_plugins.output(*live, *gain, "--plugin", str(METRIC))
+    assert "by success@1,relevant-above=2" in " ".join(out.split())
