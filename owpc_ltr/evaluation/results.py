@@ -1,6 +1,6 @@
 """Per-query results of rankers on the same queries: what every comparison is made of.
 
-Each path to a verdict (judged documents, runs, folds, live searches, gates, fusion) makes these,
+Each path to a verdict (judged documents, runs, folds, live searches, fusion) makes these,
 and shares everything that follows.
 """
 

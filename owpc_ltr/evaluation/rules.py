@@ -1,6 +1,6 @@
 """What queries and judgments cannot show: every rule that makes a verdict `cannot tell`.
 
-All paths to a verdict (judged documents, runs, folds, live searches, gates, fusion, reports) share
+All paths to a verdict (judged documents, runs, folds, live searches, fusion, reports) share
 these rules: about the queries and their labels, about ranked lists (`ranked_list_warnings`), and
 about the differences of two rankers.
 """

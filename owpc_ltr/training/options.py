@@ -105,8 +105,8 @@ TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluat
 Folds = Annotated[
     int | None,
     Help(
-        "Train on all queries, and again without each of so many folds of them: figures, tests and "
-        "gates then count every query, ranked by a model that never saw it.",
+        "Train on all queries, and again without each of so many folds of them: figures and tests "
+        "then count every query, ranked by a model that never saw it.",
         min=2,
         panel="Data",
     ),

@@ -84,7 +84,7 @@ class TrainingSummary:
         if record.get("folds"):
             yield wrapped_text(
                 f"cross-validated by {len(record['folds'])} more models: evaluate, compare and "
-                "upload --require-gain count all these queries"
+                "compare-live count all these queries"
             )
         if record.get("missing") is not None:
             cost = (

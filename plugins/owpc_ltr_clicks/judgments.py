@@ -25,7 +25,7 @@ from owpc_ltr_clicks.grading import GradingOptions, grades, parse_grades, worth,
 from owpc_ltr_clicks.model_selection import ChosenModel
 
 SAMPLED_QUERIES, JUDGED_DEPTH = 50, 10
-"""How many queries people judge before a gate can decide, and how deep."""
+"""How many queries people judge before evidence can decide, and how deep."""
 JUDGES = (
     "people who know what searchers want, and did not make the rankers; the sheet does not tell "
     "which ranker brought a document"
@@ -109,7 +109,7 @@ class ClickJudgments:
 
 @dataclass(frozen=True)
 class NextSteps:
-    """What people judge before a gate can decide: as many queries of the judgments in `path`."""
+    """What people judge before evidence can decide: as many queries of the judgments in `path`."""
 
     path: Path
     queries: int
@@ -122,18 +122,18 @@ class NextSteps:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands up to the gate, as typed."""
-        log, model, sheet = (
+        """The commands up to the upload, as typed."""
+        log, model, sheet, better = (
             self.path.with_name(f"{self.path.stem}-{end}")
-            for end in ("log.parquet", "model.json", "sheet.csv")
+            for end in ("log.parquet", "model.json", "sheet.csv", "better.json")
         )
         commands: list[tuple[Any, ...]] = [
             ("log-features", "--judgments", self.path, "--out", log, *self.live),
             ("train", log, "--metric", f"ndcg@{JUDGED_DEPTH}", "--out", model),
             ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample",
              self.queries, "--depth", JUDGED_DEPTH, "--out", sheet, *self.live),
-            ("upload", model, "--require-gain", f"ndcg@{JUDGED_DEPTH}", "--judgments",
-             sheet, *self.live),
+            ("compare-live", model, "query", "--judgments", sheet, "--out", better, *self.live),
+            ("upload", model, "--require", better, *self.live),
         ]  # fmt: skip
         return tuple(shlex.join(["owpc-ltr", *map(str, words)]) for words in commands)
 
@@ -147,13 +147,13 @@ class NextSteps:
 
     def __str__(self) -> str:
         why = wrapped_text(
-            "next: clicks alone are no evidence for a gate, as they know only what was shown. Let "
+            "next: clicks alone are no evidence, as they know only what was shown. Let "
             f"people judge the first {JUDGED_DEPTH} results of both rankers for {self.queries} "
             f"queries drawn by chance (at most {self.documents_at_most:,} documents): {JUDGES}."
         )
         commands = [" \\\n".join(_command_lines(command)) for command in self.commands]
         query = wrapped_text(
-            "add --query-template QUERY.json, your application's query, to the last two; name the "
+            "add --query-template QUERY.json, your application's query, to the last three; name the "
             "live ranker in place of `query` where there is one"
         )
         lacking = "" if "--index" in self.live else "--index NAME to all but train, "

@@ -237,10 +237,13 @@ def uploaded_name(
 ) -> str:
     """The immutable name of one model, after the parity proof; figures go to `key`."""
     from owpc_ltr.engine.deployment.model_upload import upload_model
+    from owpc_ltr.engine.deployment.switch import SwitchGrounds
 
+    # A node may have the models of a demo before.
     uploaded = upload_model(
-        logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=name
-    )
+        logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=name,
+        grounds=SwitchGrounds(unproven="the demo was run again"),
+    )  # fmt: skip
     parity, mode = uploaded.parity, uploaded.serving_mode
     session.line(
         f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "

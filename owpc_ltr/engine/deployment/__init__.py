@@ -1,1 +1,1 @@
-"""Uploads: parity, gates, aliases, deployment records, drift."""
+"""Uploads: parity, evidence, aliases, deployment records, drift."""

@@ -5,7 +5,7 @@ model takes a script where its scores have no known lower end. For others the nu
 queries and tables decides, so that the same model is served alike whenever it is uploaded. The
 client scores all other models.
 
-Models on trial, for gates and live evaluation, are in the cluster only while they are tried.
+Models on trial, for live comparisons, are in the cluster only while they are tried.
 """
 
 from __future__ import annotations
