@@ -122,7 +122,7 @@ def test_the_command_judges_and_leaves_nothing_behind(
         "owpc_ltr.engine.cluster.index_names", lambda _: ["shop", "ubi_events", "ubi_queries"]
     )
     out = run(*words, "--max-sessions-per-client", "0")[1]
-    assert out.replace("\\\n", " ").count("--index shop") == 3
+    assert out.replace("\\\n", " ").count("--index shop") == 4
     code, _, err = run(*words, "--ubi-events", "no_such_index")
     assert code != 0
     assert err.count("\n") == 1

@@ -206,7 +206,7 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
 
 def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "my judgments.parquet", "--json")
-    logging, training, pooling, uploading = json.loads(run(*words)[1])["next"]
+    logging, training, pooling, comparing, uploading = json.loads(run(*words)[1])["next"]
     found = read_judgments("my judgments.parquet").queries[:12]
     data = make_dataset(
         np.random.default_rng(0).normal(size=(sum(len(q.doc_ids) for q in found), 2)),
@@ -218,7 +218,7 @@ def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     save_dataset(replace(data, query_params=pa.array(params)), "my judgments-log.parquet")
     code, _, err = run(*shlex.split(training)[1:])
     assert (code, Path("my judgments-model.json").exists()) == (0, True), err
-    for command in (logging, pooling, uploading):
+    for command in (logging, pooling, comparing, uploading):
         # Without a cluster only the words are read; an option that there is not has code 2.
         typed = shlex.split(command)[1:]
         assert run(*typed, "--help")[0] == 0, command
