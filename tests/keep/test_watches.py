@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -197,6 +198,9 @@ def broken(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in lines if "action_name" not in line or not leads_b(line)]
 
 
+LOST = "too few clicks come from pages that B leads|searches that B leads end without a click"
+
+
 def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every second client clicks on its result 110 times within a second."""
     clicks = [line for line in lines if "action_name" in line]
@@ -207,7 +211,7 @@ def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ("damage", "clients", "reason"),
     [
         (lopsided, 300, "where a fair coin gives as many"),
-        (broken, 300, "too few clicks come from pages that B leads"),
+        (broken, 300, LOST),
         (of_bots, 100, "clients are bots"),
         (lambda _lines: [], 1, "no search of the experiment 'm' was logged"),
     ],
@@ -226,7 +230,7 @@ def test_an_experiment_whose_log_is_not_to_be_believed_ends_at_once(
     run = world.run(better(log=path))
     assert run.done == "rolled back", run
     assert f"{model} is withdrawn: " in run.reason
-    assert reason in run.reason
+    assert re.search(reason, run.reason)
     assert Experiments(world.engine).get("m").state == STOPPED
     assert world.alias.current == before
     assert world.run(better(log=path)).done == "nothing"
