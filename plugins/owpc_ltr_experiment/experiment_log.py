@@ -228,6 +228,8 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     clicks = _clicks_of(log, queries, leads)
     bots = _bots(clicks, client, len(clients.dictionary), max_clicks_per_hour)
     clicks = log.without(clicks, bots[client[_rows(clicks)]], "a click of a bot")
+    # Only now: bots click again and again.
+    clicks = log.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
     human = ~bots[client]
     queries, of_search = queries.filter(pa.array(human)), (np.cumsum(human) - 1)[_rows(clicks)]
     places = ClickedPositions(
@@ -300,7 +302,7 @@ def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
 
 
 def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) -> pa.Table:
-    """The clicks on results of these searches, each once; `row` is the search of each."""
+    """The clicks on results of these searches; `row` is the search of each."""
     clicks = _one_table(log.clicks, EVENT_FIELDS)
     row = pc.index_in(clicks["search"], value_set=queries["search"].combine_chunks())
     clicks = clicks.append_column("row", row)
@@ -308,8 +310,7 @@ def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) 
     nowhere = np.maximum(*(_whole_numbers(clicks[name]) for name in ("in_a", "in_b"))) == 0
     clicks = log.without(clicks, nowhere, "a click without positions")
     contradicts = _equals(clicks["leads"], "b") != leads[_rows(clicks)]
-    clicks = log.without(clicks, contradicts, "a click that its search contradicts")
-    return log.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
+    return log.without(clicks, contradicts, "a click that its search contradicts")
 
 
 def _rows(clicks: pa.Table) -> NDArray[np.int64]:
