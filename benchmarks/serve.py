@@ -309,7 +309,7 @@ def by_experiments(url: str) -> None:
         store.put_featureset(featureset)
         store.put_model(export_linear(model, featureset, arms[-1]))
     for name, b in (("benchmark-one-set", arms[1]), ("benchmark-two-sets", arms[2])):
-        Experiments(engine).start(Experiment(name, arms[0], b, INDEX, 1000, now()))
+        Experiments(engine).start(Experiment(name, arms[0], b, INDEX, now()))
     options = ("--index", INDEX, "--url", url, "--store-kind", "plugin-free",
                "--store", store.name or "")  # fmt: skip
     asked = {

@@ -302,7 +302,7 @@ def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
 
 
 def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) -> pa.Table:
-    """The clicks on results of these searches; `row` is the search of each."""
+    """The clicks on results of these searches, each logged once; `row` is the search of each."""
     clicks = _one_table(log.clicks, EVENT_FIELDS)
     row = pc.index_in(clicks["search"], value_set=queries["search"].combine_chunks())
     clicks = clicks.append_column("row", row)
@@ -310,7 +310,10 @@ def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) 
     nowhere = np.maximum(*(_whole_numbers(clicks[name]) for name in ("in_a", "in_b"))) == 0
     clicks = log.without(clicks, nowhere, "a click without positions")
     contradicts = _equals(clicks["leads"], "b") != leads[_rows(clicks)]
-    return log.without(clicks, contradicts, "a click that its search contradicts")
+    clicks = log.without(clicks, contradicts, "a click that its search contradicts")
+    parts = (clicks[name].cast(pa.string()).fill_null("") for name in ("document", "time"))
+    at = pc.binary_join_element_wise(*parts, " ")
+    return log.without(clicks, _repeated(_rows(clicks), at), "a click that was logged again")
 
 
 def _rows(clicks: pa.Table) -> NDArray[np.int64]:

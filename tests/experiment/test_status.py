@@ -148,7 +148,11 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     twice = [shown("s4", "u4"), *(clicked("s4", "u4", f"d{n}", second=n) for n in range(4))]
     counts = counted(read([*calm, *twice, *twice], tmp_path), 5)
     assert (counts.bots, len(counts.of_client)) == (0, 11)
-    assert counts.unusable == {"clicked again": 4, "a search that was logged again": 1}
+    logged_again = {"a click that was logged again": 4, "a search that was logged again": 1}
+    assert counts.unusable == logged_again
+    # Clicks on one document again and again are those of a bot.
+    again = [clicked("s3", "calm", "d0", leads="b", second=n) for n in range(1, 7)]
+    assert counted(read([*calm, *again], tmp_path), 5).bots == 1
 
 
 def _log(limit: int) -> ClickLog:

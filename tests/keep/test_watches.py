@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -202,9 +203,14 @@ LOST = "too few clicks come from pages that B leads|searches that B leads end wi
 
 
 def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every second client clicks on its result 110 times within a second."""
+    """Every second client clicks on its result 110 times more within a second."""
+
+    def again(click: dict[str, Any], milliseconds: int) -> dict[str, Any]:
+        time = datetime.fromisoformat(click["timestamp"]) + timedelta(milliseconds=milliseconds)
+        return {**click, "timestamp": time.isoformat()}
+
     clicks = [line for line in lines if "action_name" in line]
-    return lines + [line for line in clicks[::2] for _ in range(110)]
+    return lines + [again(line, ms) for line in clicks[::2] for ms in range(1, 111)]
 
 
 @pytest.mark.parametrize(
