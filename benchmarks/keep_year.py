@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from owpc_ltr_keep.keep import run_once
 from owpc_ltr_keep.plan import KeepData, KeepPlan
 from owpc_ltr_keep.workflow import Workflow
@@ -32,6 +33,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.alias import Alias
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
@@ -104,6 +106,8 @@ class Year:
     """Weeks until the champion that broke was replaced."""
     rollbacks: int = 0
     attempts: Attempts = field(default_factory=Attempts)
+    p_values: list[float] = field(default_factory=list)
+    """Of the t-test of each candidate; 1 where it is not above the champion."""
 
     def quality(self, model: str) -> float:
         """The true quality of a model this week."""
@@ -120,13 +124,14 @@ class Year:
     def outcome(self, candidate: str) -> Outcome:
         """What a comparison with the champion says, after all that were made before."""
         n = QUERIES + NEW_QUERIES * self.week
-        differs = self.rng.random(n) < SHARE
-        noise = self.rng.normal(0, SPREAD, n) * differs
+        noise = self.rng.normal(0, SPREAD, n) * (self.rng.random(n) < SHARE)
         new = 0.5 + self.gain(candidate, self.alias.current) + noise
+        p = float(ttest_1samp(new, 0.5).pvalue)
+        self.p_values.append(p if new.mean() > 0.5 else 1.0)
         ids = pa.array([f"query {number}" for number in range(n)])
         sketch, attempts = sketch_of(ids, ids), self.attempts if self.counted else None
         factor = corrected_for(len(self.attempts.made)) if self.counted else 1.0
-        if float(ttest_1samp(new, 0.5).pvalue) * factor > _HOPELESS:
+        if p * factor > _HOPELESS:
             self.attempts.count(sketch, str(_METRIC), [])
             return Outcome.NO_DIFFERENCE
         plan = ComparisonPlan((_METRIC,), baseline="champion", attempts=attempts)
@@ -229,6 +234,24 @@ def years_of(climate: Climate, arm: dict[str, bool] | None, years: int) -> list[
     return [year_of(climate, arm, seed) for seed in range(years)]
 
 
+def is_promoted(p_values: Vector, *, counted: bool) -> NDArray[np.bool_]:
+    """Whether a series of candidates has one that is promoted, by p of each, week by week."""
+    weeks = np.arange(p_values.shape[-1])
+    factors = np.array([corrected_for(int(week)) if counted else 1.0 for week in weeks])
+    return np.any(p_values * factors < LEVEL, axis=-1)
+
+
+def null_p_values(worlds: int, seed: int = 0) -> Vector:
+    """The p-values of years in which nothing can be gained, a year a row."""
+    rng, columns = np.random.default_rng(seed), []
+    for week in range(1, WEEKS + 1):
+        n = QUERIES + NEW_QUERIES * week
+        noise = rng.normal(0, SPREAD, (worlds, n)) * (rng.random((worlds, n)) < SHARE)
+        p = ttest_1samp(noise, 0.0, axis=1).pvalue
+        columns.append(np.where(noise.mean(axis=1) > 0, p, 1.0))
+    return np.stack(columns, axis=1)
+
+
 def row(name: str, years: list[Year], nothing: float) -> str:
     """A line of the table."""
     gains = [gain for year in years for gain in year.gains]
@@ -259,6 +282,11 @@ def main() -> None:
             if arm is None:
                 nothing = float(np.mean([year.qualities for year in made]))
             print(row(name, made, nothing), flush=True)
+    p_values = null_p_values(20_000)
+    for counted in (True, False):
+        how = "are counted" if counted else "are not counted"
+        share = is_promoted(p_values, counted=counted).mean()
+        print(f"\nwhere attempts {how}, {share:.1%} of 20,000 years promote noise")
 
 
 if __name__ == "__main__":
