@@ -1,4 +1,4 @@
-"""What naive judgments teach, and whether the gates see it: on the packages of a Debian machine.
+"""What naive judgments teach, and whether comparisons see it: on the packages of a Debian machine.
 
     python benchmarks/known_items.py --url http://127.0.0.1:9200 [--packages 60000] [--queries 800]
 
@@ -7,8 +7,8 @@ the description. The truth, which the product never reads, grades every package:
 itself, 1 for those built from the same source. The schemes below make judgments as teams do that
 have none; the last one pools what rankers bring and grades it. A linear model and trees learn
 from each. A row prints the true live effect on held-out queries, how many warnings training gave
-and a plain upload repeats, and the verdicts of the gates `--data` (against a model of the best text
-score) and `--judgments` (against the query alone). A verdict contradicts the truth if it says
+and an upload repeats, and the verdict of `compare-live` by these judgments against the query alone,
+and against a model of the best text score. A verdict contradicts the truth if it says
 better where the model is worse, or worse where it is better: such rows are marked, and the exit
 code is 1.
 """
@@ -37,8 +37,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.connect import connect
-from owpc_ltr.engine.deployment.options import Evidence, ProofLimits, ServingOptions
-from owpc_ltr.engine.deployment.upload_result import NotBetter
+from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
@@ -341,7 +340,7 @@ def main() -> None:
     print(f"{len(catalogue):,} packages, {len(known)} queries; {METRIC} throughout")
     print(
         _LINE.format(
-            "judgments", "model", "true live effect", "warned, again", "--data", "--judgments"
+            "judgments", "model", "true live effect", "warned, again", "over the query", "over text"
         )
     )
     try:
@@ -375,16 +374,24 @@ def _rows(
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
         limits = ProofLimits(max_drift=1e9)
-        yield _row(partial(cluster.upload, name=NAME, index=index, limits=limits), model, data,
-                   judged, truth=live(cluster, index, model, world.truth()),
-                   told=(name, kind, warned))  # fmt: skip
+        upload = partial(
+            cluster.upload, name=NAME, index=index, limits=limits, unproven="a benchmark"
+        )
+        compare = partial(
+            cluster.compare_live, judgments=judged, metrics=METRIC, index=index,
+            query_template=QUERY,
+        )  # fmt: skip
+        yield _row(
+            upload, compare, model, data, truth=live(cluster, index, model, world.truth()),
+            told=(name, kind, warned),
+        )  # fmt: skip
 
 
 def _row(
     upload: Callable[..., Any],
+    compare: Callable[..., Any],
     model: Model,
     data: RankingDataset,
-    judged: Judgments,
     truth: LiveEvaluation,
     told: tuple[str, str, list[str]],
 ) -> int:
@@ -393,53 +400,40 @@ def _row(
     found = truth.pairs[0].comparison
     # What an application runs today: the text score that the query ranks by.
     weights = np.array([float(feature == "best") for feature in data.feature_names])
-    _quietly(partial(upload, LinearModel(data.feature_names, weights), data=data))
-    serving = ServingOptions(query_template=QUERY)
-    gates = {
-        "--data": _gate(
-            partial(
-                upload, model, data=data, evidence=Evidence(require_gain=METRIC), serving=serving
-            )
-        ),
-        "--judgments": _gate(
-            partial(
-                upload,
-                model,
-                evidence=Evidence(require_gain=METRIC, baseline="query", judgments=judged),
-                serving=serving,
-            )
-        ),
+    best = LinearModel(data.feature_names, weights)
+    verdicts = {
+        name: _compared(partial(compare, {"new": model, "old": old}))
+        for name, old in (("query", "query"), ("text", best))
     }
     _stored, repeated = _quietly(partial(upload, model, data=data))
     effect = found.mean_difference
     contradicts = sum(
         (effect <= 0 and verdict == "better") or (effect >= 0 and verdict == "worse")
-        for verdict, _why in gates.values()
+        for verdict, _why in verdicts.values()
     )
     again = sum(any(one in line for line in repeated) for one in warned)
     figures = f"{effect:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    verdicts = [verdict for verdict, _why in gates.values()]
-    line = _LINE.format(name, kind, figures, f"{len(warned)}, {again}", *verdicts)
+    told = [verdict for verdict, _why in verdicts.values()]
+    line = _LINE.format(name, kind, figures, f"{len(warned)}, {again}", *told)
     print(line, "CONTRADICTS THE TRUTH" if contradicts else "", flush=True)
-    for gate, (verdict, why) in gates.items():
+    for over, (verdict, why) in verdicts.items():
         if verdict != "better":
-            print(f"    {gate}: {why[:160]}")
+            print(f"    over {over}: {why[:160]}")
     return contradicts
 
 
-def _gate(upload: Callable[[], Any]) -> tuple[str, str]:
-    """The verdict of a gate, and what it said."""
+def _compared(compare: Callable[[], Any]) -> tuple[str, str]:
+    """The verdict of a live comparison, and what it said."""
     try:
-        (uploaded, _warned) = _quietly(upload)
-    except NotBetter as refusal:
-        return str(refusal.result.gate.comparison.verdict().outcome), str(refusal)
+        (found, _warned) = _quietly(compare)
     except Refused as refusal:
         return "refused", str(refusal)
-    return str(uploaded.gate.comparison.verdict().outcome), ""
+    verdict = found.verdict("new", "old")
+    return str(verdict.outcome), str(verdict)
 
 
 def _quietly(upload: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """What an upload returns, and what it warns of."""
+    """What a command returns, and what it warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OwpcLtrWarning)
         done = upload()

@@ -22,8 +22,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
-from owpc_ltr.engine.deployment.upload_result import NotBetter
+from owpc_ltr.engine.deployment.options import ServingOptions
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.query_analysis import text_scores
 from tests.benchmark_scripts import benchmark_script
@@ -177,15 +177,16 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     asked = cluster.check_judgments(data, index=INDEX_KNOWN, query_template=story.QUERY)
     assert any("of the relevant documents are among the first 100" in one for one in asked)
     assert any("of the first ten documents of the query alone are judged" in one for one in asked)
-    with pytest.raises(NotBetter) as refusal:
+    found = cluster.compare_live(
+        {"new": model, "query": "query"}, judgments=items, metrics="ndcg@10", index=INDEX_KNOWN,
+        query_template=story.QUERY,
+    )  # fmt: skip
+    assert found.evidence().verdict["outcome"] == "cannot tell"
+    with pytest.raises(Refused, match="the verdict of the evidence is 'cannot tell"):
         cluster.upload(
-            model,
-            name=NAME,
-            index=INDEX_KNOWN,
-            evidence=Evidence(require_gain="ndcg@10", judgments=items),
+            model, name=NAME, index=INDEX_KNOWN, require=found,
             serving=ServingOptions(query_template=story.QUERY),
-        )
-    assert refusal.value.result.gate.comparison.verdict().outcome == "cannot tell"
+        )  # fmt: skip
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
     assert cluster.store.list_models() == []
 
