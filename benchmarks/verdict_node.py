@@ -2,20 +2,18 @@
 
 A document of the index has, for every query that brings it, the query's text and the scores of the
 query alone (`text`) and of both rankers (`old`, `new`). Models read one score each, so that live
-lists are the rankers' lists, which is asserted.
+lists are the rankers' lists.
 """
 
 from __future__ import annotations
 
 import itertools
-import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +23,9 @@ from verdict_paths import NEW, OLD, REFUSED, Answer, Team, ask, no_earlier_compa
 from verdict_worlds import DOCUMENTS, METRIC, Matrix, Scheme
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
-from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.options import RESAMPLES
@@ -116,20 +111,6 @@ class _World:
         """The judged queries."""
         return Judgments(self.team.judged)
 
-    @cached_property
-    def data(self) -> RankingDataset:
-        """The judged documents with the features that the engine logs."""
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "logged.parquet"
-            self.cluster.log_features(
-                judgments=self.judgments, out=out, index=self.index, featureset=_NAME
-            )
-            logged = ltr.read_dataset(out)
-        shift = float(self.scores[OLD][0, 0] - self.team.case.old[0, 0])
-        assert np.allclose(logged.features, self.team.data.features + shift, atol=1e-4)
-        assert np.array_equal(logged.labels, self.team.data.labels)
-        return logged
-
     def compare_live(self) -> Answer:
         """`compare-live` of the two models."""
         found = self.cluster.compare_live(
@@ -137,51 +118,9 @@ class _World:
         )
         return Answer.of(found.pairs[0].verdict)
 
-    def gate_by_judgments(self) -> Answer:
-        """`upload --require-gain --judgments`, whose scores are compared on logged documents."""
-        return self._upload(Evidence(require_gain=METRIC, judgments=self.judgments))
-
-    def gate_by_data(self) -> Answer:
-        """`upload --require-gain --data`."""
-        return self._upload(Evidence(require_gain=METRIC))
-
-    def _upload(self, evidence: Evidence) -> Answer:
-        """The verdict on the new model over the old one, which is the champion meanwhile."""
-        given: dict[str, Any] = {
-            "name": f"{_NAME}-{uuid.uuid4().hex[:8]}", "index": self.index, "featureset": _NAME,
-            "serving": ServingOptions(query_template=_TEMPLATE, window=DOCUMENTS),
-        }  # fmt: skip
-        self.cluster.upload(self.team.model(OLD), data=self.data, **given)
-        try:
-            done = self.cluster.upload(
-                self.team.model(NEW), evidence=evidence, data=self.data, **given
-            ).gate
-        except NotBetter as refused:
-            done = refused.result.gate
-        finally:
-            self.cluster.models.delete(given["name"], yes=True)
-        assert done is not None
-        self._check_lists(done)
-        return Answer.of(done.comparison.verdict())
-
-    def _check_lists(self, found: GateResult) -> None:
-        """Assert that what the engine served is what the rankers rank."""
-        live, case = found.live, self.team.case
-        assert live is not None
-        for served, scores in ((live.before, case.old), (live.after, case.new)):
-            lists = self.team.listed(scores)
-            for query, one in zip(live.question.queries, served, strict=True):
-                number = int(query.query_id[1:])
-                places = [int(document.rpartition("-")[2]) for document in one.doc_ids]
-                assert sorted(one.doc_ids) == sorted(lists[query.query_id])
-                # An engine's scores have 32 bits.
-                assert np.diff(scores[number, places]).max() < 1e-5
-
 
 _PATHS: Mapping[str, Callable[[_World], Answer]] = {
     "live": _World.compare_live,
-    "gate-judg": _World.gate_by_judgments,
-    "gate-data": _World.gate_by_data,
 }
 """By the names of the same paths where lists are simulated."""
 

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -24,9 +24,6 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
-from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment import upload_result
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.search import live_evaluation
 from owpc_ltr.engine.search.live_evaluation import (
     LiveEvaluation,
@@ -40,7 +37,7 @@ from owpc_ltr.evaluation import results
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.judged_data import without_features
+from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.results import (
@@ -52,16 +49,17 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.evaluation.significance import Comparison, Verdict, compare_paired, decide
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.fusion import evaluation as fusion
 from owpc_ltr.fusion.engine_fusions import engine_fusions
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import content_of
-from owpc_ltr.models.score_range import ScoreInterval
 
 NEW, OLD = "new", "old"
 REFUSED = "refused"
 _FEATURES = ("text", "old", "new")
 _TEMPLATE: dict[str, Any] = {"match_all": {}}
+_SAMPLED = 100
+"""Whose judged documents are looked at for signs of bad judgments, as `compare-live` does."""
 _FEATURE_SET = FeatureSet(
     "simulated",
     tuple(Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in _FEATURES),
@@ -269,7 +267,10 @@ def live(team: Team) -> Answer:
     chosen = choose_queries(records, team.judged)
     kept = [team.judged[number] for number in chosen.queries.tolist()]
     found = team.live(team.question(kept), chosen=chosen, names=(OLD, NEW))
-    return Answer.of(found.verdict())
+    drawn = np.random.default_rng(0).permutation(len(kept))[:_SAMPLED]
+    data = team.data.select(chosen.queries[np.sort(drawn)])
+    warnings = judgment_warnings(data, text_scores(_FEATURE_SET))
+    return Answer.of(found.with_warnings(warnings).verdict())
 
 
 def plain(team: Team) -> Answer:
@@ -287,78 +288,6 @@ def plain_comparison(team: Team) -> Comparison:
     )
     weights = None if case.importance is None else case.importance
     return compare_paired(new, old, seed=0, resamples=team.resamples, weights=weights)
-
-
-def _deployed(team: Team) -> DeploymentRecord:
-    old = team.model(OLD)
-    interval = ScoreInterval(-np.inf, np.inf, proven=False)
-    return DeploymentRecord(
-        OLD, "name", content_of(old), _FEATURE_SET, "model/linear", "index", {}, {}, {}, interval,
-        record=old.record,
-    )  # fmt: skip
-
-
-@contextmanager
-def _cluster(team: Team) -> Iterator[None]:
-    """What the gates ask of a cluster: the champion, live results, and features."""
-    other = _deployed(team)
-
-    def live_results(
-        _trial: Any, question: LiveSearches, _folds: Any, _name: str, chosen: Any = None
-    ) -> LiveEvaluation:
-        return team.live(question, names=(f"'{other.model}'", data_gate.NEW), chosen=chosen)
-
-    def logged(*given: Any) -> tuple[list[str], Matrix]:
-        wanted = given[4]["document_ids"]
-        text = given[4]["params"]["keywords"]
-        number = team.case.words.index(text)
-        places = [int(name.rpartition("-")[2]) for name in wanted]
-        return wanted, team.features(number)[places].astype(np.float32)
-
-    drawing = Resampling(0, team.resamples)
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(data_gate, "other_model", lambda *_: other))
-        stack.enter_context(patch.object(data_gate.Trial, "live_results", live_results))
-        stack.enter_context(patch.object(data_gate, "logged", logged))
-        plan = partial(ComparisonPlan, drawing=drawing)
-        stack.enter_context(patch.object(data_gate, "ComparisonPlan", plan))
-        yield
-
-
-def _passed(pass_it: Callable[[], upload_result.GateResult]) -> Answer:
-    try:
-        return Answer.of(pass_it().comparison.verdict())
-    except upload_result.NotBetter as refused:
-        return Answer.of(refused.result.comparison.verdict())
-
-
-def gate_by_data(team: Team) -> Answer:
-    """`upload --require-gain --data`."""
-
-    def ask(data: RankingDataset) -> LiveSearches:
-        kept = set(data.query_ids.to_pylist())
-        return team.question([query for query in team.judged if query.query_id in kept])
-
-    gate = data_gate.Gate(NDCG(cutoff=TOP), team.data, ask)
-    nothing: Any = None
-    with _cluster(team):
-        return _passed(
-            lambda: data_gate.pass_gate(
-                nothing, nothing, gate, team.model(NEW), _FEATURE_SET, name="alias"
-            )
-        )
-
-
-def gate_by_judgments(team: Team) -> Answer:
-    """`upload --require-gain --judgments`."""
-    gate = data_gate.LiveGate(team.question())
-    nothing: Any = None
-    with _cluster(team):
-        return _passed(
-            lambda: data_gate.pass_gate(
-                nothing, nothing, gate, team.model(NEW), _FEATURE_SET, name="alias"
-            )
-        )
 
 
 def fuse(team: Team) -> Answer:
@@ -417,8 +346,6 @@ PATHS: Mapping[str, Callable[[Team], Answer]] = {
     "report": report,
     "runs": runs,
     "live": live,
-    "gate-data": gate_by_data,
-    "gate-judg": gate_by_judgments,
     "fuse": fuse,
     "plain": plain,
 }

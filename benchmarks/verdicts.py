@@ -4,11 +4,11 @@
 
 A scheme draws queries with a true grade of every document, an old and a new ranker, and judgments
 as teams have them. Every path is asked about the same worlds: `evaluate`, `compare` and the
-`report` on judged documents, `compare` of `runs`, `live` results, the gates by data and by
-judgments, and `fuse`. `plain` is the live difference by test and interval alone, without any other
-rule. A verdict is false where it claims the wrong sign, or any difference where neither ranker is
-better, or where two views of the truth contradict each other (`disputed`). At most 2.5 % of false
-claims are wanted on either side: MISSED is what lies further off than two standard errors.
+`report` on judged documents, `compare` of `runs`, `live` results, and `fuse`. `plain` is the live
+difference by test and interval alone, without any other rule. A verdict is false where it claims
+the wrong sign, or any difference where neither ranker is better, or where two views of the truth
+contradict each other (`disputed`). At most 2.5 % of false claims are wanted on either side: MISSED
+is what lies further off than two standard errors.
 
     python benchmarks/verdicts.py --node [URL]
 
@@ -178,7 +178,7 @@ def reasons_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
     """Which checks make verdicts `cannot tell`, by scheme, over judged documents and live."""
     print("\nwhy it cannot be told (% of worlds)")
     for scheme in SCHEMES:
-        for path in ("compare", "live", "gate-data", "gate-judg"):
+        for path in ("compare", "live"):
             of = answers.get(scheme.name, {}).get(path, [])
             counts = Counter(check for one in of for check in set(one.checks))
             if counts:
