@@ -413,8 +413,8 @@ def _row(
     )
     again = sum(any(one in line for line in repeated) for one in warned)
     figures = f"{effect:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    told = [verdict for verdict, _why in verdicts.values()]
-    line = _LINE.format(name, kind, figures, f"{len(warned)}, {again}", *told)
+    outcomes = [verdict for verdict, _why in verdicts.values()]
+    line = _LINE.format(name, kind, figures, f"{len(warned)}, {again}", *outcomes)
     print(line, "CONTRADICTS THE TRUTH" if contradicts else "", flush=True)
     for over, (verdict, why) in verdicts.items():
         if verdict != "better":

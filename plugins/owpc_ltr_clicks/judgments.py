@@ -153,8 +153,8 @@ class NextSteps:
         )
         commands = [" \\\n".join(_command_lines(command)) for command in self.commands]
         query = wrapped_text(
-            "add --query-template QUERY.json, your application's query, to the last three; name the "
-            "live ranker in place of `query` where there is one"
+            "add --query-template QUERY.json, your application's query, to the last three; name "
+            "the live ranker in place of `query` where there is one"
         )
         lacking = "" if "--index" in self.live else "--index NAME to all but train, "
         several = wrapped_text(

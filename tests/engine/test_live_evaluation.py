@@ -211,8 +211,7 @@ def against(
 
 
 def upload(cluster: Cluster, small: Small, model: Any, name: str, **given: Any) -> Uploaded:
-    where = {"index": small.index, "featureset": "small"}
-    return cluster.upload(model, name=name, **where, **given)
+    return cluster.upload(model, name=name, index=small.index, featureset="small", **given)
 
 
 SEARCHED = ServingOptions(query_template=BODY)

@@ -442,7 +442,7 @@ def test_the_commands_show_the_template_first(
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
     at = ("--store", small.store_name, "--store-kind", "plugin-free")
     Path("query.json").write_text(json.dumps({"query": QUERY, "size": 5, "_source": ["title"]}))
-    models = []
+    models: list[str] = []
     for number in (1.0, 2.0):
         save_model(linear((number, 0.5, 0.0)), Path("one.json"))
         code, out, _ = run(
