@@ -2,10 +2,10 @@
 
     python benchmarks/interval_coverage.py --worlds 1000
 
-Each family of worlds draws the differences of two rankers by query: with a mean difference, on
-which coverage is counted, and without one, on which every "better" and "worse" is false. `plain` is
-a comparison on the queries alone; `good` and `useless` add proxy labels of 300 queries, of which n
-have human labels. An answer "cannot tell" counts as covered; `given` is the coverage of the other
+Each family of worlds draws the values of two rankers by query, or their differences: with a mean
+difference, on which coverage is counted, and without one, on which every "better" and "worse" is
+false. `plain` is a comparison on the queries alone; `good` and `useless` add proxy labels of 300
+queries, of which n have human labels. An answer "cannot tell" counts as covered; `given` is the coverage of the other
 answers. Wanted are 93 % and more, and 2.5 % of false claims at most on either side: MISSED is what
 lies further off than two standard errors of so many worlds.
 """
@@ -23,6 +23,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.resampling import room_of
 from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired
 
 QUERIES = 300
@@ -30,7 +31,13 @@ SIZES = (10, 30, 50, 100)
 METHODS = ("plain", "good", "useless")
 RESAMPLES = 1000
 
-Draw = Callable[[np.random.Generator, int, bool], Vector]
+_GAIN_OF_TWO = 0.114286
+"""How much the better of two values of `_values` is above one of them in the mean."""
+_RECIPROCAL = -0.4 / 0.6 * float(np.log(0.4))
+"""The mean of the reciprocal ranks of `_known_items`."""
+Pair = tuple[Vector, Vector]
+"""The values of two rankers."""
+Draw = Callable[[np.random.Generator, int, bool], "Vector | Pair"]
 
 
 class Family(NamedTuple):
@@ -97,6 +104,51 @@ def _rare_gains(rng: np.random.Generator, n: int, gain: bool) -> Vector:
     return np.where(rng.random(n) < 0.05, 0.19 + 0.2 * gain, -0.01)
 
 
+def _values(rng: np.random.Generator, n: int) -> Vector:
+    """Values of a metric from 0 to 1, .6 in the mean."""
+    return rng.beta(3.0, 2.0, n)
+
+
+def _lists(rng: np.random.Generator, n: int, gain: bool) -> Pair:
+    """Two rankers whose values are drawn anew for three of ten queries."""
+    b = _values(rng, n)
+    better = np.maximum(_values(rng, n), _values(rng, n))
+    a = np.where(gain & (rng.random(n) < 0.5), better, _values(rng, n))
+    return np.where(rng.random(n) < 0.3, a, b), b
+
+
+def _total_losses(share: float) -> Draw:
+    """Small gains for most queries, and a share for which nothing is left."""
+
+    def draw(rng: np.random.Generator, n: int, gain: bool) -> Pair:
+        b = _values(rng, n)
+        rise = share / (1.0 - share) * 1.5 + 0.1 * gain
+        noise = 0.1 * rng.choice([-1.0, 1.0], n) * np.minimum(b, 1.0 - b)
+        a = b + rise * (1.0 - b) + noise * (1.0 - rise)
+        return np.where(rng.random(n) < share, 0.0, a), b
+
+    return draw
+
+
+def _total_gains(rng: np.random.Generator, n: int, gain: bool) -> Pair:
+    a, b = _total_losses(0.03)(rng, n, gain)
+    return b, a
+
+
+def _known_items(rng: np.random.Generator, n: int, gain: bool) -> Pair:
+    """Reciprocal ranks of one document, drawn anew for four of ten queries."""
+    b, other = (1.0 / rng.geometric(0.4, n) for _ in range(2))
+    a = np.where(gain & (rng.random(n) < 0.25), 1.0, other)
+    return np.where(rng.random(n) < 0.4, a, b), b
+
+
+def _rare_hits(rng: np.random.Generator, n: int, gain: bool) -> Pair:
+    """A document at the first rank in one of ten queries."""
+    b, other = (np.where(rng.random(n) < 0.1, 1.0, 0.0) for _ in range(2))
+    a = np.where(rng.random(n) < 0.2, other, b)
+    return np.where(gain & (rng.random(n) < 0.05), 1.0, a), b
+
+
 FAMILIES: Mapping[str, Family] = {
     "normal": Family(_normal, 0.05),
     "60 % ties": Family(_ties, 0.04),
@@ -108,6 +160,12 @@ FAMILIES: Mapping[str, Family] = {
     "±1": Family(_signs, 0.2),
     "rare losses": Family(_rare_losses, 0.01),
     "rare gains": Family(_rare_gains, 0.01),
+    "lists": Family(_lists, 0.3 * 0.5 * _GAIN_OF_TWO),
+    "5 % lose all": Family(_total_losses(0.05), 0.95 * 0.1 * 0.4),
+    "3 % lose all": Family(_total_losses(0.03), 0.97 * 0.1 * 0.4),
+    "3 % gain all": Family(_total_gains, -0.97 * 0.1 * 0.4),
+    "known items": Family(_known_items, 0.4 * 0.25 * (1.0 - _RECIPROCAL)),
+    "rare hits": Family(_rare_hits, 0.05 * 0.9),
 }
 
 
@@ -136,17 +194,24 @@ def _answer(
     family: Family, method: str, n: int, rng: np.random.Generator, *, gain: bool
 ) -> _Answer:
     if method == "plain":
-        values = family.draw(rng, n, gain)
+        a, b = _pair(family.draw(rng, n, gain))
         seed = int(rng.integers(1 << 31))
-        found = compare_paired(values, np.zeros(n), seed=seed, resamples=RESAMPLES)
+        found = compare_paired(a, b, seed=seed, resamples=RESAMPLES)
         return _Answer(found.low, found.high, found.verdict())
-    truth = family.draw(rng, QUERIES, gain)
+    a, b = _pair(family.draw(rng, QUERIES, gain))
+    truth = a - b
     proxy = rng.normal(0.1, 0.2, QUERIES)
     if method == "good":
         proxy = np.where(truth == 0.0, 0.0, truth + rng.normal(0.02, 0.05, QUERIES))
     human = np.where(np.arange(QUERIES) < n, truth, np.nan)
-    both = prediction_powered(proxy, human, [f"q{number}" for number in range(QUERIES)])
+    ids = [f"q{number}" for number in range(QUERIES)]
+    both = prediction_powered(proxy, human, ids, room=room_of(a[:n], b[:n]))
     return _Answer(both.by_both.low, both.by_both.high, both.verdict())
+
+
+def _pair(drawn: Vector | Pair) -> Pair:
+    """Two rankers' values; of differences alone, the second ranker has .5 everywhere."""
+    return drawn if isinstance(drawn, tuple) else (0.5 + drawn, np.full(len(drawn), 0.5))
 
 
 def main() -> None:

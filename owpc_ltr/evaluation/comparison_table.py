@@ -475,7 +475,7 @@ def _conventions(comparison: RankerComparison) -> list[str]:
     """What means are of: weights, unjudged documents, intervals."""
     lines = [
         "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
-        "skewness and to ± 3 / queries at least), each for itself",
+        "skewness and for queries that the sample lacks), each for itself",
         SYMMETRY,
     ]
     if comparison.weighted:

@@ -168,8 +168,9 @@ def p_of_random(sample: SampledQueries) -> float:
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.
 
-Of 30, the rule of three already leaves room for a mean difference of .1, which is more than most
-rankers differ by; and fewer tell neither how skewed they are nor how good the proxy labels are.
+Of 30, the rule of three leaves room for a mean difference of .06 where the mean is .6, which is
+more than most rankers differ by; and fewer tell neither how skewed they are nor how good the proxy
+labels are.
 """
 
 
@@ -270,13 +271,14 @@ def prediction_powered(
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None = None,
-    span: float = 1.0,
+    room: float | None = None,
 ) -> PredictionPowered:
     """The interval of two rankers' mean difference, from each query's difference by either judge.
 
     `human` is NaN where the query has no human labels; those that have are a random sample of
-    all. With `weights`, means are weighted. `span` is the largest difference that the metric
-    allows. The same queries give the same numbers, in whatever order.
+    all. With `weights`, means are weighted. `room` is how far values of an unseen query may be
+    apart (`room_of`); by default 1, or the largest difference. The same queries give the same
+    numbers, in whatever order.
     Raises BadInput for what cannot be, Refused for too few.
     """
     sample = sampled_queries(proxy, human, query_ids, weights)
@@ -287,7 +289,8 @@ def prediction_powered(
     error = standard_error(sample.proxy, sample.weights)
     skewness = sample.third_of_all / error**3 if error else 0.0
     of_proxy = _Variance(0.0, error**2, n_all - 1, skewness)
-    floor = floor_of(sample.human, sample.worth, span)
+    room = max(1.0, float(np.abs(sample.human).max())) if room is None else room
+    floor = floor_of(sample.human, sample.worth, room)
     # With so many differences, no permutation of their signs has a smaller p.
     least = min(1.0, 2.0 ** (1 - np.count_nonzero(sample.human)))
     by_both = variance.of(mean, floor, least)

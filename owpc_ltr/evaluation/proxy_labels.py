@@ -26,6 +26,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.resampling import room_of
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
 from owpc_ltr.evaluation.significance import holm
@@ -106,10 +107,9 @@ def with_proxy_labels(
         check_counted(metric, proxy_a - proxy_b, a - b)
         of_all: Vector = np.full(len(ids), np.nan)
         of_all[places] = a - b
+        room = room_of(a, b, None if weights is None else weights[places], metric.span)
         figures.append(
-            prediction_powered(
-                proxy_a - proxy_b, of_all, query_ids=ids, weights=weights, span=metric.span
-            )
+            prediction_powered(proxy_a - proxy_b, of_all, ids, weights=weights, room=room)
         )
     factor = corrected_for(human.earlier_comparisons)
     corrected = holm(np.array([both.by_both.p for both in figures])) * factor

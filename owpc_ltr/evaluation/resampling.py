@@ -6,10 +6,10 @@ teachers should know about the bootstrap").
 
 A spread that is measured on the sample says nothing of queries whose kind it lacks. Of a kind that
 makes up a share of 3 / n, a sample of n queries lacks every one in 5 % of cases (the rule of three;
-Hanley & Lippman-Hand 1983), and each may differ by the metric's whole span. Nor does it say enough
-of a kind that it has too few of: where a few large differences decide, the interval reaches further
-on their side. How much is found by simulation (benchmarks/interval_coverage.py), so that intervals
-hold the mean in 95 % of samples.
+Hanley & Lippman-Hand 1983). On each of these a ranker may lose all that the other one has. Nor does
+it say enough of a kind that it has too few of: where a few large differences decide, the interval
+reaches further on their side. How much is found by simulation (benchmarks/interval_coverage.py), so
+that intervals hold the mean in 95 % of samples.
 
 A weighted mean is a ratio of two sums over queries: its error is that of the linearised ratio
 (Cochran 1977, section 2.11), which is the usual one where all weights are equal. A query of weight
@@ -197,11 +197,15 @@ _OF_SKEWNESS = 4.0
 
 
 def widened(
-    low: float, high: float, differences: Vector, weights: Vector | None = None, span: float = 1.0
-) -> tuple[float, float]:
+    low: float,
+    high: float,
+    differences: Vector,
+    weights: Vector | None = None,
+    room: float = 1.0,
+) -> Interval:
     """A bootstrap interval of the mean difference, made as wide as the sample needs."""
     low, high = skewed(low, high, differences, weights)
-    mean, floor = mean_of(differences, weights), floor_of(differences, weights, span)
+    mean, floor = mean_of(differences, weights), floor_of(differences, weights, room)
     return min(low, mean - floor), max(high, mean + floor)
 
 
@@ -213,14 +217,28 @@ def skewed(low: float, high: float, differences: Vector, weights: Vector | None 
     return min(low, mean - down * error), max(high, mean + up * error)
 
 
-def floor_of(differences: Vector, weights: Vector | None = None, span: float = 1.0) -> float:
-    """The least half-width of an interval of their mean: 3 / n times the largest difference.
+def floor_of(differences: Vector, weights: Vector | None = None, room: float = 1.0) -> float:
+    """The least half-width of an interval of their mean: 3 / n times the `room`.
 
-    That is `span`, or what was seen if it is larger. Weighted queries count as fewer (Kish 1965).
+    Weighted queries count as fewer (Kish 1965).
     """
     n = len(differences) if weights is None else weights.sum() ** 2 / (weights**2).sum()
-    largest = float(np.abs(differences).max())
-    return float(RULE_OF_THREE / n * (max(span, largest) if np.isfinite(span) else largest))
+    return float(RULE_OF_THREE / n * room)
+
+
+def room_of(a: Vector, b: Vector, weights: Vector | None = None, span: float = 1.0) -> float:
+    """How far two rankers' values of an unseen query may be apart.
+
+    One may lose all that the better one has in the mean. Where few queries differ, or values are
+    not between 0 and the metric's `span`, it is the span, or the largest difference if that is
+    larger or the span is not finite.
+    """
+    differences = np.abs(a - b)
+    few = np.count_nonzero(differences > ROUNDING) < FEWEST_DIFFERENCES
+    if few or min(a.min(), b.min()) < 0.0 or not max(a.max(), b.max()) <= span < np.inf:
+        largest = float(differences.max())
+        return max(span, largest) if np.isfinite(span) else largest
+    return max(mean_of(a, weights), mean_of(b, weights))
 
 
 def reaches(degrees: float, skewness: float) -> tuple[float, float]:

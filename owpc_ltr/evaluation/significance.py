@@ -31,6 +31,7 @@ from owpc_ltr.evaluation.resampling import (
     bca_interval,
     floor_of,
     mean_of,
+    room_of,
     sign_flips,
     skewed,
     standard_error,
@@ -227,8 +228,8 @@ class Paired:
     b: Vector
     differences: Vector
     weights: Vector | None
-    span: float
-    """The largest difference that the metric allows."""
+    room: float
+    """How far values of an unseen query may be apart."""
     n_queries: int
     n_independent: int
     signs: tuple[int, int, int]
@@ -297,8 +298,9 @@ def paired(
         weights = None
     signs = wins, losses, n_queries - wins - losses
     return Paired(
-        a, b, differences, weights, span, n_queries=n_queries, n_independent=units, signs=signs
-    )
+        a, b, differences, weights, room_of(a, b, weights, span),
+        n_queries=n_queries, n_independent=units, signs=signs,
+    )  # fmt: skip
 
 
 def _rounded(differences: Vector) -> Vector:
@@ -328,7 +330,7 @@ def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int)
     coins, _draws = generators(seed)
     differences, weights, terms = sample.differences, sample.weights, sample.terms
     flips = sign_flips(terms, resamples, coins)
-    low, high = widened(*interval, differences, weights, sample.span)
+    low, high = widened(*interval, differences, weights, sample.room)
     without_floor = skewed(*interval, differences, weights)
     wins, losses, ties = sample.signs
     return Comparison(
@@ -344,7 +346,7 @@ def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int)
         low=low,
         high=high,
         detectable=detectable_effect(
-            differences, weights, floor_of(differences, weights, sample.span)
+            differences, weights, floor_of(differences, weights, sample.room)
         ),
         resamples=resamples,
         seed=seed,
