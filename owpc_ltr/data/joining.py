@@ -13,7 +13,7 @@ import pyarrow as pa
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, external_names, sources_in
-from owpc_ltr.data.judgments.grouping import joined_judges
+from owpc_ltr.data.judgments.grouping import JUDGED_BY, joined_judges
 from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
@@ -94,7 +94,7 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
             raise BadInput(
                 f"{with_} has {what} and {without} has none: add them, or read the files one by one"
             )
-    if set(one.document_fields or ()) != set(other.document_fields or ()):
+    if {JUDGED_BY, *(one.document_fields or ())} != {JUDGED_BY, *(other.document_fields or ())}:
         raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
 
 
@@ -153,9 +153,15 @@ def _column(
 
 
 def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
-    if parts[0].document_fields is None:
-        return None
     fields = [part.document_fields or {} for part in parts]
+    if not any(fields):
+        return None
+    if any(JUDGED_BY in one for one in fields):
+        # Who judged is not known of some.
+        fields = [
+            {JUDGED_BY: pa.array([""] * part.n_documents, pa.string()), **one}
+            for part, one in zip(parts, fields, strict=True)
+        ]
     return {name: pa.concat_arrays([one[name] for one in fields]) for name in fields[0]}
 
 

@@ -20,7 +20,7 @@ from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
 from owpc_ltr.text import text_table, wrapped_text
-from owpc_ltr_rating.ratings import Key, all_votes, query_texts, read_votes
+from owpc_ltr_rating.ratings import Key, all_votes, query_texts, rater_warnings, read_votes
 
 RESAMPLES = 1000
 FEWEST_QUERIES = 10
@@ -139,7 +139,8 @@ def judge_agree(
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
     texts = query_texts(read)
     agreements = []
-    for (a, of_a), (b, of_b) in combinations(all_votes(read).items(), 2):
+    raters = all_votes(read)
+    for (a, of_a), (b, of_b) in combinations(raters.items(), 2):
         common = {key: (grade, of_b[key]) for key, grade in of_a.items() if key in of_b}
         if common:
             agreements.append(agreement((a, b), common, texts, seed))
@@ -148,7 +149,7 @@ def judge_agree(
             "no two raters graded the same pair of query and document: give lists with common "
             "pairs (judge page --overlap shares some)"
         )
-    _warn_of_scales(agreements)
+    give_warnings(rater_warnings(raters, 1))
     twice: dict[str, tuple[int, int]] = {}
     for votes in read:
         for rater, _, before, after in votes.repeats:
@@ -231,15 +232,3 @@ def _confusion(pair: RaterPair) -> str:
     header = [f"{pair.raters[0]} ↓ {pair.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
     rows = [[f"{a:g}", *(pair.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
     return text_table(header, rows)
-
-
-def _warn_of_scales(agreements: Sequence[RaterPair]) -> None:
-    highest: dict[str, float] = {}
-    for pair in agreements:
-        for rater, grades in zip(pair.raters, zip(*pair.table, strict=True), strict=True):
-            highest[rater] = max(highest.get(rater, 0.0), *grades)
-    if len(set(highest.values())) > 1:
-        scales = ", ".join(f"{rater} up to {grade:g}" for rater, grade in sorted(highest.items()))
-        give_warnings(
-            [f"raters may use different scales ({scales}): grades are compared as they are"]
-        )

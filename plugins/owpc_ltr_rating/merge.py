@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import is_machine
+from owpc_ltr.data.judgments.grouping import is_machine, raters_cell
 from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
@@ -19,7 +19,7 @@ from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr.text import text_table, wrapped_text
 from owpc_ltr_rating.page import read_sheet
-from owpc_ltr_rating.ratings import Key, Votes, raters_cell, read_votes
+from owpc_ltr_rating.ratings import Key, Votes, all_votes, rater_warnings, read_votes
 
 Conflicts = Literal["median", "latest", "refuse"]
 _SHOWN = 10
@@ -132,6 +132,8 @@ def judge_merge(
     if sheet is not None:
         _refuse_other_sheets(read, read_sheet(sheet).digest, sheet)
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
+    people = {name: of for name, of in all_votes(read).items() if not is_machine(name)}
+    give_warnings(rater_warnings(people))
     merged = _merged(read, conflicts)
     if out is not None:
         write_judgments(merged.judgments, out, format=to)

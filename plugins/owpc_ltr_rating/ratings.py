@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
-from owpc_ltr.data.judgments.grouping import decimal, group_judgments
+from owpc_ltr.data.judgments.grouping import group_judgments, votes_of
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
@@ -171,8 +171,6 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     return [RatingReader]
 
 
-_SEVERAL = re.compile(r"[^,=]+=-?[0-9.e+]+(, [^,=]+=-?[0-9.e+]+)*")
-
 Key = tuple[str, str]
 
 """A query id and a document id."""
@@ -213,29 +211,6 @@ def read_votes(paths: Sequence[Path | str]) -> list[Votes]:
     return [_renamed(votes, ids) for votes in read]
 
 
-def raters_cell(grades: Mapping[str, float]) -> str:
-    """Who judged: one name, or several with their grades.
-
-    >>> raters_cell({"ann": 3.0}), raters_cell({"bob": 2.0, "ann": 3.0})
-    ('ann', 'ann=3, bob=2')
-    """
-    if len(grades) == 1:
-        return next(iter(grades))
-    return ", ".join(f"{rater}={decimal(grade)}" for rater, grade in sorted(grades.items()))
-
-
-def votes_of(cell: str, grade: float, otherwise: str) -> dict[str, float]:
-    """What `raters_cell` was given.
-
-    >>> votes_of("ann=3, bob=2", 2.5, ""), votes_of("ann", 3.0, ""), votes_of("", 1.0, "list")
-    ({'ann': 3.0, 'bob': 2.0}, {'ann': 3.0}, {'list': 1.0})
-    """
-    if _SEVERAL.fullmatch(cell):
-        parts = (part.rpartition("=") for part in cell.split(", "))
-        return {rater: float(number) for rater, _, number in parts}
-    return {cell or otherwise: grade}
-
-
 def _read(path: Path) -> Votes:
     reader = reader_of_file(installed(), path)
     lines = reader.read(path)
@@ -263,12 +238,14 @@ def _read(path: Path) -> Votes:
     if isinstance(reader, RatingReader):
         ratings = read_ratings(path).values()
     # Several votes and second ratings are what these commands are for.
+    unnamed = [f"its format names no judge: the grades count as those of '{name}'"]
+    unnamed *= judged.judged_by is None and reader.name not in {"csv", "tsv"}
     notes = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
     return Votes(
         path,
         {query.query_id: query for query in checked.queries},
         grades,
-        notes=(*notes, *left_out),
+        notes=(*notes, *left_out, *unnamed),
         repeats=tuple(_repeats(list(ratings))),
         sheets=frozenset(rating.sheet for rating in ratings),
     )
@@ -303,6 +280,35 @@ def all_votes(lists: Sequence[Votes]) -> dict[str, dict[Key, float]]:
             for rater, grade in grades.items():
                 raters.setdefault(rater, {})[key] = grade
     return raters
+
+
+_ENOUGH = 20
+"""With fewer grades, a rater may not have met what the highest or lowest grade is for."""
+
+
+def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENOUGH) -> list[str]:
+    """Whether raters share no pair, or seem to use different scales: grades stay as they are.
+
+    Raters of fewer than `enough` grades are not looked at.
+    """
+    counted = {name: of for name, of in raters.items() if len(of) >= enough}
+    alone = [
+        name for name, of in counted.items()
+        if len(counted) > 1
+        and not any(of.keys() & others.keys() for other, others in raters.items() if other != name)
+    ]  # fmt: skip
+    found = []
+    if alone:
+        found.append(
+            f"{' and '.join(alone)} graded no pair that another rater graded, so that nothing "
+            "tells who is stricter: give raters common pairs (judge page --overlap, judge pool "
+            "--judged)"
+        )
+    scales = {name: (min(of.values()), max(of.values())) for name, of in counted.items()}
+    if len({high for _, high in scales.values()}) > 1:
+        listed = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in scales.items())
+        found.append(f"raters may use different scales ({listed}): grades count as they are")
+    return found
 
 
 def query_texts(lists: Sequence[Votes]) -> dict[str, str]:

@@ -143,8 +143,16 @@ def test_raters_without_a_common_pair_cannot_be_compared(tmp_path: Path) -> None
 def test_other_scales_are_warned_of(tmp_path: Path) -> None:
     ann = rating_file(tmp_path / "a.jsonl", "ann", {"d0": 4, "d1": 0})
     bob = rating_file(tmp_path / "b.jsonl", "bob", {"d0": 3, "d1": 0})
-    with pytest.warns(OwpcLtrWarning, match="different scales \\(ann up to 4, bob up to 3\\)"):
+    with pytest.warns(OwpcLtrWarning, match="different scales \\(ann 0 to 4, bob 0 to 3\\)"):
         judge_agree([ann, bob])
+
+
+def test_a_rater_without_common_pairs_is_named(tmp_path: Path) -> None:
+    ann = rating_file(tmp_path / "a.jsonl", "ann", {"d0": 1, "d1": 0})
+    bob = rating_file(tmp_path / "b.jsonl", "bob", {"d0": 1, "d1": 0})
+    eve = rating_file(tmp_path / "e.jsonl", "eve", {"e0": 1, "e1": 0})
+    with pytest.warns(OwpcLtrWarning, match="^eve graded no pair that another rater graded"):
+        judge_agree([ann, bob, eve])
 
 
 def test_the_table_fits_80_columns(

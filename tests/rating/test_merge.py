@@ -12,12 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_rating.merge import judge_merge
 from owpc_ltr_rating.page import read_sheet
-from owpc_ltr_rating.ratings import Rating, raters_cell, ratings_bytes, votes_of
+from owpc_ltr_rating.ratings import Rating, ratings_bytes
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, read_judgments
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import JudgedQuery, is_machine, machines_among
+from owpc_ltr.data.judgments.grouping import (
+    JudgedQuery,
+    is_machine,
+    machines_among,
+    raters_cell,
+    votes_of,
+)
 from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.judgments.tables import write_judgments
 from owpc_ltr.errors import BadInput, Refused
@@ -243,3 +249,20 @@ def test_pool_asks_only_for_what_a_merged_list_lacks(tmp_path: Path) -> None:
     assert (query.doc_ids, query.judged_by) == (["a"], ["ann"])
     write_judgments(Judgments([query]), tmp_path / "again.tsv")
     assert (tmp_path / "again.tsv").read_bytes() == (tmp_path / "list.tsv").read_bytes()
+
+
+def test_raters_on_other_scales_or_without_common_pairs_are_warned_of(tmp_path: Path) -> None:
+    """Lists of 0 to 3 and 1 to 4 that share nothing; common pairs tell who is stricter."""
+
+    def sheet(name: str, first: int, low: int) -> Path:
+        path = tmp_path / f"{name}.csv"
+        rows = [f"q{n},text {n},d,{low + n % 4}" for n in range(first, first + 30)]
+        path.write_text("query_id,query,doc_id,grade\n" + "\n".join(rows) + "\n")
+        return path
+
+    with pytest.warns(OwpcLtrWarning) as told:
+        judge_merge([sheet("ann", 0, 0), sheet("bob", 30, 1)])
+    said = " ".join(str(one.message) for one in told)
+    assert "ann and bob graded no pair that another rater graded" in said
+    assert "different scales (ann 0 to 3, bob 1 to 4)" in said
+    judge_merge([sheet("ann", 0, 0), sheet("bob", 0, 0)])

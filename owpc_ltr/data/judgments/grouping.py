@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,6 +83,8 @@ class Judgments:
 JUDGED_BY = "judged_by"
 """The name of a table's column, and of a manifest's entry."""
 CLICKS = "clicks"
+_SEVERAL = re.compile(r"[^,=]+=-?[0-9.e+]+(, [^,=]+=-?[0-9.e+]+)*")
+"""Several raters with their grades."""
 
 
 _MODELS = re.compile(r"(?i)(models?|llms?|ai|gpt|claude|gemini|llama|mistral|qwen)\b|umbrela")
@@ -101,9 +104,32 @@ def machines_among(judged: Any) -> dict[str, float]:
     return {name: count / total for name, count in counts.items() if is_machine(name)}
 
 
-def is_machine(judge: str) -> bool:
-    """Whether a judge is clicks or a language model, by its name."""
-    return judge == CLICKS or bool(_MODELS.match(judge))
+def is_machine(judges: str) -> bool:
+    """Whether whoever judged is clicks or a language model, by name, and no person did, too."""
+    return all(name == CLICKS or _MODELS.match(name) for name in votes_of(judges, 0.0))
+
+
+def raters_cell(grades: Mapping[str, float]) -> str:
+    """Who judged: one name, or several with their grades.
+
+    >>> raters_cell({"ann": 3.0}), raters_cell({"bob": 2.0, "ann": 3.0})
+    ('ann', 'ann=3, bob=2')
+    """
+    if len(grades) == 1:
+        return next(iter(grades))
+    return ", ".join(f"{rater}={decimal(grade)}" for rater, grade in sorted(grades.items()))
+
+
+def votes_of(cell: str, grade: float, otherwise: str = "") -> dict[str, float]:
+    """What `raters_cell` was given.
+
+    >>> votes_of("ann=3, bob=2", 2.5), votes_of("ann", 3.0), votes_of("", 1.0, "list")
+    ({'ann': 3.0, 'bob': 2.0}, {'ann': 3.0}, {'list': 1.0})
+    """
+    if _SEVERAL.fullmatch(cell):
+        parts = (part.rpartition("=") for part in cell.split(", "))
+        return {rater: float(number) for rater, _, number in parts}
+    return {cell or otherwise: grade}
 
 
 def judges_of(queries: Iterable[JudgedQuery]) -> dict[str, Any]:
@@ -353,6 +379,24 @@ def weights_of(query: JudgedQuery) -> Labels:
 def judges_by_document(query: JudgedQuery) -> list[str]:
     """The judge of each of a query's documents; '' if none is named."""
     return query.judged_by or [""] * len(query.doc_ids)
+
+
+def judges_column(queries: Iterable[JudgedQuery]) -> pa.StringArray:
+    """The judge of each document of all queries: a field of a dataset's documents."""
+    judges = [judge for query in queries for judge in judges_by_document(query)]
+    return pa.array(judges, pa.string())
+
+
+def judges_in(data: Any) -> list[dict[str, str]]:
+    """By query of a dataset, the judge of each document; empty where the data do not know."""
+    judges = (data.document_fields or {}).get(JUDGED_BY)
+    if judges is None or data.doc_ids is None:
+        return []
+    ids, names = data.doc_ids.to_pylist(), judges.to_pylist()
+    return [
+        dict(zip(ids[begin:end], names[begin:end], strict=True))
+        for begin, end in pairwise(data.offsets.tolist())
+    ]
 
 
 def importance_of(query: JudgedQuery) -> float:

@@ -23,7 +23,12 @@ import pyarrow as pa
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.grouping import importance_of, weights_of
+from owpc_ltr.data.judgments.grouping import (
+    JUDGED_BY,
+    importance_of,
+    judges_column,
+    weights_of,
+)
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, DocumentStatus, LogCounts, Values
@@ -271,6 +276,11 @@ def _logged_part(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | 
         document_weights=(
             np.concatenate([weights_of(query) for query in queries])[logged]
             if job.weighed.documents
+            else None
+        ),
+        document_fields=(
+            {JUDGED_BY: judges_column(queries).filter(pa.array(logged))}
+            if JUDGED_BY in job.description["judgments"]
             else None
         ),
     )
