@@ -5,9 +5,9 @@
 Each family of worlds draws the values of two rankers by query, or their differences: with a mean
 difference, on which coverage is counted, and without one, on which every "better" and "worse" is
 false. `plain` is a comparison on the queries alone; `good` and `useless` add proxy labels of 300
-queries, of which n have human labels. An answer "cannot tell" counts as covered; `given` is the coverage of the other
-answers. Wanted are 93 % and more, and 2.5 % of false claims at most on either side: MISSED is what
-lies further off than two standard errors of so many worlds.
+queries, of which n have human labels. An answer "cannot tell" counts as covered; `given` is the
+coverage of the other answers. Wanted are 93 % and more, and 2.5 % of false claims at most on either
+side: MISSED is what lies further off than two standard errors of so many worlds.
 """
 
 from __future__ import annotations

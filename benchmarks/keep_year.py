@@ -211,7 +211,8 @@ ARMS: dict[str, dict[str, bool] | None] = {
 
 def year_of(climate: Climate, arm: dict[str, bool] | None, seed: int) -> Year:
     """A year of runs; before one, something may break."""
-    year = Year(climate, np.random.default_rng(seed), **(arm or {}))
+    how: dict[str, Any] = arm or {}
+    year = Year(climate, np.random.default_rng(seed), **how)
     for year.week in range(1, WEEKS + 1):
         if year.week == BROKEN_WEEK and year.alias.previous and climate.broken:
             year.broken = year.alias.current
@@ -238,7 +239,8 @@ def is_promoted(p_values: Vector, *, counted: bool) -> NDArray[np.bool_]:
     """Whether a series of candidates has one that is promoted, by p of each, week by week."""
     weeks = np.arange(p_values.shape[-1])
     factors = np.array([corrected_for(int(week)) if counted else 1.0 for week in weeks])
-    return np.any(p_values * factors < LEVEL, axis=-1)
+    promoted: NDArray[np.bool_] = np.any(p_values * factors < LEVEL, axis=-1)
+    return promoted
 
 
 def null_p_values(worlds: int, seed: int = 0) -> Vector:

@@ -122,7 +122,9 @@ def test_the_verdict_is_one_in_every_output() -> None:
     assert found.verdict("a", "b").outcome == "better"
     assert found.verdict("b", "a").outcome == "worse"
     assert found.as_dict()["verdict"] == {"a": "a", "b": "b", "outcome": "better", "reasons": []}
-    assert repr(found).startswith("better on judged documents: a against b by ndcg@5\n")
+    assert repr(found).startswith(
+        "better on judged documents: a against b by ndcg@5, each query counts once\n"
+    )
     assert "better on judged documents: a against b by ndcg@5" in found._repr_html_()
 
 

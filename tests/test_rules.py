@@ -124,7 +124,22 @@ def test_a_metric_of_the_first_rank_may_not_say_the_opposite(tmp_path: Path) -> 
     found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics="ndcg@12")
     assert found.pairs[0].comparison.low > 0
     warnings = found.verdict("feature:bm25", "feature:likes").warnings
-    assert "worse by mrr" in {one.check: one.message for one in warnings}["metrics-disagree"]
+    assert "worse by ndcg@1" in {one.check: one.message for one in warnings}["metrics-disagree"]
+
+
+def test_a_first_rank_that_is_relevant_still_and_of_a_lower_grade_is_seen() -> None:
+    """The best documents below one of grade 1: its reciprocal rank is that of one of grade 3."""
+    labels = np.tile([3.0, 1.0, *[2.0] * 4, *[0.0] * 6], 120)
+    old = np.tile([12.0, 1.0, *np.arange(2.0, 6.0), *np.arange(6.0, 12.0)], 120)
+    new = np.tile([11.0, 12.0, *np.arange(10.0, 0.0, -1.0)], 120)
+    data = ltr.make_dataset(
+        np.stack([new, old], axis=1), labels, np.repeat([f"q{n}" for n in range(120)], 12),
+        ("bm25", "likes"),
+    )  # fmt: skip
+    found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics=["map", "mrr"])
+    assert found.pairs[0].comparison.low > 0
+    checks = {one.check: one.message for one in found.verdict().warnings}
+    assert "worse by ndcg@1" in checks["metrics-disagree"]
 
 
 def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:

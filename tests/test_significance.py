@@ -331,7 +331,8 @@ def test_so_many_queries_as_the_reason_says_show_the_difference(
     mean: float, n: int, enough: int
 ) -> None:
     told = f"{n} queries cannot show a difference below {2.4 / n:.4f} (2.4 / queries)"
-    assert reason_of(near(mean, n)) == f"{told}: at +{mean:.4f} it takes {enough} or more: judge more queries"
+    enough_words = f"at +{mean:.4f} it takes {enough} or more: judge more queries"
+    assert reason_of(near(mean, n)) == f"{told}: {enough_words}"
     assert f"it takes {enough} or more" in reason_of(near(mean, enough - 1))
     assert reason_of(near(mean, enough)) == ""
 

@@ -13,7 +13,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.live_queries import judged_queries
+from owpc_ltr.engine import live_queries
 from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served
@@ -67,6 +67,11 @@ class World:
         return LiveSearches(
             "i", TEMPLATE, queries, [parse_metric(METRIC)], 20, query_template=self.template
         )
+
+
+def judged_queries(data: ltr.RankingDataset) -> list[JudgedQuery]:
+    """The queries of the data, judged by people unless it says otherwise."""
+    return live_queries.with_judge(live_queries.judged_queries(data), "people")
 
 
 def evaluate(world: World, _patch: pytest.MonkeyPatch) -> Verdict:

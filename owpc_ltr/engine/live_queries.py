@@ -35,6 +35,13 @@ _SAMPLED = 50
 JudgedQueries = Annotated[
     "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
 ]
+JudgedBy = Annotated[
+    str | None,
+    Help(
+        "Who gave the judgments that name no judge: people, a rater's name, clicks, or model:NAME.",
+        metavar="NAME",
+    ),
+]
 InFlight = Annotated[int, Help("How many searches at the same time.", min=1, panel="Engine")]
 ModelFeatureSet = Annotated[
     str | None,
@@ -52,6 +59,7 @@ class SearchOptions(ShortRepr):
     featureset: ModelFeatureSet = None
     extra_features: ExtraFeatures = ()
     in_flight: InFlight = IN_FLIGHT
+    judged_by: JudgedBy = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class LiveQueries:
     text fields are searched. Models rescore its best `window` documents. `split`: `auto` has the
     queries that no model was trained with, where its record tells; or `all`, `train`, `validation`,
     `test`. `params` are those of queries that have none of their own. Means weigh queries by their
-    importance unless `unweighted`.
+    importance unless `unweighted`. `judged_by` gave the judgments that name no judge.
     """
 
     judgments: Judged
@@ -74,6 +82,7 @@ class LiveQueries:
     params: Mapping[str, Any] | None = None
     in_flight: int = IN_FLIGHT
     unweighted: bool = False
+    judged_by: str | None = None
 
     @classmethod
     def of(
@@ -96,8 +105,9 @@ class LiveQueries:
 
     @cached_property
     def judged(self) -> list[JudgedQuery]:
-        """The queries, read, with their parameters."""
-        return with_params(judged_queries(self.judgments, self.topics), self.params)
+        """The queries, read, with their parameters and judges."""
+        judged = judged_queries(self.judgments, self.topics)
+        return with_params(with_judge(judged, self.judged_by), self.params)
 
     def question(
         self,
@@ -128,7 +138,12 @@ def judged_queries(
     import numpy as np
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery, counts_by_judge, machines_among
+    from owpc_ltr.data.judgments.grouping import (
+        JUDGED_BY,
+        JudgedQuery,
+        counts_by_judge,
+        machines_among,
+    )
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -149,12 +164,15 @@ def judged_queries(
     if data.query_weights is not None:
         importance = data.query_weights.tolist()
     # A manifest tells how many judgments each judge gave, and not which. Where machines gave most,
-    # all are one's; else the shares are right, in any part of the queries too.
+    # all are one's; else the shares are right, in any part of the queries too. A dataset that was
+    # logged from a list knows the judge of each document.
     counts, machines = counts_by_judge(data.manifest), machines_among(data)
     if sum(machines.values()) > 0.5:
         counts = {max(machines, key=machines.__getitem__): 1}
     names = np.random.default_rng(0).permutation(np.repeat(list(counts), list(counts.values())))
     judges = np.resize(names, len(data.labels)).tolist() if counts else None
+    if (known := (data.document_fields or {}).get(JUDGED_BY)) is not None:
+        judges = known.to_pylist()
     return [
         JudgedQuery(
             query_id,
@@ -172,6 +190,18 @@ def judged_queries(
             pairwise(data.offsets.tolist()),
             strict=True,
         )
+    ]
+
+
+def with_judge(queries: Sequence[JudgedQuery], name: str | None) -> list[JudgedQuery]:
+    """The queries, whose judgments without a judge are by this one."""
+    from owpc_ltr.data.judgments.grouping import judges_by_document
+
+    if not name:
+        return list(queries)
+    return [
+        replace(query, judged_by=[judge or name for judge in judges_by_document(query)])
+        for query in queries
     ]
 
 

@@ -111,16 +111,40 @@ JUDGED = "on judged documents"
 """What a verdict is of, where rankers were shown nothing else."""
 
 
-def verdict_line(verdict: Verdict, a: str, b: str, metric: str, *, judged: bool = False) -> str:
+ONCE = "each query counts once"
+"""What a verdict is of, where nothing tells how often queries are asked."""
+
+
+def verdict_line(
+    verdict: Verdict,
+    a: str,
+    b: str,
+    metric: str,
+    *,
+    judged: bool = False,
+    weighted: bool = False,
+    smallest_gain: float = 0.0,
+) -> str:
     """The verdict on ranker a against b, by the metric that decides.
 
-    `judged`: the rankers were shown judged documents alone, which users may never see.
+    `judged`: the rankers were shown judged documents alone, which users may never see. `weighted`:
+    queries count as often as they are asked.
     """
     pair = f"{a} against {b} by {metric}"
     if verdict.warnings:
         return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.warnings)} ({pair})"
-    claims = verdict.outcome is not Outcome.NO_DIFFERENCE
-    return f"{verdict.outcome}{f' {JUDGED}' if judged and claims else ''}: {pair}"
+    words = outcome_in_words(verdict, smallest_gain)
+    if verdict.outcome is Outcome.NO_DIFFERENCE:
+        return f"{words}: {pair}"
+    once = "" if weighted else f", {ONCE}"
+    return f"{words}{f' {JUDGED}' if judged else ''}: {pair}{once}"
+
+
+def outcome_in_words(verdict: Verdict, smallest_gain: float) -> str:
+    """The outcome; a significant gain that may be smaller than the smallest is no "difference"."""
+    if verdict.outcome is Outcome.NO_DIFFERENCE and smallest_gain:
+        return f"no significant gain above {smallest_gain:g}"
+    return str(verdict.outcome)
 
 
 def measured_live_by(names: Sequence[str]) -> str:
@@ -150,7 +174,10 @@ def outcomes_of(pairs: Sequence[ComparedPair]) -> list[str]:
     A reason that is the same for all stands in the first line of the comparison.
     """
     shared = len({pair.verdict.reason for pair in pairs}) == 1
-    return [str(pair.verdict.outcome if shared else pair.verdict) for pair in pairs]
+    return [
+        outcome_in_words(pair.verdict, pair.smallest_gain) if shared else str(pair.verdict)
+        for pair in pairs
+    ]
 
 
 def disagreements(pairs: Sequence[ComparedPair], split: str = "all") -> list[str]:

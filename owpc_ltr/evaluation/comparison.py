@@ -21,17 +21,24 @@ from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips
 from owpc_ltr.evaluation.results import PerQueryResults, Resampling
 from owpc_ltr.evaluation.rules import (
+    DecidingDocuments,
     contradictions,
     fewer_training_queries,
+    judged_share_warnings,
+    machine_warnings,
     ranked_list_warnings,
+    rater_warnings,
     table_warnings,
     treatment_warnings,
 )
 from owpc_ltr.evaluation.significance import (
+    OPPOSITE,
     Comparison,
+    Outcome,
     Paired,
     ResultWarning,
     check_resamples,
@@ -351,6 +358,7 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
     )
     verdict = pair.verdict
     warnings = [*_warnings_of(names, results), *treatment_warnings(verdict, pair.metric, others)]
+    warnings += _deciding_warnings(pair, plan.metrics[number], results)
     if number == 0:
         warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
@@ -368,8 +376,46 @@ def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[Resul
     lists = {name: results.rankers[name].lists for name in names}
     with_lists = {name: ranked for name, ranked in lists.items() if ranked is not None}
     if len(with_lists) == len(names):
-        warnings += ranked_list_warnings(with_lists, results.alone, queries.clusters)
+        warnings += ranked_list_warnings(with_lists, results.alone)
     return warnings
+
+
+def _deciding_warnings(
+    pair: ComparedPair, metric: Metric, results: PerQueryResults
+) -> Iterator[ResultWarning]:
+    """Whether who judged, and how much is judged, makes the difference between two lists."""
+    verdict, names = pair.verdict, (pair.a, pair.b)
+    if verdict.outcome not in OPPOSITE or metric not in results.list_metrics:
+        return
+    won, lost = names if verdict.outcome is Outcome.BETTER else reversed(names)
+    winner, loser = (results.rankers[name].lists for name in (won, lost))
+    if winner is None or loser is None:
+        return
+    within = within_depth(metric, winner.depth)
+
+    def compared(winning: Vector, losing: Vector) -> Comparison | None:
+        values = {won: winning, lost: losing}
+        return _compared_alone(values[pair.a], values[pair.b], metric, results)
+
+    def wins_with(winning: RankedLists, losing: RankedLists) -> bool:
+        found = compared(winning.unjudged_irrelevant(within), losing.unjudged_irrelevant(within))
+        return found is not None and found.verdict().outcome is verdict.outcome
+
+    deciding = DecidingDocuments((won, lost), winner, loser)
+    best = loser.highest_possible(within)
+    worst = None if best is None else compared(winner.unjudged_irrelevant(within), best)
+    yield from judged_share_warnings(deciding, verdict, worst, results.queries.clusters)
+    yield from rater_warnings(deciding, wins_with)
+    if not deciding.machines:
+        return
+    people = {won: winner.without_machines, lost: loser.without_machines}
+    treated = {
+        "as irrelevant": {name: [one.unjudged_irrelevant(within)] for name, one in people.items()},
+        "left out": {name: [one.condensed(within)] for name, one in people.items()},
+        "as good as judged ones": as_good_as_judged(people, [metric]),
+    }
+    without = {words: compared(of[won][0], of[lost][0]) for words, of in treated.items()}
+    yield from machine_warnings(deciding, verdict, pair.metric, without)
 
 
 def _by_treatment(

@@ -21,6 +21,7 @@ from owpc_ltr.evaluation.compared_pair import (
     label_lines,
     label_table,
     measured_live_by,
+    outcome_in_words,
     pair_table,
     ranker_letters,
     small_gain_lines,
@@ -303,7 +304,8 @@ class RankerComparison:
         lines = [*([self._opening] if self.pairs else []), *self._first_lines]
         lines += [
             f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, "
-            f"p = {pair.p_holm:.2g} corrected: {pair.verdict.outcome}"
+            f"p = {pair.p_holm:.2g} corrected: "
+            f"{outcome_in_words(pair.verdict, pair.smallest_gain)}"
             for pair in self.pairs
         ]
         lines += disagreements(self._by_human_labels, self.split)
@@ -376,7 +378,10 @@ class RankerComparison:
         """The verdict on the pair that stands for the comparison, which is its first line."""
         a, b = self.headline
         first, judged = str(self.metrics[0]), self.on_judged_documents
-        return verdict_line(self.verdict(a, b), a, b, first, judged=judged)
+        return verdict_line(
+            self.verdict(a, b), a, b, first, judged=judged, weighted=self.weighted,
+            smallest_gain=self.pair(a, b).smallest_gain,
+        )  # fmt: skip
 
     @property
     def _queries(self) -> str:

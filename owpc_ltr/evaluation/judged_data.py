@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
+from owpc_ltr.data.external_features.sources import external_names, sources_in
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, UsageError
@@ -38,6 +39,7 @@ FEWEST_PAIRS = 1_000
 _MOST_DOCUMENTS = 10_000
 _MANY = 0.5
 _SEPARATED = 0.98
+_OF_A_TABLE = 0.9
 _SEED = 0
 
 
@@ -102,11 +104,19 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.grouping import Weighed, importance_of, judges_of, weights_of
+    from owpc_ltr.data.judgments.grouping import (
+        JUDGED_BY,
+        Weighed,
+        importance_of,
+        judges_column,
+        judges_of,
+        weights_of,
+    )
 
     queries = judgments.queries
     weighed = Weighed.among(queries)
     sizes = [len(query.doc_ids) for query in queries]
+    judges = judges_of(queries)
     labels = [np.asarray(query.grades, np.float32) for query in queries]
     return RankingDataset(
         features=np.empty((sum(sizes), 0), np.float32),
@@ -122,7 +132,8 @@ def without_features(judgments: Judgments) -> RankingDataset:
         document_weights=(
             np.concatenate([weights_of(query) for query in queries]) if weighed.documents else None
         ),
-        manifest={"judgments": judges} if (judges := judges_of(queries)) else None,
+        document_fields={JUDGED_BY: judges_column(queries)} if judges else None,
+        manifest={"judgments": judges} if judges else None,
     )
 
 
@@ -158,6 +169,7 @@ def judgment_warnings(
         *_found_by_nothing(sample, columns, named),
         *_worse_than_random(sample, pairs, columns, named),
         *_from_other_sources(sample, pairs),
+        *_of_the_same_clicks(sample, pairs),
         *_sampled_alike(pairs),
     ]
 
@@ -363,6 +375,25 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
             "learns in place of relevance",
             "judge documents of one source (owpc-ltr judge pool)",
             (feature,),
+        )
+
+
+def _of_the_same_clicks(data: RankingDataset, pairs: _MixedQueries) -> Iterator[ResultWarning]:
+    """A feature from a table that has the relevant documents on top: it may be made of the same."""
+    if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
+        return
+    names = external_names(sources_in(data.manifest))
+    columns = {name: data.features[:, data.feature_names.index(name)] for name in names}
+    rights = [(pairs.right(values), name) for name, values in columns.items()]
+    right, name = max(rights, default=(0.0, ""))
+    if _OF_A_TABLE < right <= _SEPARATED:
+        yield ResultWarning(
+            "external-features",
+            f"the feature '{name}' from a table alone has {right:.0%} of the pairs of a relevant "
+            "and an irrelevant document right: it seems to be made of what the grades are made of",
+            "make tables of clicks before the judged period, or let people judge (owpc-ltr judge "
+            "pool)",
+            (name,),
         )
 
 

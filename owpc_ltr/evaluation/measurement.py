@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import sources_in
+from owpc_ltr.data.judgments.grouping import judges_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names
 from owpc_ltr.errors import Refused
@@ -282,11 +283,13 @@ def _ranked_lists(ranker: Measurable, lists: Lists, data: RankingDataset) -> Ran
     """The first documents of each list, by which unjudged ones are found."""
     if lists.found is None or not isinstance(ranker, TrecRun):
         names = document_names(data).to_pylist()
-        return RankedLists.of_documents(lists.scores, data.labels, data.offsets, names)
+        return RankedLists.of_documents(
+            lists.scores, data.labels, data.offsets, names, judges=judges_in(data)
+        )
     whole = whole_lists(ranker, lists.found, data, unjudged=np.nan)
     return RankedLists.of_documents(
         whole.scores, whole.labels, whole.offsets, whole.doc_ids.to_pylist(),
-        ~np.isnan(whole.scores),
+        ~np.isnan(whole.scores), judges=judges_in(data),
     )  # fmt: skip
 
 

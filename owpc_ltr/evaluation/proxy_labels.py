@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
@@ -28,7 +28,11 @@ from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.resampling import room_of
 from owpc_ltr.evaluation.results import PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings, random_sample_warnings
+from owpc_ltr.evaluation.rules import (
+    cluster_warnings,
+    copied_label_warnings,
+    random_sample_warnings,
+)
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.signatures import option_name
@@ -65,7 +69,25 @@ def compare_with_proxy_labels(
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
+    copied = copied_label_warnings(*_common_labels(labels.data, labelled))
+    human = human.with_warnings(list(copied))
     return with_proxy_labels(human, compared.measured(request), labels.places, labels.weights)
+
+
+def _common_labels(human: RankingDataset, proxy: RankingDataset) -> tuple[Labels, Labels]:
+    """Both grades of the documents that both have; none where documents have no ids."""
+    if human.doc_ids is None or proxy.doc_ids is None:
+        return np.empty(0, np.float32), np.empty(0, np.float32)
+    places = pc.index_in(_keys(human), value_set=_keys(proxy))
+    common = np.array(pc.is_valid(places))
+    return human.labels[common], proxy.labels[places.drop_null().to_numpy()]
+
+
+def _keys(data: RankingDataset) -> pa.StringArray:
+    """A key for each document of each query."""
+    query_of = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    ids = data.query_ids.take(pa.array(query_of))
+    return pc.binary_join_element_wise(ids, data.doc_ids, _BETWEEN)
 
 
 def judged_data(labels: Data | Path | str) -> RankingDataset:
@@ -226,9 +248,7 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
         raise _other("queries", "among the proxy labels")
     names = [f"{query.query_id}{_BETWEEN}{name}" for query in shared for name in query.doc_ids]
     keys = pa.array(names, pa.string())
-    ids = proxy.query_ids.take(pa.array(query_of))
-    proxy_keys = pc.binary_join_element_wise(ids, proxy.doc_ids, _BETWEEN)
-    places = pc.index_in(proxy_keys, value_set=keys)
+    places = pc.index_in(_keys(proxy), value_set=keys)
     rows = np.flatnonzero(np.array(pc.is_valid(places)))
     alone = len(human.queries) - len(shared)
     if not len(rows):

@@ -8,7 +8,7 @@ documents at the same rank; or, for bounds, all irrelevant and all relevant (the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.judgments.grouping import is_machine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.ranking import divide_defined
@@ -43,7 +44,8 @@ class RankedLists(ShortRepr):
 
     `there` marks the ranks at which there is a document. `missed` has the grades of the relevant
     documents that a list lacks, query by query, cut at `missed_offsets`. `documents` are the ids,
-    best first.
+    best first; `judged` has the grade of each judged document of a query, `judges`, where it is
+    known, who gave it.
     """
 
     grades: Grades
@@ -52,6 +54,8 @@ class RankedLists(ShortRepr):
     missed_offsets: NDArray[np.int64]
     highest: float
     documents: Sequence[Sequence[str]] = field(default=(), repr=False)
+    judged: Sequence[Mapping[str, float]] = field(default=(), repr=False)
+    judges: Sequence[Mapping[str, str]] = field(default=(), repr=False)
 
     @property
     def depth(self) -> int:
@@ -97,6 +101,43 @@ class RankedLists(ShortRepr):
         first = self.there[:, :k]
         judged = (~np.isnan(self.grades[:, :k]) & first).sum(axis=1)
         return divide_defined(judged, first.sum(axis=1))
+
+    def only_in_first(self, other: RankedLists, k: int) -> NDArray[np.bool_]:
+        """The ranks of the first k documents that are not among the other's first k: they decide.
+
+        What is in both top lists tells the rankers apart by its order alone.
+        """
+        marks = np.zeros(self.grades.shape, np.bool_)
+        for row, (own, theirs) in enumerate(zip(self.documents, other.documents, strict=True)):
+            known = set(theirs[:k])
+            marks[row, : len(own[:k])] = [document not in known for document in own[:k]]
+        return marks
+
+    def judges_at(self, marks: NDArray[np.bool_]) -> Iterator[tuple[int, int, str]]:
+        """Query, rank and judges of the judged documents among these ranks."""
+        rows, ranks = np.nonzero(marks & ~np.isnan(self.grades))
+        for row, rank in zip(rows.tolist(), ranks.tolist(), strict=True):
+            judges = self.judges[row] if self.judges else {}
+            yield row, rank, judges.get(self.documents[row][rank], "")
+
+    def regraded(self, grade: Callable[[int, str, float], float | None]) -> RankedLists:
+        """The lists where a judged document of a query has another grade, or none."""
+        grades = [
+            {name: new for name, old in own.items() if (new := grade(row, name, old)) is not None}
+            for row, own in enumerate(self.judged)
+        ]
+        lists = ranked_lists(self.documents, grades, self.depth, self.judges)
+        return replace(lists, highest=self.highest)
+
+    @cached_property
+    def without_machines(self) -> RankedLists:
+        """The lists where documents are unjudged that a machine alone judged."""
+        judges = self.judges
+
+        def by_people(row: int, name: str, grade: float) -> float | None:
+            return None if judges and is_machine(judges[row].get(name, "")) else grade
+
+        return self.regraded(by_people)
 
     def agreement_at(self, k: int) -> Vector:
         """The share of pairs of judged documents among the first k that stand as their grades do.
@@ -144,6 +185,7 @@ class RankedLists(ShortRepr):
         names: Sequence[str],
         retrieved: NDArray[np.bool_] | None = None,
         depth: int = 100,
+        judges: Sequence[Mapping[str, str]] = (),
     ) -> RankedLists:
         """The lists that scores make of documents, query by query; labels are NaN if unjudged."""
         there = np.ones(len(scores), np.bool_) if retrieved is None else retrieved
@@ -154,7 +196,8 @@ class RankedLists(ShortRepr):
             ranked.append([names[row] for row in order.tolist()])
             judged = start + np.flatnonzero(~np.isnan(labels[start:end]))
             grades.append({names[row]: float(labels[row]) for row in judged.tolist()})
-        return ranked_lists(ranked, grades, max(1, min(depth, max(map(len, ranked), default=1))))
+        depth = max(1, min(depth, max(map(len, ranked), default=1)))
+        return ranked_lists(ranked, grades, depth, judges)
 
     @property
     def complete(self) -> bool:
@@ -171,13 +214,18 @@ class RankedLists(ShortRepr):
             np.append(self.missed_offsets, self.missed_offsets[-1] + other.missed_offsets[1:]),
             highest=max(self.highest, other.highest),
             documents=[*self.documents, *other.documents],
+            judged=[*self.judged, *other.judged],
+            judges=[*self.judges, *other.judges],
         )
 
 
 def ranked_lists(
-    ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]], depth: int
+    ranked: Sequence[Sequence[str]],
+    grades: Sequence[Mapping[str, float]],
+    depth: int,
+    judges: Sequence[Mapping[str, str]] = (),
 ) -> RankedLists:
-    """The lists of documents, best first, of queries with these grades by document.
+    """The lists of documents, best first, of queries with these grades and judges by document.
 
     Nothing beyond `depth` is looked at.
     """
@@ -201,6 +249,8 @@ def ranked_lists(
         np.array(ends, np.int64),
         highest=max(highest, 1.0),
         documents=[documents[:depth] for documents in ranked],
+        judged=grades,
+        judges=judges,
     )
 
 

@@ -29,9 +29,8 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.signatures import Progress, silent
 
-_FIRST_RANK = "mrr"
-"""Measured beside the metrics, unless one of them looks at the first rank."""
-_OF_THE_FIRST = frozenset({"mrr", "winner-takes-all"})
+_FIRST_RANK = "ndcg@1"
+"""The gain at the first rank: measured beside the metrics, unless it is one of them."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,12 @@ class ComparisonPlan:
 
     @property
     def guards(self) -> tuple[Metric, ...]:
-        """The metric of the first rank, unless one of the metrics is one, or none is installed."""
-        if any(metric.name in _OF_THE_FIRST or metric.cutoff == 1 for metric in self.metrics):
-            return ()
+        """The gain at the first rank, unless it is one of the metrics, or is not installed."""
         try:
-            return (parse_metric(_FIRST_RANK),)
+            first = parse_metric(_FIRST_RANK)
         except UsageError:
             return ()
+        return () if first in self.metrics else (first,)
 
 
 @dataclass(frozen=True)
@@ -163,13 +161,13 @@ class PerQueryResults:
             }
 
         treated = {
-            "with these left out": values(RankedLists.condensed),
-            "with these as good as judged documents at their rank": as_good_as_judged(
+            "where they are left out": values(RankedLists.condensed),
+            "where they are as good as judged documents at the same rank": as_good_as_judged(
                 lists, self.list_metrics
             ),
         }
         if self.plan.unjudged != "zero":
-            treated["with these as irrelevant"] = values(RankedLists.unjudged_irrelevant)
+            treated["where they are irrelevant"] = values(RankedLists.unjudged_irrelevant)
         return treated
 
 

@@ -7,16 +7,32 @@ about the differences of two rankers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.grouping import CLICKS, machines_among
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.judgments.grouping import (
+    CLICKS,
+    JUDGED_BY,
+    JudgedQuery,
+    is_machine,
+    judges_by_document,
+    machines_among,
+    votes_of,
+)
 from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
-from owpc_ltr.evaluation.resampling import FEWEST_DIFFERENCES, LEVEL
+from owpc_ltr.evaluation.resampling import (
+    FEWEST_DIFFERENCES,
+    LEVEL,
+    ROUNDING,
+    reaches,
+    standard_error,
+)
 from owpc_ltr.evaluation.significance import (
     OPPOSITE,
     Comparison,
@@ -26,13 +42,16 @@ from owpc_ltr.evaluation.significance import (
     compare_paired,
     difference_words,
 )
+from owpc_ltr.metrics.ranking import divide_defined
+from owpc_ltr.signatures import in_python
+
+Matrix = NDArray[np.float64]
+"""One query a row, one rater a column."""
 
 FEWEST_JUDGED = 0.5
-"""The least share of the top ten that is judged: below it, a figure says more of what unjudged
-documents are taken for than of the judged ones. Lists of a good judgment pool have .7 to 1."""
-MOST_APART = 0.1
-"""How far the judged shares of two rankers may be apart. Unjudged documents count as irrelevant, so
-that one document in ten moves NDCG@10 by more than most gains are worth."""
+"""The least share of the top ten that is judged, and of the loser's documents that decide: below
+it, a figure says more of what unjudged documents are taken for than of the judged ones. Lists of a
+good judgment pool have .7 to 1."""
 LOWEST_RECALL = 0.5
 """The least share of the relevant documents within the window: with less, most of what is measured
 on judged documents is of documents that no user sees."""
@@ -42,13 +61,23 @@ _FEWEST_QUERIES = 20
 _MANY = 0.5
 _ALL = 0.98
 """What holds for almost all queries, or pairs: no ranker or collection comes by it honestly."""
+FEWEST_COMMON = 30
+"""With so many pairs that raters of both sides have graded, their shift is known well enough."""
+_OTHER_RATERS = 0.1
+"""The share of the documents that decide whose raters are others than by chance."""
+_COPIED = 0.9
+"""The agreement beyond chance that two independent judges hardly reach."""
+_FLIPS = 199
 _STANDARD_ERRORS = 2.0
 _UNLIKELY = 0.01
 """Samples that are random look so strange once in a hundred."""
 """How far below chance the query's own order must be: 1 in 40 by chance."""
 
 
-POOL = "judge what users get (owpc-ltr judge pool)"
+POOL = (
+    "judge what users get (owpc-ltr judge pool --judged FILE), and add it to these judgments "
+    "(owpc-ltr judge merge)"
+)
 
 
 def machine_labels(judged: Any) -> Iterator[ResultWarning]:
@@ -64,6 +93,20 @@ def machine_labels(judged: Any) -> Iterator[ResultWarning]:
         "what looks relevant, and decide nothing alone",
         "let people label a random sample of the queries (owpc-ltr judge pool --sample N)",
     )
+
+
+def unnamed_judges(queries: Sequence[JudgedQuery]) -> Iterator[ResultWarning]:
+    """Whether nobody vouches for some of the judgments: they may be clicks of the old list."""
+    unnamed = sum(judges_by_document(query).count("") for query in queries)
+    total = sum(len(query.doc_ids) for query in queries)
+    said = 'judged_by="people"' if in_python() else "--judged-by people"
+    if unnamed:
+        yield ResultWarning(
+            "unnamed-judge",
+            f"{unnamed / total:.0%} of the judgments do not say who gave them: if they are made of "
+            "clicks or by a model, they decide nothing",
+            f"if people gave them, say so ({said}, or a column {JUDGED_BY})",
+        )
 
 
 def cluster_warnings(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarning]:
@@ -84,6 +127,26 @@ def cluster_warnings(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarni
         "intervals count each for itself",
         "give each request once, with a query_weight for how often it is asked",
     )
+
+
+def copied_label_warnings(human: Labels, proxy: Labels) -> Iterator[ResultWarning]:
+    """Whether grades of the same documents are those of the proxy labels, and no second opinion.
+
+    Two people agree with a kappa of .4 to .8 (Cohen 1960, unweighted), which allows for grades that
+    are frequent.
+    """
+    if len(human) < FEWEST_COMMON:
+        return
+    grades, codes = np.unique(np.concatenate([human, proxy]), return_inverse=True)
+    shares = [np.bincount(one, minlength=len(grades)) / len(human) for one in np.split(codes, 2)]
+    by_chance, equal = float(shares[0] @ shares[1]), float((human == proxy).mean())
+    if equal - by_chance > _COPIED * (1.0 - by_chance):
+        yield ResultWarning(
+            "same-judge",
+            f"{equal:.0%} of {len(human):,} human grades are those of the proxy labels: people "
+            "agree less, so that these seem to be copied or corrected from them",
+            "let people grade a random sample without seeing other grades (owpc-ltr judge page)",
+        )
 
 
 def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
@@ -114,14 +177,13 @@ def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
 def ranked_list_warnings(
     lists: Mapping[str, RankedLists],
     alone: RankedLists | None = None,
-    clusters: NDArray[np.int64] | None = None,
 ) -> list[ResultWarning]:
     """Why judgments cannot show which of these rankers, by name, has better lists for users.
 
     `alone` are the lists of the query without a model.
     """
     return [
-        *_unjudged(lists, clusters),
+        *_few_judged(lists),
         *_one_grade(lists),
         *_known_items(lists),
         *_made_from_a_list(lists),
@@ -143,7 +205,7 @@ def treatment_warnings(
         if other is not None and _outcome(other) != verdict.outcome:
             yield ResultWarning(
                 "unjudged-decide",
-                f"the difference in {metric} is {verdict.outcome} with unjudged documents as "
+                f"the difference in {metric} is {verdict.outcome} where unjudged documents are "
                 f"irrelevant, and {difference_words(other)} {words}",
                 POOL,
             )
@@ -182,7 +244,7 @@ def contradictions(
             yield ResultWarning(
                 "metrics-disagree",
                 f"{verdict.outcome} by {metric}, {outcome} {words} ({difference_words(other)})",
-                "look at the queries that lose, and say before the comparison what decides",
+                "look at the queries that lose",
             )
 
 
@@ -205,27 +267,224 @@ def _outcome(compared: Comparison, *, higher_is_better: bool = True) -> Outcome:
     return compared.verdict(higher_is_better=higher_is_better).outcome
 
 
-def _unjudged(
-    lists: Mapping[str, RankedLists], clusters: NDArray[np.int64] | None
-) -> Iterator[ResultWarning]:
-    """Too few judged documents in a top ten, or fewer than in the other."""
-    shares = {name: ranked.judged_at(TOP) for name, ranked in lists.items()}
-    means = {name: mean_known(of_queries) for name, of_queries in shares.items()}
+def _few_judged(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
+    """Too few judged documents in a top ten."""
+    means = {name: mean_known(ranked.judged_at(TOP)) for name, ranked in lists.items()}
     by_share = sorted((share, name) for name, share in means.items() if not np.isnan(share))
-    if not by_share:
+    if not by_share or by_share[0][0] >= FEWEST_JUDGED:
         return
     (least, name), (most, other) = by_share[0], by_share[-1]
-    few, apart = least < FEWEST_JUDGED, most - least > MOST_APART
-    if not few and not apart and not _differ(shares[name], shares[other], clusters):
-        return
     beside = f", and {most:.0%} of those of {other}" if len(by_share) > 1 else ""
-    n_queries = len(lists[name].there)
     yield ResultWarning(
         "unjudged",
-        f"{'only ' if few else ''}{least:.0%} of the first ten documents of {name} are judged"
-        f"{beside} (mean of {n_queries} queries)",
+        f"only {least:.0%} of the first ten documents of {name} are judged{beside} "
+        f"(mean of {len(lists[name].there)} queries)",
         POOL,
     )
+
+
+@dataclass(frozen=True)
+class DecidingDocuments:
+    """The documents in one top ten and not in the other: they decide which ranker is better.
+
+    Where both top tens have the same documents, all of them do. `winner` and `loser` are lists by
+    the figures, `names` their rankers'.
+    """
+
+    names: tuple[str, str]
+    winner: RankedLists
+    loser: RankedLists
+
+    @cached_property
+    def marks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which ranks of the winner's and the loser's lists they are at."""
+        marks = (
+            self.winner.only_in_first(self.loser, TOP), self.loser.only_in_first(self.winner, TOP)
+        )  # fmt: skip
+        if any(one.any() for one in marks):
+            return marks
+        tops = [one.there.copy() for one in (self.winner, self.loser)]
+        for top in tops:
+            top[:, TOP:] = False
+        return tops[0], tops[1]
+
+    @cached_property
+    def judged(self) -> tuple[Vector, Vector]:
+        """By query, the share of the winner's and the loser's that is judged; NaN without any."""
+        won, lost = (
+            divide_defined((marks & ~np.isnan(lists.grades)).sum(axis=1), marks.sum(axis=1))
+            for lists, marks in zip((self.winner, self.loser), self.marks, strict=True)
+        )
+        return won, lost
+
+    @cached_property
+    def raters(self) -> tuple[tuple[str, ...], Matrix, Matrix]:
+        """The raters, and how many of the winner's and the loser's documents each judged, by query.
+
+        Several raters of a document share it.
+        """
+        numbers: dict[str, int] = {}
+        cells = []
+        for lists, marks in zip((self.winner, self.loser), self.marks, strict=True):
+            cells.append([
+                (row, numbers.setdefault(name, len(numbers)), 1.0 / len(votes))
+                for row, _, judges in lists.judges_at(marks)
+                for votes in [votes_of(judges, 0.0)]
+                for name in votes
+            ])  # fmt: skip
+        counts = np.zeros((2, len(self.winner.there), len(numbers)))
+        for side, of_side in enumerate(cells):
+            if of_side:
+                rows, raters, shares = zip(*of_side, strict=True)
+                np.add.at(counts[side], (list(rows), list(raters)), shares)
+        return tuple(numbers), counts[0], counts[1]
+
+    @cached_property
+    def machines(self) -> float:
+        """The share of the judged ones that a machine alone judged."""
+        sides = zip((self.winner, self.loser), self.marks, strict=True)
+        judges = [one for lists, marks in sides for _, _, one in lists.judges_at(marks)]
+        return sum(map(is_machine, judges)) / max(1, len(judges))
+
+
+def machine_warnings(
+    deciding: DecidingDocuments,
+    verdict: Verdict,
+    metric: str,
+    without: Mapping[str, Comparison | None],
+) -> Iterator[ResultWarning]:
+    """Whether a difference is one by the labels of people, too, where machines judged some.
+
+    `without` are the same comparison with documents that machines judged as unjudged ones, by what
+    these are taken for.
+    """
+    if not deciding.machines:
+        return
+    told = [
+        f"{difference_words(other)} with such documents {words}"
+        for words, other in without.items()
+        if other is not None and _outcome(other) != verdict.outcome
+    ]
+    if deciding.machines <= _MANY and not told:
+        return
+    yield ResultWarning(
+        "machine-labels",
+        f"of the judged documents that are in one top ten alone, {deciding.machines:.0%} have "
+        f"labels of clicks or models alone, on which the difference in {metric} rests"
+        f"{''.join(f' ({one})' for one in told[:1])}",
+        "let people grade these documents (owpc-ltr judge pool, then judge merge)",
+    )
+
+
+def judged_share_warnings(
+    deciding: DecidingDocuments,
+    verdict: Verdict,
+    worst: Comparison | None,
+    clusters: NDArray[np.int64] | None,
+) -> Iterator[ResultWarning]:
+    """Whether the winner wins because more of its documents are judged.
+
+    Unjudged documents count as irrelevant, so that fewer judged ones can only make it lose. `worst`
+    is the comparison in which the loser's unjudged documents have the best grade; None where the
+    metric does not tell it.
+    """
+    tops = [mean_known(one.judged_at(TOP)) for one in (deciding.winner, deciding.loser)]
+    if min(tops) < FEWEST_JUDGED:
+        # `_few_judged` says so.
+        return
+    won, lost = deciding.judged
+    means = mean_known(won), mean_known(lost)
+    few = means[1] < FEWEST_JUDGED
+    if not few and (means[0] <= means[1] or not _differ(won, lost, clusters)):
+        return
+    if worst is not None and _outcome(worst) == verdict.outcome:
+        return
+    winner, loser = deciding.names
+    yield ResultWarning(
+        "unjudged",
+        f"of the documents in one top ten alone, {'only ' if few else ''}{means[1]:.0%} of those "
+        f"of {loser} are judged, and {means[0]:.0%} of those of {winner} (mean of "
+        f"{len(deciding.winner.there)} queries): the others count as irrelevant",
+        POOL,
+    )
+
+
+def rater_warnings(
+    deciding: DecidingDocuments, wins_with: Callable[[RankedLists, RankedLists], bool]
+) -> Iterator[ResultWarning]:
+    """Whether other people judged the winner's documents than the loser's.
+
+    Where raters of both sides graded common pairs, their shift is known: `wins_with` tells whether
+    the winner wins where its documents' grades are lowered by it, in the winner's and the loser's
+    lists.
+    """
+    names, won, lost = deciding.raters
+    if len(names) < 2 or min(won.sum(), lost.sum()) < _FEWEST_QUERIES:
+        return
+    apart = _apart(won.sum(axis=0), lost.sum(axis=0))
+    # If raters do not depend on rankers, a query's two sides might as well be swapped.
+    swapped = np.random.default_rng(0).random((_FLIPS, len(won))) < 0.5
+    moved = swapped @ (lost - won)
+    by_chance = _apart(won.sum(axis=0) + moved, lost.sum(axis=0) - moved)
+    p = (1 + (by_chance >= apart - ROUNDING).sum()) / (1 + _FLIPS)
+    if p > _UNLIKELY or apart - by_chance.mean() < _OTHER_RATERS:
+        return
+    leaning = won.sum(axis=0) / won.sum() > lost.sum(axis=0) / lost.sum()
+    own = {name for name, leans in zip(names, leaning, strict=True) if leans}
+    shift, n_common = _shift(deciding.winner, own, set(names) - own)
+    if n_common >= FEWEST_COMMON and wins_with(*_lowered(deciding, own, max(0.0, shift))):
+        return
+    winner, loser = deciding.names
+    known = f"; on {n_common:,} common pairs the former's grades are up to {shift:+.2f} apart"
+    yield ResultWarning(
+        "other-raters",
+        f"of the documents in one top ten alone, {apart:.0%} of those of {winner} are judged by "
+        f"other raters than those of {loser}{known if n_common >= FEWEST_COMMON else ''}",
+        "give raters common pairs (owpc-ltr judge page --overlap, then judge merge), or let the "
+        "same raters judge both",
+    )
+
+
+def _apart(one: Matrix, other: Matrix) -> Any:
+    """Which share of the documents would have to change their raters (total variation)."""
+    shares = (counts / counts.sum(axis=-1, keepdims=True) for counts in (one, other))
+    return 0.5 * np.abs(np.subtract(*shares)).sum(axis=-1)
+
+
+def _shift(lists: RankedLists, own: set[str], others: set[str]) -> tuple[float, int]:
+    """How much higher the own raters may grade, as their common pairs show; how many there are.
+
+    It is the upper end of the 95 % interval.
+    """
+    differences = []
+    for judges in lists.judges:
+        for cell in judges.values():
+            votes = votes_of(cell, np.nan)
+            sides = [[votes[name] for name in votes if name in side] for side in (own, others)]
+            if all(sides):
+                differences.append(np.mean(sides[0]) - np.mean(sides[1]))
+    if len(differences) < 2:
+        return 0.0, len(differences)
+    values = np.array(differences)
+    up = reaches(len(values) - 1, 0.0)[1] * standard_error(values)
+    return float(values.mean() + up), len(values)
+
+
+def _lowered(
+    deciding: DecidingDocuments, own: set[str], shift: float
+) -> tuple[RankedLists, RankedLists]:
+    """Both lists, with the grades lowered that its own raters gave the winner's documents."""
+    winner = deciding.winner
+    lowered = {
+        (row, winner.documents[row][rank])
+        for row, rank, judges in winner.judges_at(deciding.marks[0])
+        if own.issuperset(votes_of(judges, 0.0))
+    }
+
+    def grade(row: int, name: str, given: float) -> float:
+        return max(0.0, given - shift) if (row, name) in lowered else given
+
+    return winner.regraded(grade), deciding.loser.regraded(grade)
 
 
 def _differ(

@@ -59,7 +59,8 @@ def judgments(small: Small) -> Judgments:
         # The third word is in no document: without it, two orders of words are one request.
         text = " ".join([*words, "".join(words)])
         params = {"keywords": text, "query": text}
-        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades))
+        judges = ["ann"] * len(titles)
+        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
     return Judgments(queries)
 
 
@@ -75,7 +76,7 @@ def half(judgments: Judgments) -> Judgments:
     """The same, with every second document unjudged."""
     return Judgments(
         [
-            replace(one, doc_ids=one.doc_ids[::2], grades=one.grades[::2])
+            replace(one, doc_ids=one.doc_ids[::2], grades=one.grades[::2], judged_by=None)
             for one in judgments.queries
         ]
     )
@@ -186,7 +187,7 @@ def test_queries_are_left_that_neither_model_was_trained_on(
 def test_queries_with_unjudged_documents_are_skipped_for_all(
     judgments: Judgments, compare: Compare
 ) -> None:
-    gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32))
+    gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32), judged_by=[])
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
     found = compare(
@@ -245,11 +246,13 @@ def test_the_command_asks_the_cluster_that_it_is_told(
     save_model(linear(BY_TITLE), Path("model.json"))
     code, out, err = run(
         "compare-live", "model.json", "live:body.json", "--judgments", "judged.tsv",
-        "--query-template", "body.json",
+        "--query-template", "body.json", "--judged-by", "people",
         "--url", small.engine.settings.url, "--store-kind", "plugin-free",
         "--store", small.name.removeprefix("m-"), "--index", small.index,
         "--metric", "ndcg@10", "--resamples", "200",
     )  # fmt: skip
     assert code == 0, err
-    assert out.startswith("better: model.json against live:body.json by ndcg@10\n")
+    assert out.startswith(
+        "better: model.json against live:body.json by ndcg@10, each query counts "
+    )
     assert "UNJUDGED" in out

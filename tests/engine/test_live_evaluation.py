@@ -65,7 +65,8 @@ def judgments(small: Small) -> Judgments:
         # The third word is in no document: without it, two orders of words are one request.
         text = f"{first} {second} {first}{second}"
         params = {"keywords": text, "query": text}
-        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades))
+        judges = ["ann"] * len(titles)
+        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
     return Judgments(queries)
 
 
@@ -73,7 +74,12 @@ def partly(judgments: Judgments) -> Judgments:
     """The same, with half of the documents unjudged."""
     return Judgments(
         [
-            replace(query, doc_ids=query.doc_ids[::2], grades=query.grades[::2])
+            replace(
+                query,
+                doc_ids=query.doc_ids[::2],
+                grades=query.grades[::2],
+                judged_by=["ann"] * len(query.doc_ids[::2]),
+            )
             for query in judgments.queries
         ]
     )
@@ -267,7 +273,8 @@ def test_judgments_of_one_rankers_list_cannot_tell(
         first = query_alone(small.engine, small.store)(request).doc_ids[:10]
         grades = dict(zip(query.doc_ids, query.grades.tolist(), strict=True))
         shown = np.array([grades[document] for document in first], np.float32)
-        own.append(replace(query, doc_ids=list(first), grades=shown))
+        judges = ["ann"] * len(first)
+        own.append(replace(query, doc_ids=list(first), grades=shown, judged_by=judges))
     found = measured(cluster, trained(BY_TITLE), Judgments(own), "ndcg@10", index=small.index)
     evidence = found.evidence()
     assert re.match(r"cannot tell: (only )?\d\d% of the first ten", evidence.reason)

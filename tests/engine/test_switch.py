@@ -70,7 +70,7 @@ def judged(small: Small) -> Judgments:
 
 def first(small: Small, weights: tuple[float, ...] = BAD, **options: Any) -> str:
     """The first model of an alias; it needs no evidence."""
-    return upload(small, weights, **options).model
+    return str(upload(small, weights, **options).model)
 
 
 def upload(small: Small, weights: tuple[float, ...], **options: Any) -> Any:

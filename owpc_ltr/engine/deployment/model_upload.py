@@ -189,7 +189,9 @@ def _known_search(
 ) -> dict[str, Any] | None:
     """What a deployment record has of the application's search: as given, or of before."""
     if search is None or template is None:
-        before = DeploymentRecords(engine, store).find(model, whole=False)
+        before = None
+        with suppress(BadInput):
+            before = DeploymentRecords(engine, store).find(model, whole=False)
         return None if before is None else before.search
     params = {k: v for k, v in search.params.items() if k not in {"keywords", "query"}}
     return {"template": dict(template), "params": params, "window": search.window}

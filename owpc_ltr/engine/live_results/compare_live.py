@@ -147,6 +147,7 @@ def compare_live(
     shared: dict[str, Any] = {
         "query_template": template, "window": window, "topics": topics, "split": split,
         "params": how.params, "in_flight": how.in_flight, "unweighted": options.unweighted,
+        "judged_by": how.judged_by,
     }  # fmt: skip
     live = LiveQueries.of(cluster, judged, None, **shared)
     of_all = None if proxy is None else LiveQueries.of(cluster, proxy, None, **shared)

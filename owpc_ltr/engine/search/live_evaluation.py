@@ -16,13 +16,19 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.judgments.grouping import judges_by_document
 from owpc_ltr.engine.evidence import LIVE, QUERY_ALONE, Evidence, SearchConfiguration
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, AttemptCounter
-from owpc_ltr.evaluation.compared_pair import disagreement, small_gain_lines
+from owpc_ltr.evaluation.compared_pair import (
+    ONCE,
+    disagreement,
+    outcome_in_words,
+    small_gain_lines,
+)
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
@@ -35,7 +41,7 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_window,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, Resampling, measure_lists
-from owpc_ltr.evaluation.rules import recall_warnings, template_warnings
+from owpc_ltr.evaluation.rules import recall_warnings, template_warnings, unnamed_judges
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
@@ -259,10 +265,12 @@ class LiveEvaluation(LiveComparison):
         lines = []
         for pair, verdict in zip(self.pairs, verdicts, strict=True):
             why = disagreement(pair.comparison, pair.p_holm, self.split)
-            lines.append(
-                f"{pair.metric}: {verdict}{why and f'; interval and test disagree: {why}'}"
-            )
-        return [*lines, *small_gain_lines(self.pairs)]
+            words = str(verdict) if verdict.warnings else outcome_in_words(
+                verdict, pair.smallest_gain
+            )  # fmt: skip
+            lines.append(f"{pair.metric}: {words}{why and f'; interval and test disagree: {why}'}")
+        once = [] if self.weighted else [f"{ONCE}: nothing tells how often users ask it"]
+        return [*lines, *once, *small_gain_lines(self.pairs)]
 
 
 def measure_live(
@@ -380,7 +388,7 @@ def results_of_lists(
     of = compared_queries(queries, chosen, notes=notes)
     of = replace(
         of,
-        warnings=(*of.warnings, *template_warnings(query_template)),
+        warnings=(*of.warnings, *template_warnings(query_template), *unnamed_judges(queries)),
         messages=(*of.messages, *warnings),
         weights=None if unweighted else of.weights,
     )
@@ -404,7 +412,8 @@ def graded_lists(
 ) -> RankedLists:
     """The lists of documents, query by query, with the grades of those that are judged."""
     grades = [dict(zip(q.doc_ids, map(float, q.grades), strict=True)) for q in queries]
-    return ranked_lists(ranked, grades, window)
+    judges = [dict(zip(q.doc_ids, judges_by_document(q), strict=True)) for q in queries]
+    return ranked_lists(ranked, grades, window, judges)
 
 
 def _lists(question: LiveSearches, answers: Sequence[Served]) -> RankedLists:
@@ -443,7 +452,8 @@ def _rows(live: LiveEvaluation) -> list[tuple[Any, ...]]:
             ("left out", pair.left_out),
             ("as judged", pair.as_judged),
         )
-        if by is not None
+        # Where all is judged, the three are one.
+        if by is not None and (by is not pair.comparison or unjudged == "irrelevant")
     ]  # fmt: skip
 
 

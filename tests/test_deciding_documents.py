@@ -1,0 +1,244 @@
+"""What makes a live verdict doubtful: who judged the documents in one top ten alone, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from owpc_ltr import make_dataset
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
+from owpc_ltr.engine.search.live_evaluation import compare_lists, graded_lists
+from owpc_ltr.evaluation.attempts import earlier_words
+from owpc_ltr.evaluation.compared_pair import corrected_over, verdict_line
+from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
+from owpc_ltr.evaluation.query_choice import ChosenQueries
+from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
+from owpc_ltr.evaluation.rules import copied_label_warnings, unnamed_judges
+from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired
+from owpc_ltr.metrics import parse_metric
+from tests.benchmark_scripts import benchmark_script
+
+N = 60
+SHARED = [f"s{n}" for n in range(7)]
+NEW, OLD = [f"n{n}" for n in range(3)], [f"o{n}" for n in range(3)]
+Judge = Callable[[int, str], str]
+
+
+def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
+    """Two rankers that put three documents of their own above seven common ones."""
+    queries = []
+    for number in range(N):
+        graded = {name: grade(number, name) for name in [*SHARED, *NEW, *OLD]}
+        known = [name for name, value in graded.items() if value is not None]
+        grades = np.array([graded[name] for name in known], np.float32)
+        judges = [judge(number, name) for name in known]
+        text = chr(97 + number % 26) * (4 + number // 26)
+        params = {"keywords": text, "query": text}
+        ids = [f"{name}-{number}" for name in known]
+        queries.append(JudgedQuery(f"q{number}", params, ids, grades, judged_by=judges))
+    lists = {
+        which: graded_lists(
+            queries, [[f"{name}-{q}" for name in [*own, *SHARED]] for q in range(N)], 10
+        )
+        for which, own in (("new", NEW), ("old", OLD))
+    }
+    plan = ComparisonPlan((parse_metric("ndcg@10"),), baseline="old", drawing=Resampling(0, 300))
+    chosen = ChosenQueries(np.arange(N), "all")
+    found = compare_lists(lists, queries, chosen, plan, query_template="q", unweighted=False)
+    return found.pairs[0].verdict
+
+
+def better(number: int, name: str) -> float:
+    """The documents of the new ranker alone are better, mostly."""
+    noise = np.random.default_rng([number, *name.encode()]).integers(0, 2)
+    return float(noise + (name in NEW))
+
+
+def checks(found: Verdict) -> set[str]:
+    return {warning.check for warning in found.warnings}
+
+
+def test_one_person_or_raters_of_whole_queries_decide() -> None:
+    assert str(verdict(lambda *_: "ann", better)) == "better"
+    assert str(verdict(lambda number, _: "ann" if number % 2 else "bob", better)) == "better"
+    # Of common documents it does not matter who judged.
+    assert str(verdict(lambda _, name: "ann" if name in SHARED else "bob", better)) == "better"
+
+
+def test_a_crowd_in_which_each_rater_judges_a_few_documents_decides() -> None:
+    def anybody(number: int, name: str) -> str:
+        return f"rater {np.random.default_rng([7, number, *name.encode()]).integers(0, 40)}"
+
+    assert str(verdict(anybody, better)) == "better"
+
+
+def test_a_few_labels_of_a_machine_decide_nothing_where_the_difference_rests_on_them() -> None:
+    def equal(number: int, name: str) -> float:
+        return (
+            3.0
+            if name == "n0"
+            else float(np.random.default_rng([number, *name.encode()]).integers(0, 2))
+        )
+
+    found = verdict(lambda _, name: "model:m" if name == "n0" else "ann", equal)
+    assert "machine-labels" in checks(found)
+    # The model gave 1 of 13 labels, and a person who says the same is believed.
+    assert "machine-labels" not in checks(verdict(lambda *_: "ann", equal))
+    both = verdict(lambda _, name: "ann=3, model:m=3" if name == "n0" else "ann", equal)
+    assert "machine-labels" not in checks(both)
+
+
+def test_other_raters_of_the_winners_documents_need_common_pairs() -> None:
+    def sides(_: int, name: str) -> str:
+        return "bob" if name in NEW else "ann"
+
+    found = verdict(sides, better)
+    assert checks(found) == {"other-raters"}
+    assert "100% of those of new are judged by other raters than those of old" in found.reason
+
+    def common(shift: int) -> Judge:
+        def judge(number: int, name: str) -> str:
+            if name != "s0":
+                return sides(number, name)
+            return f"ann=1, bob={1 + shift * (number % 3 > 0)}"
+
+        return judge
+
+    assert str(verdict(common(0), better)) == "better"
+    # One who is kinder by most of a grade may have made the gain of one.
+    assert checks(verdict(common(2), better)) == {"other-raters"}
+    # One who is stricter has not.
+    assert str(verdict(common(-1), better)) == "better"
+
+
+def test_unjudged_documents_of_the_winner_do_not_doubt_it_and_those_of_the_loser_do() -> None:
+    def holes(of: list[str], every: int) -> Callable[[int, str], float | None]:
+        def grade(number: int, name: str) -> float | None:
+            known = better(number, name) - (name in NEW and number % 3 == 0)
+            return None if name in of and number % every == 0 else known
+
+        return grade
+
+    assert str(verdict(lambda *_: "ann", holes(NEW[:1], 3))) == "better"
+    found = verdict(lambda *_: "ann", holes(OLD[:2], 2))
+    assert "unjudged" in checks(found)
+    assert "67% of those of old are judged, and 100% of those of new" in found.reason
+    assert "judge merge" in " ".join(one.advice for one in found.warnings)
+
+
+def test_judgments_of_nobody_by_name_are_a_doubt_until_somebody_is_named() -> None:
+    found = verdict(lambda *_: "", better)
+    assert checks(found) == {"unnamed-judge"}
+    assert '(judged_by="people", or a column judged_by)' in found.warnings[0].advice
+    mixed = verdict(lambda number, _: "" if number == 0 else "ann", better)
+    assert mixed.reason.startswith("2% of the judgments do not say who gave them")
+    query = JudgedQuery("q", {}, ["a", "b"], np.ones(2, np.float32), judged_by=["", "clicks"])
+    live = LiveQueries(Judgments([query]), judged_by="people")
+    assert live.judged[0].judged_by == ["people", "clicks"]
+    assert not list(unnamed_judges(live.judged))
+
+
+def test_human_grades_that_are_the_models_are_no_second_opinion() -> None:
+    rng = np.random.default_rng(0)
+    model = rng.choice([0.0, 0.0, 0.0, 1.0, 2.0, 3.0], 400).astype(np.float32)
+    corrected = np.where(rng.random(400) < 0.03, 1.0, model).astype(np.float32)
+    person = np.where(rng.random(400) < 0.3, rng.permutation(model), model).astype(np.float32)
+    (warning,) = copied_label_warnings(corrected, model)
+    assert warning.check == "same-judge"
+    assert not list(copied_label_warnings(person, model))
+    assert not list(copied_label_warnings(model[:20], model[:20]))
+    # Where almost all are irrelevant, agreement is frequent by chance.
+    rare = (rng.random(400) < 0.03).astype(np.float32)
+    other = np.where(rng.random(400) < 0.02, 1 - rare, rare).astype(np.float32)
+    assert not list(copied_label_warnings(other, rare))
+
+
+@pytest.mark.thorough(sample=2)
+@pytest.mark.parametrize(
+    ("scheme", "false"), [(one, True) for one in ("24a", "24b", "25a", "25c", "26b", "27")]
+    + [(one, False) for one in ("25b", "25d", "26a")],
+)  # fmt: skip
+def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
+    scheme: str, false: bool
+) -> None:
+    worlds = benchmark_script("verdict_rules")
+    found = worlds.of_scheme(scheme, 10, 200)
+    if false:
+        assert found.better <= 0.1
+    else:
+        assert found.cannot_tell <= 0.1
+
+
+def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:
+    query = JudgedQuery("q", {}, ["a"], np.ones(1, np.float32))
+    named = LiveQueries(Judgments([query, replace(query, judged_by=["ann"])]), judged_by="bob")
+    assert [one.judged_by for one in named.judged] == [["bob"], ["ann"]]
+
+
+def test_a_dataset_keeps_who_judged_each_document() -> None:
+    query = JudgedQuery("q", {"keywords": "w"}, ["a", "b"], np.ones(2, np.float32))
+    named = replace(query, judged_by=["ann", "model:m"])
+    data = without_features(Judgments([named]))
+    assert judged_queries(data)[0].judged_by == ["ann", "model:m"]
+    other = without_features(Judgments([replace(query, query_id="r")]))
+    for parts in ([data, other], [other, data]):
+        joined = judged_queries(join_datasets(parts, ["x", "y"]))
+        assert {one.query_id: one.judged_by for one in joined} == {
+            "q": ["ann", "model:m"], "r": ["", ""],
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("errs", "told"), [(0.05, True), (0.3, False)])
+def test_a_table_made_of_the_clicks_that_the_grades_are_made_of_is_told(
+    errs: float, told: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    grades = (rng.random(1200) < 0.3).astype(np.float32)
+    rate = np.where(
+        rng.random(1200) < errs, rng.random(1200), 0.5 * rng.random(1200) + 0.5 * grades
+    )
+    features = np.stack([rng.random(1200), rate], axis=1)
+    ids = [f"q{row // 20}" for row in range(1200)]
+    data = make_dataset(features, grades, ids, ("bm25", "ctr"))
+    source = {"file": "ctr.csv", "sha256": "0" * 64, "keys": ["doc_id"], "features": ["ctr"]}
+    table = replace(data, manifest={"joined_tables": [source]})
+    assert ("external-features" in {one.check for one in judgment_warnings(table)}) == told
+    assert not judgment_warnings(data)
+
+
+def test_a_gain_that_may_be_too_small_is_no_absence_of_a_difference() -> None:
+    found = Verdict(Outcome.NO_DIFFERENCE)
+    assert verdict_line(found, "a", "b", "map", smallest_gain=0.02) == (
+        "no significant gain above 0.02: a against b by map"
+    )
+    assert verdict_line(found, "a", "b", "map") == "no significant difference: a against b by map"
+    earlier = earlier_words(2, "here", 40)
+    assert corrected_over(1, earlier=earlier) == (
+        "p corrected for 2 earlier comparisons on these queries: it counts 6 times (here; of 40 "
+        "queries, 21 must be new to start anew)"
+    )
+
+
+def test_a_verdict_without_traffic_says_so() -> None:
+    line = verdict_line(Verdict(Outcome.BETTER), "a", "b", "map")
+    assert line == "better: a against b by map, each query counts once"
+    assert verdict_line(Verdict(Outcome.BETTER), "a", "b", "map", weighted=True).endswith("map")
+
+
+def test_interval_and_test_of_clusters_of_uneven_sizes_agree() -> None:
+    """505 queries in 325 clusters: 3 in as many equal ones hide a gain that the test finds."""
+    rng = np.random.default_rng(5)
+    sizes = np.ones(325, np.int64)
+    sizes[:45] = 5
+    clusters = np.repeat(np.arange(325), sizes)
+    b = np.clip(0.55 + 0.2 * rng.normal(size=325), 0, 0.85)[clusters]
+    a = b + (0.015 + 0.05 * rng.normal(size=325))[clusters].clip(-0.1, 0.14)
+    found = compare_paired(a, b, seed=0, resamples=1000, clusters=clusters)
+    assert found.p_permutation < 0.01
+    assert not found.includes_zero
+    assert 3.0 * len(clusters) ** -2 * (sizes**2).sum() > found.mean_difference
