@@ -190,3 +190,26 @@ def test_a_search_that_fails_ends_all_of_them() -> None:
     requests = [SearchRequest("i", {"match_all": {}}, {}) for _ in range(40)]
     with pytest.raises(BadInput, match="no such field"):
         serve_all((fails,), requests)
+
+
+def test_some_judged_documents_are_graded_again_for_common_pairs() -> None:
+    """No more than others, the same for a seed, and of those that rankers bring."""
+    judged = {"q1": frozenset({"d1", "d2", "d3", "d19"}), "q2": frozenset({"d1"})}
+    ranking = [f"d{n}" for n in range(6)]
+    plain = pooled([ranking], judged)
+    found = pooled([ranking], judged, common=30)
+    assert (plain.common, found.common) == (0, 4)
+    assert found.n_documents == plain.n_documents + 4
+    assert {*found.queries[0].doc_ids} == {*ranking}
+    two = pooled([ranking], judged, common=2)
+    again = pooled([ranking], judged, common=2)
+    assert [q.doc_ids for q in two.queries] == [q.doc_ids for q in again.queries]
+    assert (two.common, two.judged) == (2, plain.judged - 2)
+    assert "(2 for a second time, as raters need common pairs)" in " ".join(str(two).split())
+    # A sheet of one new document has one more at most.
+    few = pooled(
+        [["d1", "d2", "d9"]],
+        {"q1": frozenset({"d1", "d2", "d9"}), "q2": judged["q2"] | {"d2"}},
+        common=30,
+    )
+    assert few.common == 1

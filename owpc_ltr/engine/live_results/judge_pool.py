@@ -55,8 +55,9 @@ class Pooled(ShortRepr):
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
     `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
-    is the file that they were written to. Of a sample, `drawn` queries were drawn from
-    `drawn_from`; without one, both are None.
+    is the file that they were written to. `common` judged ones are graded again, so that raters
+    have common pairs. Of a sample, `drawn` queries were drawn from `drawn_from`; without one, both
+    are None.
     """
 
     queries: tuple[JudgedQuery, ...]
@@ -66,6 +67,7 @@ class Pooled(ShortRepr):
     sheet: str = ""
     drawn: int | None = None
     drawn_from: int | None = None
+    common: int = 0
 
     @property
     def n_documents(self) -> int:
@@ -79,6 +81,7 @@ class Pooled(ShortRepr):
             "queries": len(self.queries),
             "documents": self.n_documents,
             "already_judged": self.judged,
+            "common": self.common,
             "absent": self.absent,
             "drawn": self.drawn,
             "drawn_from": self.drawn_from,
@@ -91,8 +94,12 @@ class Pooled(ShortRepr):
                 f"{self.drawn:,} of {self.drawn_from:,} queries that no model was trained on were "
                 "drawn at random; "
             )
+        common = ""
+        if self.common:
+            common = f" ({self.common:,} for a second time, as raters need common pairs)"
         return wrapped_text(
-            f"{drawn}{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
+            f"{drawn}{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
+            f"{common}; "
             f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
             "the index"
         )
@@ -141,7 +148,11 @@ def judge_pool(
     ] = (),
     judged: Annotated[
         Judgments | RankingDataset | Path | str | None,
-        Reads("Existing judgments: documents that they contain are left out.", cli=Path),
+        Reads(
+            "Existing judgments: documents that they contain are left out, but for some that are "
+            "graded again.",
+            cli=Path,
+        ),
     ] = None,
     columns: Columns = None,
     index: SearchIndex = None,
@@ -170,6 +181,7 @@ def judge_pool(
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.query_choice import choose_queries
+    from owpc_ltr.evaluation.rules import FEWEST_COMMON
 
     if not rankers:
         raise UsageError(
@@ -203,7 +215,7 @@ def judge_pool(
             cluster.engine, where, served, asked,
             judged={query.query_id: frozenset(query.doc_ids) for query in graded},
             depth=depth, window=cluster.window(query_template, window), fields=fields, seed=seed,
-            in_flight=in_flight, progress=progress,
+            in_flight=in_flight, progress=progress, common=FEWEST_COMMON,
         )  # fmt: skip
     if drawn_from is not None:
         pooled = replace(pooled, drawn=len(asked), drawn_from=drawn_from)
@@ -227,11 +239,12 @@ def pool(
     seed: int = 0,
     in_flight: int = IN_FLIGHT,
     progress: Progress | None = None,
+    common: int = 0,
 ) -> Pooled:
     """The first `depth` documents of every ranker, each once, without those judged already.
 
     Their order is drawn by the seed, and depends on nothing that a ranker said. `fields` of the
-    documents are shown.
+    documents are shown. `common` judged ones are there, too, but no more than others.
     """
     import numpy as np
 
@@ -245,6 +258,9 @@ def pool(
         for query, documents in zip(queries, of_ranker, strict=True):
             brought[query.query_id].update(documents[:depth])
     unjudged = [brought[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
+    n_unjudged = sum(map(len, unjudged))
+    again = _again(brought, judged, min(common, n_unjudged), seed)
+    unjudged = [of | again.get(q.query_id, set()) for q, of in zip(queries, unjudged, strict=True)]
     ids = sorted(set[str]().union(*unjudged))
     # What is shown of each document that is in the index.
     shown: dict[str, Mapping[str, Any]] = {}
@@ -262,9 +278,28 @@ def pool(
         for query, documents in zip(queries, unjudged, strict=True)
         if (drawn := _drawn(seed, query.query_id, documents & shown.keys()))
     ]
-    n_brought, n_unjudged = sum(map(len, brought.values())), sum(map(len, unjudged))
+    n_brought, n_asked = sum(map(len, brought.values())), sum(map(len, unjudged))
     n_pooled = sum(len(query.doc_ids) for query in pooled)
-    return Pooled(tuple(pooled), shown, n_brought - n_unjudged, n_unjudged - n_pooled)
+    return Pooled(
+        tuple(pooled), shown, n_brought - n_asked, n_asked - n_pooled,
+        common=sum(len(again.get(q.query_id, set()) & {*q.doc_ids}) for q in pooled),
+    )  # fmt: skip
+
+
+def _again(
+    brought: Mapping[str, set[str]], judged: Mapping[str, frozenset[str]], n: int, seed: int
+) -> dict[str, set[str]]:
+    """So many judged documents, by query, drawn by the seed from those that rankers brought."""
+    pairs = [
+        f"{query_id}\0{document}"
+        for query_id, documents in brought.items()
+        for document in documents & judged.get(query_id, frozenset())
+    ]
+    found: dict[str, set[str]] = {}
+    for pair in _drawn(seed, "common", set(pairs))[:n]:
+        query_id, _, document = pair.partition("\0")
+        found.setdefault(query_id, set()).add(document)
+    return found
 
 
 def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:
