@@ -109,7 +109,7 @@ class Team:
                 [documents[place] for place in known.tolist()],
                 grades[known].astype(np.float32),
                 importance=None if case.importance is None else float(case.importance[number]),
-                judged_by=[case.judge] * len(known) if case.judge else None,
+                judged_by=case.judges_of(number, known),
             ))  # fmt: skip
         return found
 

@@ -42,13 +42,15 @@ class Case:
     old: Matrix
     new: Matrix
     judged: Matrix
-    judge: str = ""
+    judge: str = "people"
     importance: Vector | None = None
     request: NDArray[np.int64] | None = None
     texts: Sequence[str] | None = None
     training: str = "other queries"
     trained_on: Sequence[str] = ()
     lists_cut: bool = False
+    judges: NDArray[np.str_] | None = None
+    """Who judged each document, where it is not one judge for all."""
 
     @property
     def n_queries(self) -> int:
@@ -70,6 +72,12 @@ class Case:
         """The ids of the documents of each query."""
         requests = np.arange(self.n_queries) if self.request is None else self.request
         return [[f"d{number}-{place}" for place in range(DOCUMENTS)] for number in requests]
+
+    def judges_of(self, number: int, places: NDArray[np.int64]) -> list[str] | None:
+        """Who judged these documents of a query; None where nobody is named."""
+        if self.judges is not None:
+            return [str(name) for name in self.judges[number, places]]
+        return [self.judge] * len(places) if self.judge else None
 
     def true_gain(self) -> Vector:
         """What each query gains in truth, where every document is graded."""
@@ -426,6 +434,100 @@ def _lenient(rng: Rng, n: int) -> Case:
     return replace(case, judged=judged, judge="dev")
 
 
+def _machine_labels(*, kind: bool) -> Make:
+    """A language model judged 7 % of all: documents of one list alone, too kindly or too strictly.
+
+    It judged what only the new list shows, or what only the old one shows.
+    """
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _drawn(rng, n, SAME)
+        judged = _pool(case, case.old, case.new)
+        one, other = (case.new, case.old) if kind else (case.old, case.new)
+        own = _first(one) & ~_first(other)
+        chosen = own & (rng.random(own.shape) < 0.07 * (~np.isnan(judged)).sum() / own.sum())
+        said = np.minimum(judged + 2.0, 3.0) if kind else np.zeros_like(judged)
+        judges = np.where(chosen, "model:m", "ann")
+        return replace(case, judged=np.where(chosen, said, judged), judges=judges)
+
+    return make
+
+
+def _two_raters(kindness: float, *, noise: float = SAME, by: str = "ranker") -> Make:
+    """Another rater, who is kinder, judged what only the new list shows, or every second query."""
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _drawn(rng, n, noise)
+        judged = _pool(case, case.old, case.new)
+        if by == "ranker":
+            own = _first(case.new) & ~_first(case.old)
+        else:
+            own = np.repeat(rng.random((n, 1)) < 0.5, DOCUMENTS, axis=1)
+        kind = own & (rng.random(own.shape) < kindness)
+        judges = np.where(own, "bob", "ann")
+        return replace(case, judged=np.minimum(judged + kind, 3.0), judges=judges)
+
+    return make
+
+
+def _common_pairs(kindness: float, noise: float = SAME) -> Make:
+    """The same where both raters graded 60 pairs, so that their shift is known."""
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _two_raters(kindness, noise=noise)(rng, n)
+        assert case.judges is not None
+        judges = case.judges.astype("<U40")
+        pairs = np.argwhere(~np.isnan(case.judged))
+        for row, place in pairs[rng.permutation(len(pairs))[:60]].tolist():
+            ann = case.grades[row, place]
+            bob = min(ann + (rng.random() < kindness), 3.0)
+            judges[row, place] = f"ann={ann:g}, bob={bob:g}"
+        return replace(case, judges=judges)
+
+    return make
+
+
+def _holes(side: str, noise: float, share: float = 0.1) -> Make:
+    """Documents of one list alone are unjudged; of the old one's, only good ones."""
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _drawn(rng, n, noise)
+        judged = _pool(case, case.old, case.new)
+        one, other = (case.new, case.old) if side == "new" else (case.old, case.new)
+        own = _first(one) & ~_first(other) & ((case.grades > 0) | (side == "new"))
+        return replace(case, judged=np.where(own & (rng.random(own.shape) < share), np.nan, judged))
+
+    return make
+
+
+def _lower_grade_first(rng: Rng, n: int) -> Case:
+    """Better lists below a document of grade 1 on the first rank, which is relevant still."""
+    worth, shared = rng.normal(size=(2, n, DOCUMENTS))
+    old = _noisy(rng, worth, shared, SAME)
+    new = worth + 0.8 * rng.normal(size=worth.shape)
+    case = Case(_graded(worth), old, new, worth)
+    weak = np.where(case.grades == 1, rng.random(worth.shape), -1.0).argmax(axis=1)
+    rows = np.flatnonzero(rng.random(n) < 0.8)
+    new[rows, weak[rows]] = new.max() + 1.0
+    return replace(case, judged=_pool(case, old, new))
+
+
+def correlated(noise: float) -> Make:
+    """Rankers that differ less by query, as two versions of one model do; all is judged."""
+
+    def make(rng: Rng, n: int) -> Case:
+        worth, shared, common = rng.normal(size=(3, n, DOCUMENTS))
+        base = worth + _SHARED * shared
+        old, new = (
+            base + size * (0.8**0.5 * common + 0.2**0.5 * rng.normal(size=worth.shape))
+            for size in (SAME, noise)
+        )
+        case = Case(_graded(worth), old, new, worth)
+        return replace(case, judged=_pool(case, old, new))
+
+    return make
+
+
 SCHEMES: tuple[Scheme, ...] = (
     Scheme("1a complete pool, better", complete_pool(BETTER)),
     Scheme("1b complete pool, equal", complete_pool(SAME), null=True),
@@ -465,4 +567,13 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("21 12 queries, outliers", _outliers, 12, null=True),
     Scheme("22 ties", _ties, null=True),
     Scheme("23 lenient to own documents", _lenient, null=True),
+    Scheme("24a 7 % by a kind model", _machine_labels(kind=True), null=True),
+    Scheme("24b 7 % by a strict model", _machine_labels(kind=False), null=True),
+    Scheme("25a kind rater of the new list", _two_raters(0.4), null=True),
+    Scheme("25b raters by query, better", _two_raters(0.4, noise=BETTER, by="query")),
+    Scheme("25c the first, common pairs", _common_pairs(0.4), null=True),
+    Scheme("25d equal raters, common pairs", _common_pairs(0.0, BETTER)),
+    Scheme("26a new list 97 % judged, better", _holes("new", BETTER)),
+    Scheme("26b old list's best unjudged", _holes("old", SAME, 0.3), null=True),
+    Scheme("27 better, first grade worse", _lower_grade_first, disputed=True),
 )  # fmt: skip
