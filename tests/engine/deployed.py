@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -245,21 +244,6 @@ def judged(queries: int = 80, noise: float = 0.3) -> RankingDataset:
 
 
 DATA = judged()
-
-
-def with_proxy_labels(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
-    """A proxy judge's labels of all queries, and people's of a random share of them."""
-    rng = np.random.default_rng(4)
-    data = replace(DATA, doc_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
-    swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)
-    chosen = rng.permutation(data.n_queries)[: int(share * data.n_queries)]
-    people = [
-        JudgedQuery(
-            f"q{n}", {}, [f"d{d}" for d in range(8 * n, 8 * n + 8)], DATA.labels[8 * n : 8 * n + 8]
-        )
-        for n in chosen.tolist()
-    ]
-    return replace(data, labels=swapped.astype(np.float32)), Judgments(people)
 
 
 def unknowing(weights: tuple[float, ...]) -> LinearModel:

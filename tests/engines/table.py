@@ -22,7 +22,7 @@ ENGINES = [
     for version in known_versions(engine)
 ]
 HALF = (
-    *("plugin_free_trees", "deployment", "feature_values", "bulk_load", "gate", "workflows"),
+    *("plugin_free_trees", "deployment", "feature_values", "bulk_load", "switch", "workflows"),
     *("live_reranking", "log_on_node", "model_lifecycle", "plugin_free", "profiling"),
     *("featureset_push", "search", "stores", "verify"),
 )
