@@ -33,14 +33,16 @@ _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plug
 class KeepData:
     """Where judgments are from: a file, or clicks (User Behavior Insights in the cluster).
 
-    `columns` are those of the file by role, `max_absent` is the largest share of judged documents
-    that may be missing in the index, `accept` names checks of `inspect` whose warnings do not stop
-    a round: by default those that suggested feature sets give, and that harm no model.
+    `columns` are those of the file by role, `judged_by` gave its judgments that name no judge
+    (people, a rater's name, clicks, or model:NAME). `max_absent` is the largest share of judged
+    documents that may be missing in the index, `accept` names checks of `inspect` whose warnings do
+    not stop a round: by default those that suggested feature sets give, and that harm no model.
     """
 
     judgments: str | None = None
     ubi: bool = False
     columns: dict[str, Any] = field(default_factory=dict)
+    judged_by: str | None = None
     max_absent: float = LogOptions.max_absent
     accept: tuple[str, ...] = ("constant-column", "duplicate-column")
 

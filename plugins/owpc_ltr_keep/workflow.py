@@ -96,7 +96,9 @@ class Workflow:
             [self.candidate, plan.alias], judgments=self._judgments, columns=self._columns,
             metrics=plan.gate.metrics, baseline=plan.alias, index=plan.index,
             query_template=template,
-            search=SearchOptions(window=window, featureset=plan.featureset),
+            search=SearchOptions(
+                window=window, featureset=plan.featureset, judged_by=plan.data.judged_by
+            ),
             options=ComparisonOptions(smallest_gain=plan.gate.smallest_gain),
             progress=self._progress,
         )  # fmt: skip

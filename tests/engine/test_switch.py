@@ -266,6 +266,22 @@ def test_human_labels_of_a_sample_decide_live_with_proxy_labels_of_all(
     assert "clicks" in comparison.evidence().judges
 
 
+def test_human_labels_that_are_the_proxy_labels_cannot_tell(
+    small: Small, judged: Judgments
+) -> None:
+    first(small)
+    proxies = [replace(q, judged_by=["clicks"] * len(q.doc_ids)) for q in judged.queries]
+    rng = np.random.default_rng(0)
+    own = [
+        replace(q, grades=np.where(rng.random(len(q.grades)) < 0.2, 0, q.grades)) for q in proxies
+    ]
+    people = Judgments(judged.queries[::2])
+    for of_all, is_copied in ((proxies, True), (own, False)):
+        comparison = compared(small, people, proxy_labels=Judgments(of_all))
+        checks = [warning.check for warning in comparison.verdict().warnings]
+        assert ("same-judge" in checks) == is_copied
+
+
 def test_evidence_survives_a_file_and_no_change_of_it(
     small: Small, judged: Judgments, tmp_path: Path
 ) -> None:

@@ -120,6 +120,11 @@ def compare_live(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
+    if out is not None and len(rankers) > 2:
+        raise UsageError(
+            f"{option_name('out')} is evidence for one new model over what users have: name these "
+            f"two rankers, and not {len(rankers)}"
+        )
     options, how = options or ComparisonOptions(), search or SearchOptions()
     if alone := _is_one_model(rankers):
         for name, is_given in {

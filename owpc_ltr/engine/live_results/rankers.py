@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Matrix
+from owpc_ltr.arrays import Labels, Matrix
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
@@ -48,7 +48,7 @@ from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
 from owpc_ltr.evaluation.results import ComparisonPlan
-from owpc_ltr.evaluation.rules import recall_warnings
+from owpc_ltr.evaluation.rules import copied_label_warnings, recall_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import text_scores
@@ -424,7 +424,9 @@ def compare_rankers(
     # Whether any ranker rescores what the query template brings.
     of_template = any(ranker.of_template for ranker in live_rankers.values())
     configurations = {name: ranker.configuration for name, ranker in live_rankers.items()}
-    alias = next((ranker.alias for ranker in live_rankers.values() if ranker.alias), None)
+    # The baseline, or the ranker that is named last, is what users have.
+    in_use = sorted(live_rankers, key=lambda name: name == plan.baseline)
+    alias = next((live_rankers[n].alias for n in reversed(in_use) if live_rankers[n].alias), None)
     if alias is not None:
         sides = [digest_of(asdict(replace(c, name=""))) for c in configurations.values()]
         runs = [name for name in rankers if name not in live_rankers]
@@ -443,10 +445,9 @@ def compare_rankers(
         comparison = replace(comparison, notes=(*comparison.notes, note))
     judged = queries if proxy is None else [*queries, *live.judged]
     judges = judges_of(judged).get(JUDGED_BY, {})
-    return LiveComparison(
+    found = LiveComparison(
         **comparison.facts, configurations=configurations, judges=judges, alias=alias
     )
-    found = LiveComparison(**comparison.facts, configurations=configurations, judges=judges)
     return found.with_warnings(warnings)
 
 
@@ -514,12 +515,29 @@ def _by_both_labels(
     chosen = how.chosen._replace(queries=how.chosen.queries[places])
     alone = [how.alone[n] for n in places] if how.alone else []
     comparison = replace(how, chosen=chosen, alone=alone).compared(of_sample, sample)
+    copied = copied_label_warnings(*_common_grades(sample, [queries[n] for n in places]))
+    comparison = comparison.with_warnings(list(copied))
     weights = None if how.unweighted else uneven(np.array([importance_of(q) for q in queries]))
     by_proxy = results_of_lists(
         how.lists(documents, queries), queries, how.chosen, how.plan,
         query_template=how.query_template, unweighted=how.unweighted,
     )  # fmt: skip
     return with_proxy_labels(comparison, by_proxy, np.array(places, np.int64), weights)
+
+
+def _common_grades(
+    human: Sequence[JudgedQuery], proxy: Sequence[JudgedQuery]
+) -> tuple[Labels, Labels]:
+    """Both grades of the documents that both judged."""
+    common = [
+        (grade, others[doc_id])
+        for query, other in zip(human, proxy, strict=True)
+        for others in [dict(zip(other.doc_ids, other.grades, strict=True))]
+        for doc_id, grade in zip(query.doc_ids, query.grades, strict=True)
+        if doc_id in others
+    ]
+    pairs: Labels = np.array(common, np.float32).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def compare_with_query(
