@@ -573,7 +573,7 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("25b raters by query, better", _two_raters(0.4, noise=BETTER, by="query")),
     Scheme("25c the first, common pairs", _common_pairs(0.4), null=True),
     Scheme("25d equal raters, common pairs", _common_pairs(0.0, BETTER)),
-    Scheme("26a new list 97 % judged, better", _holes("new", BETTER)),
+    Scheme("26a new list 97 % judged, better", _holes("new", 0.8)),
     Scheme("26b old list's best unjudged", _holes("old", SAME, 0.3), null=True),
     Scheme("27 better, first grade worse", _lower_grade_first, disputed=True),
 )  # fmt: skip

@@ -44,13 +44,13 @@ def place(small: Small, tmp_path: Path) -> list[str]:
     )
     hits = answer["hits"]["hits"]
     rng = np.random.default_rng(2)
-    lines = ["query_id,query,doc_id,grade"]
+    lines = ["query_id,query,doc_id,grade,judged_by"]
     for number, words in enumerate(map(set, combinations(WORDS, 2))):
         # Judges leave out a document in five, and err in one of ten.
         for hit in [one for one in hits if rng.random() < 0.8]:
             wrong = rng.random() < 0.1
             grade = int((words <= set(hit["_source"]["title"].split())) != wrong)
-            lines.append(f"q{number},{' '.join(sorted(words))},{hit['_id']},{grade}")
+            lines.append(f"q{number},{' '.join(sorted(words))},{hit['_id']},{grade},ann")
     (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "query.json").write_text(json.dumps({"match": {"body": "{{keywords}}"}}))
     save_model(linear((1.0, 0.0, 0.0)), tmp_path / "good.json")
@@ -172,9 +172,11 @@ def test_a_graded_sample_is_compared_beside_proxy_labels_of_all_queries(
     (pair,) = json.loads(out)["prediction_powered"]
     assert (pair["n_human"], pair["n_queries"]) == (12, 28)
     more = ["--sample", "20", "--judged", "human.csv", "--out", "more.csv"]
-    # A later, larger sample asks only for the queries that are not graded yet.
+    # A larger sample asks for the queries that are not graded yet, and for common pairs.
     again = json.loads(run.output(*pool, *more))
-    assert (again["drawn"], again["queries"]) == (20, 8)
+    assert (again["drawn"], again["common"]) == (20, 30)
+    asked = {row["query_id"] for row in rows_of(tmp_path / "more.csv")}
+    assert len(asked - {row["query_id"] for row in rows}) == 8
 
 
 def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
@@ -201,7 +203,7 @@ NAMED = ["--columns", "query_id=id,query=q,doc_id=sku,grade=rating"]
 def renamed(place: list[str], tmp_path: Path) -> list[str]:
     """As `place`; the judgments are also in shop.csv, whose columns have a shop's names."""
     lines = (tmp_path / "judged.csv").read_text().partition("\n")[2]
-    (tmp_path / "shop.csv").write_text(f"id,q,sku,rating\n{lines}")
+    (tmp_path / "shop.csv").write_text(f"id,q,sku,rating,judged_by\n{lines}")
     return place
 
 
