@@ -7,7 +7,6 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
