@@ -66,6 +66,14 @@ class Climate:
     skill_sd: float = 0.0
 
 
+@dataclass(frozen=True)
+class Arm:
+    """What is left out of the loop: the count of attempts, and the watches."""
+
+    counted: bool = True
+    watched: bool = True
+
+
 CLIMATES = {
     "a year of changes": Climate(0.06, 0.1, 0.15, skill=-0.005, skill_sd=0.008),
     "a year in which nothing can be gained": Climate(),
@@ -93,8 +101,7 @@ class Year:
 
     climate: Climate
     rng: np.random.Generator
-    counted: bool = True
-    watched: bool = True
+    arm: Arm = Arm()
     week: int = 0
     skills: dict[str, float] = field(default_factory=lambda: {"m-0": 0.5})
     alias: Alias = field(default_factory=lambda: Alias("m", "m-0", history=50))
@@ -129,8 +136,8 @@ class Year:
         p = float(ttest_1samp(new, 0.5).pvalue)
         self.p_values.append(p if new.mean() > 0.5 else 1.0)
         ids = pa.array([f"query {number}" for number in range(n)])
-        sketch, attempts = sketch_of(ids, ids), self.attempts if self.counted else None
-        factor = corrected_for(len(self.attempts.made)) if self.counted else 1.0
+        sketch, attempts = sketch_of(ids, ids), self.attempts if self.arm.counted else None
+        factor = corrected_for(len(self.attempts.made)) if self.arm.counted else 1.0
         if p * factor > _HOPELESS:
             self.attempts.count(sketch, str(_METRIC), [])
             return Outcome.NO_DIFFERENCE
@@ -158,7 +165,7 @@ class YearWorkflow(Workflow):
         trained = int(model.partition("-")[2])
         replaced = self.year.climate.catalogue > 0 and trained < CATALOGUE_WEEK <= self.year.week
         moved = replaced or model == self.year.broken
-        return {"drift": "moved"} if moved and self.year.watched else {}
+        return {"drift": "moved"} if moved and self.year.arm.watched else {}
 
     def inputs(self, drifted: str | None) -> str:
         """New judgments every week."""
@@ -202,14 +209,14 @@ class YearWorkflow(Workflow):
         self.year.rollbacks += 1
 
 
-ARMS: dict[str, dict[str, bool] | None] = {
+ARMS: dict[str, Arm | None] = {
     "the first model for ever": None,
-    "5 % every week: nothing is counted or watched": {"counted": False, "watched": False},
-    "keep, weekly": {},
+    "5 % every week: nothing is counted or watched": Arm(counted=False, watched=False),
+    "keep, weekly": Arm(),
 }
 
 
-def year_of(climate: Climate, arm: dict[str, bool] | None, seed: int) -> Year:
+def year_of(climate: Climate, arm: Arm | None, seed: int) -> Year:
     """A year of runs; before one, something may break."""
     how: dict[str, Any] = arm or {}
     year = Year(climate, np.random.default_rng(seed), **how)
@@ -230,7 +237,7 @@ def year_of(climate: Climate, arm: dict[str, bool] | None, seed: int) -> Year:
     return year
 
 
-def years_of(climate: Climate, arm: dict[str, bool] | None, years: int) -> list[Year]:
+def years_of(climate: Climate, arm: Arm | None, years: int) -> list[Year]:
     """Years of one arm; each seed is the same year for all arms."""
     return [year_of(climate, arm, seed) for seed in range(years)]
 

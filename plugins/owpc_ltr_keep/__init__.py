@@ -1,8 +1,9 @@
 """The loop without a person: `owpc-ltr keep PLAN.toml`, for cron, a timer or a workflow.
 
-- `plan`: what a plan may say, and the jobs of the core, called as the plan says
-- `keep`: one run, with its watches; `rounds`: the steps from judgments to a promoted model
-- `state`: what survives a kill, and the ledger: the level of tests, spent over attempts
+- `plan`: what a plan may say, read strictly (`typed_table`)
+- `keep`: one run, how it ends, and who is told; `rounds`: the steps from judgments to a promoted
+  model, and the watches; `workflow`: the jobs of the core and of other plugins that they call
+- `state`: what survives between runs; no guarantee rests on it
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @hookimpl
 def ltr_commands() -> list[Command]:
     """Offer `owpc-ltr keep`."""
-    summary = "Keep a ranker up to date: train, prove, try and promote, or roll back."
+    summary = "Keep a ranker up to date: train, compare, try and promote, or roll back."
     return [Command("keep", "owpc_ltr_keep.keep:keep", summary)]
 
 

@@ -75,9 +75,9 @@ def champion(small: Small, kind: str) -> str:
     if kind == "of fewer features":
         small.store.put_featureset(FEWER)
         record = {**linear().record, "featureset_hash": FEWER.hash}
-        model = LinearModel(FEWER.feature_names, np.array([-1.0]), record=record)
+        of_fewer = LinearModel(FEWER.feature_names, np.array([-1.0]), record=record)
         return upload_model(
-            small.engine, small.store, model, FEWER, index=small.index, name=small.name,
+            small.engine, small.store, of_fewer, FEWER, index=small.index, name=small.name,
             search=search_in(small), template=TEMPLATE,
         ).model  # fmt: skip
     other: Model = linear((0.3, 0.3, -1.0)) if kind == "linear" else boosted()

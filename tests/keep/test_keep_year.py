@@ -78,7 +78,7 @@ def test_a_champion_that_breaks_is_replaced_the_same_week(
     for name, week in (("WEEKS", 6), ("CATALOGUE_WEEK", 3), ("BROKEN_WEEK", 5)):
         monkeypatch.setattr(keep_year, name, week)
     climate = keep_year.Climate(catalogue=catalogue, broken=0.15, skill=0.0 if catalogue else 0.1)
-    (year,) = keep_year.years_of(climate, {}, 1)
+    (year,) = keep_year.years_of(climate, keep_year.Arm(), 1)
     assert year.gains[0] == pytest.approx(0.1)
     assert year.rid_of_it_after == 1
     assert year.rollbacks == (0 if catalogue else 1)
