@@ -215,7 +215,7 @@ class Round:
     def _promoted(self, alias: Alias) -> KeepStep:
         new = self._workflow.alias() or alias
         before = new.previous[-1] if new.previous else alias.current
-        line = f"'{alias.name}' is set to {new.current}, before {before}"
+        line = f"'{alias.name}' is set to {new.current}; it was set to {before}"
         return self._end("promote", "promoted", line)
 
     @property

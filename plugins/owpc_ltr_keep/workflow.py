@@ -102,8 +102,15 @@ class Workflow:
             options=ComparisonOptions(smallest_gain=plan.gate.smallest_gain),
             progress=self._progress,
         )  # fmt: skip
-        verdict = comparison.verdict()
-        return verdict.outcome, str(verdict), comparison.evidence()
+        verdict, evidence = comparison.verdict(), comparison.evidence()
+        figures = evidence.figures
+        line = (
+            f"{verdict}: {figures['metric']} {figures['mean_difference']:+.4f} over "
+            f"{alias.current}, p = {figures['p_holm']:.2g}"
+        )
+        if earlier := comparison.earlier_comparisons:
+            line += f" after {earlier} earlier comparison{'s' * (earlier > 1)} on these queries"
+        return verdict.outcome, line, evidence
 
     def upload(self) -> str:
         """Upload the candidate as the challenger; its immutable name."""
@@ -201,7 +208,7 @@ class Workflow:
         if search is None:
             raise BadInput(
                 f"what users of '{alias.name}' have is not known, as {alias.current} was uploaded "
-                "without its query template: upload it again with --query-template"
+                "without its query template: upload it again with that (owpc-ltr upload)"
             )
         if self.plan.query_template is not None:
             return self.plan.query_template, self.plan.window

@@ -126,6 +126,8 @@ def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
     assert good != bad
     assert f"done: promoted; '{name}' is set to {good}" in out.replace("\n  ", " ")
     assert f"is set to {good}" in (tmp_path / "history.html").read_text()
+    assert "compare: better: ndcg@10 +0." in out
+    assert f"over {bad}, p = 0.000" in out.replace("\n  ", " ")
     switch = DeploymentRecords(small.engine, small.store).get(good).switch
     assert switch is not None
     assert (switch["over"], switch["evidence"]["verdict"]["outcome"]) == (bad, "better")
