@@ -218,8 +218,7 @@ ARMS: dict[str, Arm | None] = {
 
 def year_of(climate: Climate, arm: Arm | None, seed: int) -> Year:
     """A year of runs; before one, something may break."""
-    how: dict[str, Any] = arm or {}
-    year = Year(climate, np.random.default_rng(seed), **how)
+    year = Year(climate, np.random.default_rng(seed), arm or Arm())
     for year.week in range(1, WEEKS + 1):
         if year.week == BROKEN_WEEK and year.alias.previous and climate.broken:
             year.broken = year.alias.current

@@ -188,9 +188,14 @@ class Round:
             self._workflow.stop(promote=False)
             return self._try(self._start(experiment.b, shadow=False), alias)
         result = status.result
-        if result.verdict.outcome is Outcome.BETTER and self._workflow.stop(promote=True):
+        level = self._workflow.level(experiment)
+        is_better = result.verdict.outcome is Outcome.BETTER and result.low_at(level) > 0
+        if is_better and self._workflow.stop(promote=True):
             return self._promoted(alias)
-        line = f"{result.verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}"
+        line = (
+            f"{result.verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}, at the "
+            f"level {level:.2g}"
+        )
         if self._now() < until and result.verdict.outcome is not Outcome.NO_DIFFERENCE:
             return self._step(step, f"{line}; until {until:%Y-%m-%d}", "waiting")
         return self._withdraw(step, "refused", line)

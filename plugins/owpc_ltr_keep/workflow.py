@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.options import ServingOptions
@@ -23,8 +25,10 @@ from owpc_ltr.engine.search.live_evaluation import graded_lists, requests_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served, serve_all
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
+from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
@@ -176,6 +180,16 @@ class Workflow:
     def experiment(self) -> Experiment | None:
         """The experiment of this plan, whatever its state."""
         return Experiments(self._cluster.engine).find(self.plan.experiment_name)
+
+    def level(self, experiment: Experiment) -> float:
+        """The level of an experiment: 5 % for all that this alias ever has, counted in the cluster.
+
+        Without it, one candidate in a hundred that is not better would be promoted by chance.
+        """
+        candidate = digest_of([experiment.name, experiment.b, experiment.started])
+        attempts = ClusterAttempts(self._cluster.engine, self.plan.alias, candidate=candidate)
+        users = sketch_of(pa.array([f"experiments of {self.plan.alias}"]))
+        return LEVEL / corrected_for(attempts.count(users, "clicks", ()))
 
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""

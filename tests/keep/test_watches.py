@@ -202,14 +202,12 @@ LOST = "too few clicks come from pages that B leads|searches that B leads end wi
 
 
 def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every second client clicks on its result 110 times more within a second."""
-
-    def again(click: dict[str, Any], milliseconds: int) -> dict[str, Any]:
-        time = datetime.fromisoformat(click["timestamp"]) + timedelta(milliseconds=milliseconds)
-        return {**click, "timestamp": time.isoformat()}
-
-    clicks = [line for line in lines if "action_name" in line]
-    return lines + [again(line, ms) for line in clicks[::2] for ms in range(1, 111)]
+    """Each client that clicks searches and clicks 110 times more within a second."""
+    clicked = {line["query_id"] for line in lines if "action_name" in line}
+    again = [line for line in lines if line["query_id"] in clicked]
+    return lines + [
+        {**line, "query_id": f"{line['query_id']}-{n}"} for line in again for n in range(110)
+    ]
 
 
 @pytest.mark.parametrize(
