@@ -160,7 +160,7 @@ def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
         alias = None if failure else workflow.alias()
     return KeepRun(
         plan.alias, alias.current if alias else None, end.end, end.line,
-        state.history[before:], state.history, failure,
+        steps=state.history[before:], history=state.history, failure=failure,
     )  # fmt: skip
 
 
