@@ -16,6 +16,7 @@ from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.options import ServingOptions
+from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import Experiment, Experiments
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.live_queries import LiveQueries, SearchOptions
@@ -188,8 +189,8 @@ class Workflow:
         """
         candidate = digest_of([experiment.name, experiment.b, experiment.started])
         attempts = ClusterAttempts(self._cluster.engine, self.plan.alias, candidate=candidate)
-        users = sketch_of(pa.array([f"experiments of {self.plan.alias}"]))
-        return LEVEL / corrected_for(attempts.count(users, "clicks", ()))
+        earlier = attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, ())
+        return LEVEL / corrected_for(earlier)
 
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""

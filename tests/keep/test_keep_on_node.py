@@ -54,6 +54,7 @@ query_template = "query.json"
 
 [data]
 judgments = "judgments.csv"
+judged_by = "people"
 columns = {{doc_id = "sku"}}
 accept = ["duplicate-column", "unit-change"]
 

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from owpc_ltr_keep import state as state_module
 from owpc_ltr_keep.state import KeepIsRunning, locked
 
 from owpc_ltr import report
+from owpc_ltr.engine.attempts import ClusterAttempts
+from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
+from owpc_ltr.evaluation.attempts import sketch_of
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files import output
 from owpc_ltr.inspection.result import WARNING, Finding
@@ -249,6 +253,21 @@ def test_an_experiment_without_a_decision_ends_after_its_days(tried: KeepWorld) 
     assert run.done == "refused"
     assert tried.alias.current == before
     assert Experiments(tried.engine).get("m").state == STOPPED
+
+
+def test_users_promote_at_the_level_that_is_left_after_earlier_experiments(
+    tried: KeepWorld,
+) -> None:
+    """What is better at 5 % goes on where 400 candidates were tried before."""
+    shown(tried)
+    log = log_for(tried, clients=100)
+    for number in range(400):
+        attempts = ClusterAttempts(tried.engine, "m", candidate=str(number))
+        attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, [])
+    run = tried.run(better(log=log))
+    assert run.done == "waiting"
+    assert run.reason.startswith("better: +0.")
+    assert Experiments(tried.engine).get("m").state == RUNNING
 
 
 def test_a_champion_that_another_hand_changed_ends_the_round(tried: KeepWorld) -> None:
