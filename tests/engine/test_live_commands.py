@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -132,7 +133,12 @@ def test_evidence_that_cannot_tell_says_what_to_judge_and_a_reason_is_kept(
     out = run.output(*live, "--metric", "ndcg@10", "--out", "better.json", *place)
     assert re.match(r"cannot tell: only \d\d% of the first ten documents of ", out)
     err = run.refusal(5, "upload", "good.json", *at, "--require", "better.json")
-    assert re.search(r"is 'cannot tell: only \d\d% .*; judge what users get .*judge pool", err)
+    assert "is 'cannot tell: only " in err
+    command = shlex.split(
+        err.partition("judge what users get: owpc-ltr ")[2].partition("; then")[0]
+    )
+    assert command[:2] == ["judge", "pool"]
+    assert json.loads(run.output(*command, "--json"))["queries"] == 28
     # Who names the risk gets in, and that is kept.
     out = run.output("upload", "good.json", *at, "--unproven", "I looked")
     assert "without evidence: I looked" in out

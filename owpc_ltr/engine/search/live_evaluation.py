@@ -41,7 +41,7 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_window,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, Resampling, measure_lists
-from owpc_ltr.evaluation.rules import recall_warnings, template_warnings, unnamed_judges
+from owpc_ltr.evaluation.rules import POOL, recall_warnings, template_warnings, unnamed_judges
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
@@ -102,6 +102,8 @@ class LiveComparison(RankerComparison):
     judges: Mapping[str, int] = field(default_factory=dict)
     same_query: bool = False
     alias: str | None = None
+    pool: str = ""
+    """The command that writes a sheet of what is not judged; empty where none can be typed."""
 
     def evidence(self) -> Evidence:
         """The comparison as evidence. Raises UsageError unless it is one of a new model.
@@ -134,16 +136,17 @@ class LiveComparison(RankerComparison):
                 "warnings": list(self.warnings),
             },
             self.judges,
-            _more(verdict),
+            _more(verdict, self.pool),
             self.alias,
         )  # fmt: skip
 
 
-def _more(verdict: Verdict) -> list[str]:
-    """How to get more evidence where it is not enough."""
+def _more(verdict: Verdict, pool: str) -> list[str]:
+    """How to get more evidence where it is not enough; `pool` is the command that makes a sheet."""
     if verdict.outcome is Outcome.BETTER:
         return []
-    advice = [warning.advice for warning in verdict.warnings]
+    sheet = f"judge what users get: {pool}; then owpc-ltr judge merge" if pool else POOL
+    advice = [warning.advice.replace(POOL, sheet) for warning in verdict.warnings]
     advice = advice or ["judge more queries, or let users decide (owpc-ltr experiment start)"]
     return list(dict.fromkeys(advice))
 
