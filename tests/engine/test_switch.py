@@ -199,7 +199,7 @@ def test_old_evidence_and_a_verdict_that_is_not_better_switch_nothing(
 
 
 def test_a_challenger_and_a_first_model_need_nothing_and_a_reason_is_recorded(
-    small: Small,
+    small: Small, tmp_path: Path
 ) -> None:
     old = first(small)
     upload(small, GOOD, role="challenger")
@@ -208,6 +208,10 @@ def test_a_challenger_and_a_first_model_need_nothing_and_a_reason_is_recorded(
     assert done.switch == {"over": old, "unproven": "the old one cost money"}
     listed = str(small.cluster.models.overview())
     assert f"'{small.name}' was switched without evidence: the old one cost money" in listed
+    page = tmp_path / "page.html"
+    verified = small.cluster.verify(small.name, report=page)
+    assert verified.switch == f"replaced {old} without evidence: the old one cost money"
+    assert "without evidence: the old one cost money" in page.read_text()
     with pytest.raises(UsageError, match="a challenger replaces nothing"):
         upload(small, BAD, role="challenger", unproven="why")
     with pytest.raises(UsageError, match="is empty"):

@@ -19,7 +19,7 @@ from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, job, option_name
-from owpc_ltr.text import ShortRepr, base_index, check_index, text_table
+from owpc_ltr.text import ShortRepr, base_index, check_index, text_table, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalColumns
@@ -42,7 +42,8 @@ class Verification(ShortRepr):
     `features` is the drift of each feature, the largest first, and `rankings` its effect on
     rankings. `parity` is None where nothing can be compared: the store has another feature set, or
     the index cannot compute it any more. `notes` are changes that are no drift: an index that was
-    created again, or that an alias was switched to, with the same mapping.
+    created again, or that an alias was switched to, with the same mapping. `switch` is what the
+    alias was switched on: the evidence, or why without; empty where no model was replaced.
     """
 
     model: str
@@ -52,6 +53,7 @@ class Verification(ShortRepr):
     features: tuple[FeatureDrift, ...]
     rankings: RankAgreement | None = None
     notes: tuple[str, ...] = ()
+    switch: str = ""
 
     @property
     def refusal(self) -> OwpcLtrError | None:
@@ -75,6 +77,7 @@ class Verification(ShortRepr):
             lines.append(drift_line(self.features, self.rankings, "upload"))
         if not self.drift:
             lines += [*self.notes, f"'{self.model}' has not changed since it was uploaded"]
+        lines += [wrapped_text(self.switch)] if self.switch else []
         return "\n".join(lines)
 
 
@@ -110,14 +113,17 @@ def verify(
     """
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import Aliases, the_name
+    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
+    from owpc_ltr.engine.deployment.upload_result import switch_line
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
+    model = cluster.models.resolve(called)
     verification = verify_model(
         cluster.engine,
         store,
-        cluster.models.resolve(called),
+        model,
         index,
         limits=limits or ProofLimits(),
         tables=tables_of(extra_features),
@@ -126,6 +132,9 @@ def verify(
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
         drifts = (*verification.drift, *filter(None, [drift]))
         verification = replace(verification, drift=drifts)
+    deployment = DeploymentRecords(cluster.engine, store).find(model, whole=False)
+    if deployment is not None and deployment.switch is not None:
+        verification = replace(verification, switch=switch_line(deployment.switch))
     write_report(verification, report)
     return verification
 
