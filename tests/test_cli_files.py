@@ -37,6 +37,7 @@ from owpc_ltr.data.judgments import Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
+from owpc_ltr.engine.evidence import read_evidence
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import read_data
 from owpc_ltr.features.feature_set import load_featureset
@@ -370,6 +371,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "query_template": read_json_object,
     "extra_features": read_external_features,
     "settings": read_json_object,
+    "require": read_evidence,
     "feature_cost": read_json_object,
     "events": events_in,
     "documents": lambda path: next(read_json_lines(path)),

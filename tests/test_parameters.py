@@ -29,7 +29,6 @@ from owpc_ltr.engine.live_queries import LiveQueries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import read_json_value
-from tests.commands import Run
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=4)
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -198,13 +197,3 @@ def test_live_queries_ask_with_what_is_given_and_is_refused_without() -> None:
     assert vectors == [[1.0, 2.0], [0.5]]
     with pytest.raises(BadInput, match="query 'none' has no 'vector', which the feature set 'set'"):
         LiveQueries(Judgments(QUERIES_GIVEN)).question("index", asked, (), FEATURES)
-
-
-def test_a_parameter_of_an_upload_without_live_searches_is_refused(run: Run) -> None:
-    Path("m.json").write_text("{}")
-    code, _, err = run("upload", "m.json", "--param", "k=3")
-    assert (code, err.splitlines()[-1]) == (
-        2,
-        "owpc-ltr: --param is for searches of --judgments or with --query-template: "
-        "give one of these, too, or leave it out",
-    )

@@ -24,6 +24,7 @@ NOTE: Severity = "note"
 CHECKS = (
     "split-leak",
     "leak",
+    "external-features",
     "no-irrelevant-grade",
     "shuffled-labels",
     "inverted-labels",

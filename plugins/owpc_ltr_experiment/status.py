@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, QUERY_ALONE, Evidence, SearchConfiguration
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 from owpc_ltr.text import ShortRepr, text_table, wrapped_text
@@ -116,10 +117,16 @@ class ExperimentStatus(ShortRepr):
 
     def evidence(self) -> Evidence:
         """What users did, as evidence for B against A. Raises UsageError where B was not shown."""
-        if self.result is None or not self.sides:
+        name = self.experiment.name
+        if self.result is None:
             raise UsageError(
-                f"B of '{self.experiment.name}' is not shown, and there is no evidence of what "
-                "users do: start an experiment without --shadow"
+                f"B of '{name}' is not shown, and there is no evidence of what users do: start an "
+                "experiment without --shadow"
+            )
+        if not self.sides:
+            raise Refused(
+                f"what users of '{name}' got is not known any more: a model of the experiment, or "
+                "its deployment record, is gone"
             )
         old, new = self.sides
         verdict = self.result.verdict
@@ -182,7 +189,9 @@ def experiment_status(
     experiment = Experiments(cluster.engine).get(name)
     behaviour = (log or ClickLog()).read(cluster, experiment)
     status = status_of(experiment, behaviour, log, negligible)
-    status = replace(status, sides=sides_of(cluster, experiment))
+    # A model that is gone makes clicks no evidence, and the verdict stands.
+    with suppress(BadInput):
+        status = replace(status, sides=sides_of(cluster, experiment))
     if out is not None:
         status.evidence().write(out)
     return status

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.resampling import LEVEL
@@ -95,6 +94,8 @@ def examination_exponent(clicks: ClickedPositions, page: int) -> tuple[float, fl
     exponent. Its prior is normal around `TYPICAL`, which decides where clicks are few. The interval
     takes clicks as independent.
     """
+    from scipy.special import expit
+
     x, leads = _swapped(clicks, page)
     exponent = TYPICAL
     for _ in range(_STEPS):
@@ -197,6 +198,8 @@ def lead_check(n_a: int, n_b: int) -> float:
     1 over the Bayes factor of a share with a Beta(½, ½) prior against ½: it falls below p with at
     most the chance p, however often it is looked at (Lindon & Malek, NeurIPS 2022).
     """
+    from scipy.special import betaln
+
     n = n_a + n_b
     log_factor = float(betaln(n_a + 0.5, n_b + 0.5)) - math.log(math.pi) + n * math.log(2)
     return math.exp(min(0.0, -log_factor))

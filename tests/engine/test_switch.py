@@ -303,6 +303,14 @@ def test_evidence_survives_a_file_and_no_change_of_it(
     assert current(small).startswith(small.name)
 
 
+def test_a_parameter_of_an_upload_without_a_query_is_refused(small: Small) -> None:
+    with pytest.raises(UsageError, match="params= goes with query_template="):
+        small.cluster.upload(
+            linear(BAD), name=small.name, index=small.index,
+            serving=ServingOptions(params={"k": 3}),
+        )  # fmt: skip
+
+
 def test_judged_documents_are_no_evidence(small: Small) -> None:
     first(small)
     with pytest.raises(UsageError, match="a comparison on judged documents is none"):

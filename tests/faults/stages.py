@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.faults.stage import Kind, Stage, nothing, without_times
-from tests.faults.world import MAPPINGS, World
+from tests.faults.world import MAPPINGS, UNPROVEN, World
 
 
 def _half_full(world: World) -> None:
@@ -34,8 +34,8 @@ def _placed(*words: str, index: bool = True) -> Callable[[World], tuple[str, ...
 def _unused(world: World) -> None:
     """A model is uploaded that no name points to any more."""
     place = ("--index", world.index, *world.words)
-    world.done("upload", "four.json", "--name", world.ranker, "--history", "0", *place)
-    world.done("upload", "one.json", "--name", world.ranker, "--history", "0", *place)
+    world.done("upload", "four.json", "--name", world.ranker, "--history", "0", *UNPROVEN, *place)
+    world.done("upload", "one.json", "--name", world.ranker, "--history", "0", *UNPROVEN, *place)
 
 
 _SETTINGS = ("docs.jsonl", "--settings", "mappings.json")
@@ -59,7 +59,7 @@ STAGES = [
     Stage(
         "upload",
         Kind.WRITES,
-        _placed("upload", "four.json", "--name", "RANKER", "--featureset", "small"),
+        _placed("upload", "four.json", "--name", "RANKER", "--featureset", "small", *UNPROVEN),
     ),
     Stage("verify", Kind.READS, _placed("verify", "RANKER")),
     Stage("search", Kind.READS, _placed("search", "alpha beta", "--model", "RANKER", "--json"),
@@ -84,7 +84,7 @@ STAGES = [
     Stage(
         "models promote",
         Kind.WRITES,
-        _placed("models", "promote", "RANKER", index=False),
+        _placed("models", "promote", "RANKER", *UNPROVEN, index=False),
         once=True,
         searches=False,
     ),

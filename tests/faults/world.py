@@ -26,6 +26,8 @@ from tests.faults.learning import write_letor
 from tests.faults.running import Ended, run
 from tests.simulated_users import simulate
 
+UNPROVEN = ("--unproven", "a test")
+
 State = dict[str, Any]
 """Documents by index, `aliases` by index, and the documents of the store and of names."""
 DOCUMENTS = 60
@@ -118,7 +120,7 @@ class World:
         self.done("log-features", "--judgments", "judged.tsv", "--out", "data.parquet", *place)
         self.path("data.parquet").rename(self.path("kept.parquet"))
         self.done("upload", "one.json", "--name", self.ranker, *place)
-        self.done("upload", "two.json", "--name", self.ranker, *place)
+        self.done("upload", "two.json", "--name", self.ranker, *UNPROVEN, *place)
         self.done("upload", "three.json", "--name", self.ranker, "--as", "challenger", *place)
         self.files = {path.name for path in self.folder.iterdir()}
 

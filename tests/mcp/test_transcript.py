@@ -61,7 +61,7 @@ def test_an_agent_promotes_a_model_that_users_prefer_and_goes_back(
     # The words of the command line, not of Python.
     assert "owpc-ltr compare-live new.json" in first
     again = agent.do("compare", rankers=rankers, data="data.parquet", metric=["map"], seed=3)
-    assert again.startswith("attempt 2 on these queries: p counts 2.8 times\n[")
+    assert again.startswith("attempt 2 on these queries: p counts 3.0 times\n[")
 
     before = alias_of(world)
     uploaded = agent.do("upload", model="new.json", name="m", index="small", as_="challenger")

@@ -231,7 +231,7 @@ def switch_to(
     name = record.name
 
     def check(alias: Alias | None) -> dict[str, Any] | None:
-        return check_switch(records, alias, new, grounds, name)
+        return check_switch(records, alias, new, grounds, name=name)
 
     alias = aliases.find(name)
     if alias is not None and alias.current != record.model:

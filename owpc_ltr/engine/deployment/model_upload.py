@@ -269,7 +269,7 @@ class _Upload(ServingCase):
         if self.role == CHALLENGER:
             return None
         return check_switch(
-            self.records, alias, self.configuration, self.grounds, self.name, self.file
+            self.records, alias, self.configuration, self.grounds, name=self.name, file=self.file
         )
 
     def attempt(self) -> Uploaded:

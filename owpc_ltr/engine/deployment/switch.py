@@ -80,6 +80,7 @@ def check_switch(
     alias: Alias | None,
     new: SearchConfiguration,
     grounds: SwitchGrounds,
+    *,
     name: str,
     file: Path | None = None,
 ) -> dict[str, Any] | None:
@@ -99,15 +100,16 @@ def check_switch(
     with suppress(BadInput):
         champion = records.find(alias.current)
     old = _unknown(alias.current, new) if champion is None else deployed(champion)
-    if not _replaces(old, new):
+    changes = _changes(old, new)
+    if not changes:
         return None if champion is None else champion.switch
     command = _command(file, new, old, name)
     if evidence is not None:
         _check(evidence, new, old, name, command)
     elif grounds.unproven is None:
-        parts = ", ".join(old.differences(new))
         raise Refused(
-            f"users of '{name}' have '{alias.current}', and would get another {parts}: to replace "
+            f"users of '{name}' have '{alias.current}', and would get another "
+            f"{', '.join(changes)}: to replace "
             f"it, show that it is better: {command} and then "
             f"{option_name('require')} better.json; or say why without: "
             f'{option_name("unproven")} "REASON"'
@@ -121,11 +123,11 @@ def _unknown(champion: str, new: SearchConfiguration) -> SearchConfiguration:
     return SearchConfiguration(champion, new.index, None, model)
 
 
-def _replaces(old: SearchConfiguration, new: SearchConfiguration) -> bool:
-    """Whether users would get something else. The first template of a model is no change."""
+def _changes(old: SearchConfiguration, new: SearchConfiguration) -> list[str]:
+    """In what users would get something else. The first template of a model is no change."""
     if old.query is None:
         old = replace(old, query=new.query, window=new.window)
-    return bool(old.differences(new))
+    return old.differences(new)
 
 
 def _check(

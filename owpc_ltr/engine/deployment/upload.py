@@ -126,12 +126,12 @@ def upload(
     called = the_name(cluster.engine, cluster.stores, name, path)
     holding = cluster.holding(called)
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
-    where = cluster.the_index(index)
     alias = Aliases(cluster.engine, holding.store).find(called)
     records, before = DeploymentRecords(cluster.engine, holding.store), None
     if alias is not None:
         with suppress(BadInput):
             before = records.find(alias.current, whole=False)
+    where = before.index if index is None and before else cluster.the_index(index)
     serving = _as_before(serving, before.search if before else None)
     template, search = serving.query_template, None
     window = cluster.window(template, serving.window)

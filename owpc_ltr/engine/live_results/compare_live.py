@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
     from owpc_ltr.engine.live_results.rankers import LiveRankers
     from owpc_ltr.engine.search.live_evaluation import LiveComparison
 
@@ -152,8 +153,13 @@ def compare_live(
         drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
     template, window = query_template, how.window
+    used = _deployments(cluster, named.values())
+    if index is None:
+        index = _shared([deployment.index for deployment in used])
     if template is None and not same_query:
-        template, window = _searched_by(cluster, named.values(), window)
+        shared_search = _shared([deployment.search for deployment in used])
+        if shared_search is not None:
+            template, window = shared_search["template"], window or shared_search["window"]
     judged, proxy = read_lists(columns, judgments, proxy_labels, topics=topics, asked=True)
     shared: dict[str, Any] = {
         "query_template": template, "window": window, "topics": topics, "split": split,
@@ -217,18 +223,16 @@ def _pool_command(
     return shlex.join(["owpc-ltr", "judge", "pool", *words, *cluster.typed_options])
 
 
-def _searched_by(
-    cluster: Cluster, rankers: Iterable[Any], window: int | None
-) -> tuple[Mapping[str, Any] | None, int | None]:
-    """The query template and window of the uploaded models, where all have the same; or none."""
-    searches = []
-    for ranker in rankers:
-        if isinstance(ranker, str) and not _is_elsewhere(ranker):
-            deployment = cluster.models.deployment(ranker)
-            searches.append(deployment.search if deployment else None)
-    if not searches or searches[0] is None or any(each != searches[0] for each in searches):
-        return None, window
-    return searches[0]["template"], searches[0]["window"] if window is None else window
+def _deployments(cluster: Cluster, rankers: Iterable[Any]) -> list[DeploymentRecord]:
+    """The deployment records of the rankers that are uploaded models."""
+    named = [ranker for ranker in rankers if isinstance(ranker, str) and not _is_elsewhere(ranker)]
+    records = [cluster.models.deployment(name) for name in named]
+    return [record for record in records if record is not None]
+
+
+def _shared(values: Sequence[Any]) -> Any:
+    """The only value of all; None where there are several or none."""
+    return values[0] if values and all(value == values[0] for value in values) else None
 
 
 def _is_elsewhere(ranker: str) -> bool:

@@ -243,7 +243,7 @@ class LiveRankers:
 
         return LiveRanker(
             self._asking(whole, search, typed), record, search,
-            search.configuration(name, digest), featureset, cluster.store, by_folds=of_folds,
+            search.configuration(name, digest), featureset, store=cluster.store, by_folds=of_folds,
             alias=alias,
         )  # fmt: skip
 
@@ -433,8 +433,8 @@ def compare_rankers(
         candidate = digest_of(sorted(sides) + sorted(runs))
         plan = replace(plan, attempts=ClusterAttempts(engine, alias, candidate=candidate))
     how = _HowMeasured(
-        depth, chosen, plan, live.query_template if of_template else "", live.unweighted,
-        of_alone,
+        depth, chosen, plan, query_template=live.query_template if of_template else "",
+        unweighted=live.unweighted, alone=of_alone,
     )  # fmt: skip
     if proxy is None:
         comparison = how.compared(documents, queries)

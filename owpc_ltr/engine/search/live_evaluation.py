@@ -123,21 +123,19 @@ class LiveComparison(RankerComparison):
         pair = self.pair(new, old)
         pair = pair if pair.higher_is_better else pair.reversed()
         verdict = self.verdict(new, old)
+        figures = {
+            **pair.as_dict(),
+            "n_queries": self.n_queries,
+            "split": self.split,
+            "weighted": self.weighted,
+            "corrected": "; ".join(self.correction(always=True)),
+            "earlier_comparisons": self.earlier_comparisons,
+            "same_query": self.same_query,
+            "warnings": list(self.warnings),
+        }
         return Evidence(
-            self.configurations[new], self.configurations[old], LIVE, verdict.as_dict(),
-            {
-                **pair.as_dict(),
-                "n_queries": self.n_queries,
-                "split": self.split,
-                "weighted": self.weighted,
-                "corrected": "; ".join(self.correction(always=True)),
-                "earlier_comparisons": self.earlier_comparisons,
-                "same_query": self.same_query,
-                "warnings": list(self.warnings),
-            },
-            self.judges,
-            _more(verdict, self.pool),
-            self.alias,
+            self.configurations[new], self.configurations[old], LIVE, verdict.as_dict(), figures,
+            judges=self.judges, more=_more(verdict, self.pool), alias=self.alias,
         )  # fmt: skip
 
 
