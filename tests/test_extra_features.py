@@ -502,7 +502,7 @@ def test_samples_without_features_stay_as_they_are() -> None:
 def judged_models(queries: int = 60) -> RankingDataset:
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(20 * queries, 3)).astype(np.float32)
-    labels = (rows[:, 1] + 0.5 * rows[:, 0] + 0.5 * rng.normal(size=len(rows)) > 1).astype(float)
+    labels = (rows[:, 1] + 0.5 * rows[:, 0] + 0.8 * rng.normal(size=len(rows)) > 1).astype(float)
     source = ExternalSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
     return make_dataset(
         rows[:, [0, 2, 1]], labels, np.repeat(np.arange(queries), 20),

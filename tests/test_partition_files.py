@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
@@ -28,7 +28,11 @@ def joined(parts: list[RankingDataset]) -> RankingDataset:
     return join_datasets(parts, [f"part {number}" for number in range(len(parts))])
 
 
+WITHOUT_FIELDS = make_dataset([[0.0], [0.0]], [0, 0], ["a", "b"], document_fields={})
+
+
 @given(data=datasets(), rows=st.integers(1, 4))
+@example(data=WITHOUT_FIELDS, rows=1)
 def test_queries_come_whole_however_row_groups_cut_them(
     data: RankingDataset, rows: int, tmp_path: Path
 ) -> None:

@@ -152,10 +152,10 @@ def _column(
     return join(columns)
 
 
-def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
+def _fields(parts: Sequence[RankingDataset]) -> Mapping[str, pa.Array] | None:
     fields = [part.document_fields or {} for part in parts]
     if not any(fields):
-        return None
+        return parts[0].document_fields
     if any(JUDGED_BY in one for one in fields):
         # Who judged is not known of some.
         fields = [

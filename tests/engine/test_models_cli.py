@@ -163,7 +163,7 @@ def test_trained_models_replace_others_only_with_evidence(run: Run, small: Small
     told = f"show that it is better: owpc-ltr compare-live trees.json {small.name} --judgments FILE"
     assert f"{told} --out better.json and then --require better.json" in err
     live = ("compare-live", "trees.json", small.name, "--judgments", "data.parquet")
-    out = run.output(*live, "--out", "better.json", "--metric", "ndcg@10")
+    out = run.output(*live, "--judged-by", "people", "--out", "better.json", "--metric", "ndcg@10")
     assert "cannot tell: only" in out
     err = run.refusal(5, *trees, "--require", "better.json")
     assert "the verdict of the evidence is 'cannot tell: only" in err

@@ -158,7 +158,7 @@ def check_serving(workflow: Workflow) -> None:
     )  # fmt: skip
     assert live.pairs[0].comparison.low > 0
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
-    second = workflow.cluster.upload(other, name=name, **uploads)
+    second = workflow.cluster.upload(other, name=name, unproven="a test", **uploads)
     assert second.model != first.model
     assert workflow.cluster.models.rollback(name).alias.model_of("champion") == first.model
     _check_search(workflow, model, name)
