@@ -167,7 +167,7 @@ def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
     scheme: str, false: bool
 ) -> None:
     worlds = benchmark_script("verdict_rules")
-    found = worlds.of_scheme(scheme, 10, 200)
+    found = worlds.of_scheme(scheme, 4, 200)
     if false:
         assert found.better <= 0.1
     else:

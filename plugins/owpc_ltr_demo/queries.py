@@ -35,6 +35,8 @@ FEWEST_MEMBERS, MOST_MEMBERS = 2, 30
 """A module with more members is too broad for a query."""
 
 MODULE, OBJECT = "module", "object"
+JUDGE = "authors"
+"""Who judged: whoever wrote the docstrings."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class DemoQuery:
         names = list(doc_ids)
         grades = np.array([self.relevant.get(name, 0) for name in names], np.float32)
         params = {"keywords": self.text, "query": self.text}
-        return JudgedQuery(self.query_id, params, names, grades)
+        return JudgedQuery(self.query_id, params, names, grades, judged_by=[JUDGE] * len(names))
 
 
 @dataclass(frozen=True)
