@@ -290,15 +290,15 @@ def test_a_series_of_attempts_rarely_finds_noise_better(rng: np.random.Generator
 def test_forty_attempts_of_noise_are_false_in_five_percent_of_worlds(
     rng: np.random.Generator,
 ) -> None:
-    assert share_of_series(400, 40, rng) <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+    assert share_of_series(100, 40, rng) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
     # Who does not count is seen.
-    assert share_of_series(60, 40, rng, count=False) > 0.2
+    assert share_of_series(20, 40, rng, count=False) > 0.2
 
 
 @pytest.mark.thorough
 def test_the_first_attempt_has_the_power_of_one_without_a_ledger(rng: np.random.Generator) -> None:
     state = rng.bit_generator.state
-    counted = share_of_series(200, 1, rng, gain=0.025)
+    counted = share_of_series(100, 1, rng, gain=0.025)
     rng.bit_generator.state = state
-    assert counted == share_of_series(200, 1, rng, gain=0.025, count=False)
+    assert counted == share_of_series(100, 1, rng, gain=0.025, count=False)
     assert counted > 0.3

@@ -126,7 +126,8 @@ def parse_evidence(content: dict[str, Any], place: str) -> Evidence:
         new, old = (SearchConfiguration(**given.pop(side)) for side in ("new", "old"))
         evidence = Evidence(new, old, **given)
         check_types(evidence)
-        datetime.fromisoformat(evidence.written)
+        if datetime.fromisoformat(evidence.written).tzinfo is None:
+            raise ValueError("written")
     except (KeyError, TypeError, ValueError, UsageError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
     return evidence
