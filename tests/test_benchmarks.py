@@ -280,8 +280,8 @@ def test_clients_that_come_back_claim_no_difference(world: str) -> None:
     [
         ("no difference, clients return", None),
         ("1 % search 25 times", None),
-        ("1 % search one query 35 times", "top-clients"),
-        ("the same, spread over the time", "top-clients"),
+        ("1 % search one query 35 times", "few-decide"),
+        ("the same, spread over the time", "few-decide"),
         ("novelty wears off", "novelty"),
         ("a quarter untracked, B demotes it", "never-clicked"),
     ],

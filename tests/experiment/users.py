@@ -14,7 +14,7 @@ from owpc_ltr.evaluation.interleaving import interleave
 
 A, B = ["a", "b", "c", "d"], ["c", "a", "b", "d"]
 """Users want c."""
-_BEGAN = datetime.now(UTC) + timedelta(minutes=20)
+_BEGAN = datetime.now(UTC) + timedelta(minutes=50)
 """After the tests begin, and not so late that a log's time is wrong."""
 
 
