@@ -259,7 +259,7 @@ def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
 @pytest.mark.parametrize("world", few_clients.SKEWED)
 def test_clients_of_skewed_credit_claim_no_difference(world: str) -> None:
     thorough = Selection.asked().thorough
-    found = [few_clients.claim(world, 0.0, seed) for seed in range(500 if thorough else 40)]
+    found = [few_clients.claim(world, 0.0, seed) for seed in range(100 if thorough else 40)]
     assert np.mean([one.sign != 0 for one in found]) <= 0.05
     assert np.mean([one.z_sign != 0 for one in found]) > 0.2
     found = [few_clients.claim(world, 0.1, seed) for seed in range(20)]
@@ -270,7 +270,7 @@ def test_clients_of_skewed_credit_claim_no_difference(world: str) -> None:
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("world", few_clients.RETURNING)
 def test_clients_that_come_back_claim_no_difference(world: str) -> None:
-    worlds = 200 if Selection.asked().thorough else 10
+    worlds = 30 if Selection.asked().thorough else 10
     assert np.mean([few_clients.returning(world, seed) for seed in range(worlds)]) <= 0.1
 
 

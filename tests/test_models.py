@@ -340,6 +340,14 @@ def test_averages_are_taken_apart() -> None:
     assert outer.score(X) == pytest.approx((inner.score(X) + TWO.score(X)) / 2)
 
 
+def test_names_in_refusals_of_normalisers_are_on_one_line() -> None:
+    odd = "x\x1b[31m\n"
+    with pytest.raises(BadInput, match=r"^a normaliser is standard or min_max, not 'x\\x1b.*\\n'$"):
+        Normaliser(odd, 0.0, 1.0)
+    with pytest.raises(BadInput, match=r"^a normaliser is for a feature .*: x\\x1b.*\\n$"):
+        LinearModel(("a",), np.ones(1), normalisers={odd: Normaliser("standard", 0.0, 1.0)})
+
+
 def test_what_cannot_be_averaged_is_refused() -> None:
     with pytest.raises(BadInput, match="different features"):
         average([ONE, LinearModel(("a", "c"), np.ones(2))])

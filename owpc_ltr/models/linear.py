@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.text import ShortRepr
+from owpc_ltr.text import ShortRepr, printable
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Normaliser:
 
     def __post_init__(self) -> None:
         if self.kind not in {"standard", "min_max"}:
-            raise BadInput(f"a normaliser is standard or min_max, not '{self.kind}'")
+            kind = printable(str(self.kind))
+            raise BadInput(f"a normaliser is standard or min_max, not '{kind}'")
         if not (np.isfinite(self.shift) and np.isfinite(self.scale) and self.scale > 0):
             raise BadInput(
                 f"a normaliser needs a finite shift and a positive scale, not {self.shift}, "
@@ -64,11 +65,12 @@ class LinearModel(SavedRanker):
                 f"a linear model of {len(self.feature_names)} features has {rounded.size} weights"
             )
         if not np.isfinite(rounded).all():
-            name = self.feature_names[int(np.flatnonzero(~np.isfinite(rounded))[0])]
+            name = printable(self.feature_names[int(np.flatnonzero(~np.isfinite(rounded))[0])])
             raise BadInput(f"the weight of feature '{name}' is not a finite float32 number")
         unknown = set(self.normalisers) - set(self.feature_names)
         if unknown:
-            raise BadInput(f"a normaliser is for a feature that is not there: {sorted(unknown)[0]}")
+            name = printable(sorted(unknown)[0])
+            raise BadInput(f"a normaliser is for a feature that is not there: {name}")
         object.__setattr__(self, "weights", rounded)
         with np.errstate(over="ignore", invalid="ignore"):
             folded, intercept = self.folded()

@@ -110,7 +110,8 @@ class FakeEngine:
                 (asked.method, "*")
             )
             if not queue:
-                return Reply({"error": f"no script for {asked.method} {asked.path}"}, 404)
+                reason = f"no script for {asked.method} {asked.path}"
+                return Reply({"error": {"type": "no_script", "reason": reason}}, 404)
             reply = queue.pop(0) if len(queue) > 1 else queue[0]
         if callable(reply):
             reply = reply(asked)

@@ -96,7 +96,8 @@ def answer_if_found(
     try:
         return AnswerPart(engine.request(method, path, **options), what)
     except EngineRefusal as refusal:
-        if refusal.status == 404:
+        # A 404 without the engine's own words is a proxy's, and says nothing of the document.
+        if refusal.status == 404 and refusal.type:
             return None
         raise
 

@@ -26,7 +26,7 @@ from owpc_ltr.engine.deployment.options import Require, Unproven
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Absent, Store
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError, give_warnings
+from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
@@ -220,9 +220,7 @@ def _unproven(engine: Engine, aliases: Sequence[Alias]) -> Iterator[tuple[str, s
     """The aliases whose champion replaced another one without evidence, and why."""
     for alias in aliases:
         records = DeploymentRecords(engine, StorePlace(str(alias.store_kind), alias.store))
-        record = None
-        with contextlib.suppress(BadInput):
-            record = records.find(alias.current, whole=False)
+        record = records.find(alias.current, whole=False)
         if record is not None and record.switch and record.switch.get("unproven"):
             yield alias.name, str(record.switch["unproven"])
 
