@@ -107,10 +107,13 @@ def check_switch(
     if evidence is not None:
         _check(evidence, new, old, name, command)
     elif grounds.unproven is None:
+        known = ""
+        if old.query is None:
+            known = f" upload that again with {option_name('query_template')}, then"
         raise Refused(
             f"users of '{name}' have '{alias.current}', and would get another "
-            f"{', '.join(changes)}: to replace "
-            f"it, show that it is better: {command} and then "
+            f"{', '.join(changes)}: to replace it, show that it is better:{known} {command} and "
+            "then "
             f"{option_name('require')} better.json; or say why without: "
             f'{option_name("unproven")} "REASON"'
         )
@@ -185,7 +188,8 @@ def _command(
 ) -> str:
     """The command that makes the right evidence."""
     template = "" if new.query == old.query else " --query-template FILE"
-    window = "" if new.window in {None, old.window} else f" --window {new.window}"
+    is_same = old.window is None or new.window in {None, old.window}
+    window = "" if is_same else f" --window {new.window}"
     return (
         f"owpc-ltr compare-live {file or new.name} {over} --judgments FILE{template}{window} "
         "--out better.json"
