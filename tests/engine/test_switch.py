@@ -15,6 +15,7 @@ import pytest
 
 from owpc_ltr import save_model
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.options import ServingOptions
@@ -242,6 +243,20 @@ def test_each_side_is_searched_with_its_own_query_and_window(
     assert alike.pairs[0].comparison.mean_difference == 0
     assert any("no evidence for a switch" in note for note in alike.notes)
     by_upload(small, comparison, BETTER, query=title, window=50)
+
+
+def test_the_champion_beside_the_query_is_no_attempt_to_replace_it(
+    small: Small, judged: Judgments
+) -> None:
+    first(small)
+    small.cluster.compare_live(
+        [small.name, "query"], judgments=judged, metrics=["ndcg@10"], index=small.index
+    )
+    assert not ClusterAttempts(small.engine, small.name, candidate="").made()
+    assert compared(small, judged).earlier_comparisons == 0
+    assert len(ClusterAttempts(small.engine, small.name, candidate="").made()) == 1
+    # Names of a mapping are no rankers that a command could name.
+    assert compared(small, judged).pool == ""
 
 
 def test_a_first_model_may_have_evidence_over_the_query(small: Small, judged: Judgments) -> None:

@@ -184,7 +184,7 @@ def compare_live(
         comparison = compare_rankers(request, live, served, of_all)
     data_name = str(judgments) if isinstance(judgments, Path | str) else ""
     pool = _pool_command(
-        cluster, list(rankers), topics or judgments, judgments,
+        cluster, list(named.values()), topics or judgments, judgments,
         columns=columns, template=query_template, window=how.window, index=index,
         featureset=how.featureset,
     )  # fmt: skip

@@ -105,9 +105,9 @@ class LiveRanker:
     """How a ranker serves a request, with its own query and window; what it is to its users.
 
     `record` is that of its training, None where nothing was trained. `store` has the `featureset`
-    that it reads, if it reads one. A ranker is `of_template`
-    where it is the query template, or rescores what that brings. `by_folds` is how it serves where
-    models of folds rank what it learned from, `alias` the one that is set to it now, if one is.
+    that it reads, if it reads one. A ranker is `of_template` where it is the query template, or
+    rescores what that brings. `by_folds` is how it serves where models of folds rank what it
+    learned from, `alias` the one that is set to it now, if one is.
     """
 
     serve: Serve
@@ -427,7 +427,9 @@ def compare_rankers(
     # The baseline, or the ranker that is named last, is what users have.
     in_use = sorted(live_rankers, key=lambda name: name == plan.baseline)
     alias = next((live_rankers[n].alias for n in reversed(in_use) if live_rankers[n].alias), None)
-    if alias is not None:
+    others = [configurations[n] for n, ranker in live_rankers.items() if ranker.alias != alias]
+    # What the alias serves beside the query alone is no attempt to replace it.
+    if alias is not None and any(other.model is not None for other in others):
         sides = [digest_of(asdict(replace(c, name=""))) for c in configurations.values()]
         runs = [name for name in rankers if name not in live_rankers]
         candidate = digest_of(sorted(sides) + sorted(runs))
