@@ -41,7 +41,7 @@ from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
+from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -179,13 +179,11 @@ def trained(data: RankingDataset, *, trees: bool = False) -> tuple[Model, list[s
     return model, [str(one.message) for one in caught if one.category is OwpcLtrWarning]
 
 
-def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> LiveEvaluation:
+def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> LiveComparison:
     """What users get without and with the model."""
-    found = cluster.compare_live(
+    return cluster.compare_live(
         [model], judgments=judgments, query_template=QUERY, metrics=[METRIC], index=index
     )
-    assert isinstance(found, LiveEvaluation)
-    return found
 
 
 @dataclass(frozen=True)
@@ -392,7 +390,7 @@ def _row(
     compare: Callable[..., Any],
     model: Model,
     data: RankingDataset,
-    truth: LiveEvaluation,
+    truth: LiveComparison,
     told: tuple[str, str, list[str]],
 ) -> int:
     """Print a row; how many verdicts contradict the truth."""

@@ -24,21 +24,14 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
-from owpc_ltr.engine.search import live_evaluation
-from owpc_ltr.engine.search.live_evaluation import (
-    LiveEvaluation,
-    LiveSearches,
-    lists_of,
-    measure_live,
-)
-from owpc_ltr.engine.search.serving import Serve, Served
+from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation import results
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
-from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
@@ -205,24 +198,17 @@ class Team:
             name, name,
         )  # fmt: skip
 
-    def serve(self, scores: Matrix) -> Serve:
-        """An engine that ranks by these scores."""
-        lists = self.listed(scores)
-        return lambda request: Served(lists[str(request.query_id)], 1)
-
-    def question(self, queries: list[JudgedQuery] | None = None) -> LiveSearches:
-        """What is asked live."""
-        return LiveSearches(
-            "index", _TEMPLATE, queries or self.judged, [NDCG(cutoff=TOP)], DOCUMENTS, 1,
-            query_template=_TEMPLATE,
-        )  # fmt: skip
-
-    def live(self, question: LiveSearches, **how: Any) -> LiveEvaluation:
+    def live(self, chosen: ChosenQueries) -> LiveResults:
         """Live results of both."""
-        case = self.case
-        return measure_live(
-            question, self.serve(case.old), self.serve(case.new), alone=self.serve(self.text), **how
+        queries = [self.judged[number] for number in chosen.queries.tolist()]
+        new, old, alone = (
+            [lists[query.query_id] for query in queries]
+            for lists in map(self.listed, (self.case.new, self.case.old, self.text))
         )
+        plan = ComparisonPlan(
+            (NDCG(cutoff=TOP),), baseline=OLD, drawing=Resampling(0, self.resamples)
+        )
+        return LiveResults({NEW: new, OLD: old}, alone, queries, chosen, DOCUMENTS, plan, _TEMPLATE)
 
 
 def _record_of(texts: list[str]) -> dict[str, Any]:
@@ -265,9 +251,8 @@ def live(team: Team) -> Answer:
     """`owpc-ltr compare-live` of one model, and of two, of a model that knows its training."""
     records = {name: model.record for name, model in team.models.items()}
     chosen = choose_queries(records, team.judged)
-    kept = [team.judged[number] for number in chosen.queries.tolist()]
-    found = team.live(team.question(kept), chosen=chosen, names=(OLD, NEW))
-    drawn = np.random.default_rng(0).permutation(len(kept))[:_SAMPLED]
+    found = team.live(chosen).compared()
+    drawn = np.random.default_rng(0).permutation(len(chosen.queries))[:_SAMPLED]
     data = team.data.select(chosen.queries[np.sort(drawn)])
     warnings = judgment_warnings(data, text_scores(_FEATURE_SET))
     return Answer.of(found.with_warnings(warnings).verdict())
@@ -281,12 +266,9 @@ def plain(team: Team) -> Answer:
 
 def plain_comparison(team: Team) -> Comparison:
     """Live results, unjudged documents being irrelevant, each query for itself."""
-    metric, question, case = NDCG(cutoff=TOP), team.question(), team.case
-    new, old = (
-        measure_lists(lists_of(question, team.serve(scores)), ComparisonPlan((metric,))).values[0]
-        for scores in (case.new, case.old)
-    )
-    weights = None if case.importance is None else case.importance
+    measured = team.live(ChosenQueries(np.arange(len(team.judged)), "all")).results().rankers
+    new, old = (measured[name].values[0] for name in (NEW, OLD))
+    weights = team.case.importance
     return compare_paired(new, old, seed=0, resamples=team.resamples, weights=weights)
 
 
@@ -355,10 +337,7 @@ PATHS: Mapping[str, Callable[[Team], Answer]] = {
 def fewer_resamples(resamples: int) -> Iterator[None]:
     """So many where a path takes what is installed."""
     drawing = partial(_drawing, resamples)
-    with (
-        patch.object(live_evaluation, "Resampling", drawing),
-        patch.object(results, "Resampling", drawing),
-    ):
+    with patch.object(results, "Resampling", drawing):
         yield
 
 

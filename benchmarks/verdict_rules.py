@@ -45,7 +45,7 @@ from verdict_worlds import (
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.engine.search.live_evaluation import compare_lists, graded_lists
+from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.evaluation.query_choice import ChosenQueries
 from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Verdict
@@ -93,14 +93,11 @@ def _listed(case: Case, scores: Matrix) -> list[list[str]]:
 def live(case: Case, resamples: int) -> Verdict:
     """The verdict on the new ranker by live lists."""
     queries = queries_of(case)
-    lists = {
-        name: graded_lists(queries, _listed(case, scores), DOCUMENTS)
-        for name, scores in ((NEW, case.new), (OLD, case.old))
-    }
+    lists = {name: _listed(case, scores) for name, scores in ((NEW, case.new), (OLD, case.old))}
     plan = ComparisonPlan((NDCG(cutoff=TOP),), baseline=OLD, drawing=Resampling(0, resamples))
     chosen = ChosenQueries(np.arange(len(queries)), "all")
     with no_ledger():
-        found = compare_lists(lists, queries, chosen, plan, query_template="q", unweighted=False)
+        found = LiveResults(lists, None, queries, chosen, DOCUMENTS, plan, "q").compared()
     return found.pairs[0].verdict
 
 

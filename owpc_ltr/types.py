@@ -68,14 +68,12 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.legs import Leg as Leg
     from owpc_ltr.engine.legs import Legs as Legs
     from owpc_ltr.engine.live_queries import SearchOptions as SearchOptions
+    from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
     from owpc_ltr.engine.model_size import Capacity as Capacity
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
     from owpc_ltr.engine.search.latency import Samples as Samples
-    from owpc_ltr.engine.search.live_evaluation import LiveComparison as LiveComparison
-    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation as LiveEvaluation
-    from owpc_ltr.engine.search.live_evaluation import LiveSearches as LiveSearches
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter

@@ -11,8 +11,8 @@ import pytest
 from owpc_ltr import make_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
-from owpc_ltr.engine.search.live_evaluation import compare_lists, graded_lists
+from owpc_ltr.engine.live_queries import judged_queries, with_judge
+from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import corrected_over, verdict_line
 from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
@@ -42,15 +42,12 @@ def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
         ids = [f"{name}-{number}" for name in known]
         queries.append(JudgedQuery(f"q{number}", params, ids, grades, judged_by=judges))
     lists = {
-        which: graded_lists(
-            queries, [[f"{name}-{q}" for name in [*own, *SHARED]] for q in range(N)], 10
-        )
+        which: [[f"{name}-{q}" for name in [*own, *SHARED]] for q in range(N)]
         for which, own in (("new", NEW), ("old", OLD))
     }
     plan = ComparisonPlan((parse_metric("ndcg@10"),), baseline="old", drawing=Resampling(0, 300))
     chosen = ChosenQueries(np.arange(N), "all")
-    found = compare_lists(lists, queries, chosen, plan, query_template="q", unweighted=False)
-    return found.pairs[0].verdict
+    return LiveResults(lists, None, queries, chosen, 10, plan, "q").compared().pairs[0].verdict
 
 
 def better(number: int, name: str) -> float:
@@ -138,9 +135,9 @@ def test_judgments_of_nobody_by_name_are_a_doubt_until_somebody_is_named() -> No
     mixed = verdict(lambda number, _: "" if number == 0 else "ann", better)
     assert mixed.reason.startswith("2% of the judgments do not say who gave them")
     query = JudgedQuery("q", {}, ["a", "b"], np.ones(2, np.float32), judged_by=["", "clicks"])
-    live = LiveQueries(Judgments([query]), judged_by="people")
-    assert live.judged[0].judged_by == ["people", "clicks"]
-    assert not list(unnamed_judges(live.judged))
+    named = with_judge([query], "people")
+    assert named[0].judged_by == ["people", "clicks"]
+    assert not list(unnamed_judges(named))
 
 
 def test_human_grades_that_are_the_models_are_no_second_opinion() -> None:
@@ -176,8 +173,8 @@ def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
 
 def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:
     query = JudgedQuery("q", {}, ["a"], np.ones(1, np.float32))
-    named = LiveQueries(Judgments([query, replace(query, judged_by=["ann"])]), judged_by="bob")
-    assert [one.judged_by for one in named.judged] == [["bob"], ["ann"]]
+    named = with_judge([query, replace(query, judged_by=["ann"])], "bob")
+    assert [one.judged_by for one in named] == [["bob"], ["ann"]]
 
 
 def test_a_dataset_keeps_who_judged_each_document() -> None:

@@ -26,6 +26,8 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from tests.engine.memory_engine import whole
 from tests.rankers import live_ranker
 
+SHARED = SearchRequest("i", {"match_all": {}}, {})
+
 
 class Index:
     """An engine that has documents d0 … d19, and nothing else."""
@@ -163,33 +165,33 @@ def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order()
 
         return serve
 
-    requests = [SearchRequest("i", {"match_all": {}}, {"n": str(n)}) for n in range(4)]
+    queries = [JudgedQuery(f"q{n}", {"n": str(n)}, [], np.zeros(0, np.float32)) for n in range(4)]
     told: list[float | None] = []
-    a, b = serve_all((way("a"), way("b")), requests, 1, lambda _text, done: told.append(done))
+    a, b = serve_all(
+        (way("a"), way("b")), queries, SHARED, 1, lambda _text, done: told.append(done)
+    )
     assert [one.doc_ids[0] for one in a] == ["a0", "a1", "a2", "a3"]
     assert [one.doc_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
     assert [name for name, _ in heard] == ["a", "b", "b", "a", "a", "b", "b", "a"]
     assert told == [0.25, 0.5, 0.75, 1.0]
     with pytest.raises(UsageError, match="in_flight"):
-        serve_all((way("a"),), requests, 0)
+        serve_all((way("a"),), queries, SHARED, 0)
 
 
 def test_a_query_that_the_engine_refuses_is_named() -> None:
     def refuses(_request: SearchRequest) -> Served:
         raise EngineRefusal("the search", 400, "too_many_nested_clauses", "maxClauseCount")
 
-    requests = [SearchRequest("i", {"match_all": {}}, {}, query_id="q7")]
     with pytest.raises(Refused, match=r"^query 'q7': the engine refuses the search"):
-        serve_all((refuses,), requests)
+        serve_all((refuses,), asked_pool("q7"), SHARED)
 
 
 def test_a_search_that_fails_ends_all_of_them() -> None:
     def fails(_request: SearchRequest) -> Served:
         raise BadInput("no such field")
 
-    requests = [SearchRequest("i", {"match_all": {}}, {}) for _ in range(40)]
     with pytest.raises(BadInput, match="no such field"):
-        serve_all((fails,), requests)
+        serve_all((fails,), asked_pool(*map(str, range(40))), SHARED)
 
 
 def test_some_judged_documents_are_graded_again_for_common_pairs() -> None:

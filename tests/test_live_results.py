@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from owpc_ltr_metrics.ndcg import NDCG
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.live_queries import LiveQueries
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
-from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Served
+from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
+from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.metrics import parse_metric
 from tests.datasets import seen_sides
 
@@ -171,24 +169,25 @@ def judged(query: int, importance: float | None = None) -> JudgedQuery:
     )
 
 
-def served(request: SearchRequest, seed: int) -> Served:
+def served(query: JudgedQuery, seed: int) -> list[str]:
     # Repeated queries get the lists of the query that they repeat.
-    number = int((request.query_id or "").partition("-")[0][1:])
-    return Served(tuple(np.random.default_rng([seed, number]).permutation(DOCUMENTS_WEIGHTED)), 1)
+    number = int(query.query_id.partition("-")[0][1:])
+    return list(np.random.default_rng([seed, number]).permutation(DOCUMENTS_WEIGHTED))
 
 
-def found(queries: list[JudgedQuery], **how: Any) -> LiveEvaluation:
-    question = LiveSearches("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
-    return measure_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
+def found(queries: list[JudgedQuery], **how: Any) -> RankerComparison:
+    new, old = ([served(query, seed) for query in queries] for seed in (2, 1))
+    chosen = ChosenQueries(np.arange(len(queries)), "all")
+    plan = ComparisonPlan((NDCG(cutoff=3),), baseline="query")
+    lists = {"the model": new, "query": old}
+    return LiveResults(lists, old, queries, chosen, 10, plan, None, **how).compared()
 
 
-def figures(one: LiveEvaluation) -> list[float]:
-    bounds, pair = one.bounds(0), one.pairs[0]
-    assert bounds is not None
+def figures(one: RankerComparison) -> list[float]:
+    pair = one.pairs[0]
     assert pair.left_out is not None
     both = (pair.comparison, pair.left_out)
-    means = [figure for pair in both for figure in (pair.mean_a, pair.mean_b, pair.mean_difference)]
-    return [*means, *bounds[0], *bounds[1]]
+    return [figure for pair in both for figure in (pair.mean_a, pair.mean_b, pair.mean_difference)]
 
 
 PLAIN = [judged(n) for n in range(len(TIMES))]
@@ -202,23 +201,20 @@ def test_a_live_mean_of_weighted_queries_is_that_of_repeated_ones() -> None:
     often, plain = found(OFTEN), found(PLAIN)
     assert figures(often) == pytest.approx(figures(found(REPEATED)))
     assert figures(often) != pytest.approx(figures(plain), abs=1e-3)
-    assert (often.weighted, often.as_dict()["weighted"]) == (True, True)
-    assert (plain.weighted, "weighted" in plain.as_dict()) == (False, False)
+    assert (often.weighted, plain.weighted) == (True, False)
 
 
 def test_who_wants_no_weights_gets_the_figures_without() -> None:
-    assert figures(found(OFTEN, unweighted=True)) == figures(found(PLAIN))
+    assert figures(found(OFTEN, weighted=False)) == figures(found(PLAIN))
     alike = [replace(query, importance=2.0) for query in PLAIN]
     assert found(alike).pairs[0].comparison == found(PLAIN).pairs[0].comparison
-    live = LiveQueries(Judgments(OFTEN), unweighted=True)
-    assert live.question("i", {}, [], None).unweighted
 
 
 def test_live_results_are_a_comparison_for_tables_and_pages() -> None:
     one = found(PLAIN)
-    assert one.headline == ("the model", "the query alone")
+    assert one.headline == ("the model", "query")
     assert one.verdict() == one.pairs[0].verdict
-    assert one.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 the query alone"]
+    assert one.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 query"]
     pytest.importorskip("owpc_ltr_report")
     page = ltr.report([one])
     assert page.verdict is not None

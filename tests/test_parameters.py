@@ -19,13 +19,12 @@ from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import (
     JudgedQuery,
     JudgmentLines,
-    Judgments,
     TypedColumn,
     write_judgments,
 )
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
-from owpc_ltr.engine.live_queries import LiveQueries, with_params
+from owpc_ltr.engine.live_queries import typed_queries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import read_json_value
@@ -190,10 +189,7 @@ def test_a_querys_own_parameter_goes_before_the_one_that_is_given() -> None:
 
 
 def test_live_queries_ask_with_what_is_given_and_is_refused_without() -> None:
-    asked = {"match": {"t": "{{keywords}}"}}
-    live = LiveQueries(Judgments(QUERIES_GIVEN), params={"vector": [0.5]})
-    question = live.question("index", asked, (), FEATURES)
-    vectors = [request.params["vector"] for request in question.requests()]
-    assert vectors == [[1.0, 2.0], [0.5]]
+    typed = typed_queries(with_params(QUERIES_GIVEN, {"vector": [0.5]}), FEATURES)
+    assert [query.params["vector"] for query in typed] == [[1.0, 2.0], [0.5]]
     with pytest.raises(BadInput, match="query 'none' has no 'vector', which the feature set 'set'"):
-        LiveQueries(Judgments(QUERIES_GIVEN)).question("index", asked, (), FEATURES)
+        typed_queries(QUERIES_GIVEN, FEATURES)

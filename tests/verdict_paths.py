@@ -14,10 +14,11 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine import live_queries
-from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
+from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served
 from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.evaluation.significance import Verdict
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -62,12 +63,6 @@ class World:
 
         return answer
 
-    def question(self, queries: list[JudgedQuery]) -> LiveSearches:
-        """The live searches of the judged queries."""
-        return LiveSearches(
-            "i", TEMPLATE, queries, [parse_metric(METRIC)], 20, query_template=self.template
-        )
-
 
 def judged_queries(data: ltr.RankingDataset) -> list[JudgedQuery]:
     """The queries of the data, judged by people unless it says otherwise."""
@@ -104,11 +99,15 @@ def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
 def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     queries = judged_queries(world.data)
     records = {"the model": world.new.record, "the old one": world.old.record}
-    found = measure_live(
-        world.question(queries), world.serve(world.old), world.serve(world.new, world.unjudged),
-        names=("the old one", "the model"), chosen=choose_queries(records, queries, "all"),
+    requests = [SearchRequest("i", {}, {}, 20, 20, query_id=query.query_id) for query in queries]
+    ways = world.serve(world.new, world.unjudged), world.serve(world.old)
+    new, old = ([serve(request).doc_ids for request in requests] for serve in ways)
+    found = LiveResults(
+        {"the model": new, "the old one": old}, old, queries,
+        choose_queries(records, queries, "all"), 20,
+        ComparisonPlan((parse_metric(METRIC),), baseline="the old one"), world.template,
     )  # fmt: skip
-    return found.verdict()
+    return found.compared().verdict()
 
 
 def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:

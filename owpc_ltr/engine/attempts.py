@@ -51,18 +51,28 @@ class ClusterAttempts:
 
     def __init__(self, engine: Engine, alias: str, *, candidate: str) -> None:
         """Count beside the alias in the cluster behind `engine`."""
-        self._engine, self._alias, self._candidate = engine, alias, candidate
+        self._engine, self.alias, self._candidate = engine, alias, candidate
         # Names have no slash, so that no alias has the id of its attempts.
         self._id = f"{_KEY}/{check_name('model', alias)}"
 
     @property
     def place(self) -> str:
         """Where they are counted."""
-        return f"in the cluster, for the alias '{self._alias}'"
+        return f"in the cluster, for the alias '{self.alias}'"
 
     def made(self) -> list[CountedAttempt]:
         """The attempts so far, the oldest first. Raises BadInput for a damaged document."""
         return self._read()[0]
+
+    def check_writable(self) -> None:
+        """Write them as they are. Raises NotAllowed where the account may not."""
+        attempts, version = self._read()
+        try:
+            self._write(attempts, version)
+        except EngineRefusal as refusal:
+            # Another attempt came between.
+            if refusal.status != 409:
+                raise
 
     def count(self, queries: Sketch, metric: str, _pairs: Pairs, /) -> int:
         """How many other attempts on these queries came before; this one is written down.
@@ -92,12 +102,12 @@ class ClusterAttempts:
             else:
                 return earlier
         raise EngineUnavailable(
-            f"the attempts of the alias '{self._alias}' change all the time, and this one could "
+            f"the attempts of the alias '{self.alias}' change all the time, and this one could "
             f"not be counted in {_WRITES} writes: try again"
         )
 
     def _read(self) -> tuple[list[CountedAttempt], Version]:
-        what = f"the attempts of the alias '{self._alias}'"
+        what = f"the attempts of the alias '{self.alias}'"
         stored = read_versioned(self._engine, document_path(self._id), what)
         if stored is None:
             return [], {"op_type": "create"}
@@ -123,9 +133,9 @@ class ClusterAttempts:
             "PUT",
             document_path(self._id),
             params=version,
-            body={_KEY: {"format": _FORMAT, "alias": self._alias, "made": made}},
+            body={_KEY: {"format": _FORMAT, "alias": self.alias, "made": made}},
         )
-        what = f"the attempts of the alias '{self._alias}'"
+        what = f"the attempts of the alias '{self.alias}'"
         check_written(answer, what, self._id, "created", "updated")
 
 

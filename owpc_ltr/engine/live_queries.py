@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.search.live_evaluation import LiveSearches
+    from owpc_ltr.evaluation.ranked_lists import RankedLists
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.metrics import Metric
 
     Judged = Judgments | RankingDataset | PartitionedDataset | Path | str
 
@@ -60,72 +58,6 @@ class SearchOptions(ShortRepr):
     extra_features: ExtraFeatures = ()
     in_flight: InFlight = IN_FLIGHT
     judged_by: JudgedBy = None
-
-
-@dataclass(frozen=True)
-class LiveQueries:
-    """Judged queries to be searched in the whole index, by an application's own query.
-
-    `judgments` may be a file (its queries' texts in `topics`), what was read, or a dataset.
-    `query_template` has `{{keywords}}` where the user's words go, and may be a file; left out, all
-    text fields are searched. Models rescore its best `window` documents. `split`: `auto` has the
-    queries that no model was trained with, where its record tells; or `all`, `train`, `validation`,
-    `test`. `params` are those of queries that have none of their own. Means weigh queries by their
-    importance unless `unweighted`. `judged_by` gave the judgments that name no judge.
-    """
-
-    judgments: Judged
-    query_template: Mapping[str, Any] | Path | str | None = None
-    window: int = DEFAULT_WINDOW
-    split: str = "auto"
-    topics: Mapping[str, str] | Path | str | None = None
-    params: Mapping[str, Any] | None = None
-    in_flight: int = IN_FLIGHT
-    unweighted: bool = False
-    judged_by: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        cluster: Cluster,
-        judgments: Judged,
-        columns: Mapping[str, str] | None,
-        *,
-        query_template: Mapping[str, Any] | Path | str | None,
-        window: int | None,
-        topics: Mapping[str, str] | Path | str | None,
-        **others: Any,
-    ) -> LiveQueries:
-        """The queries of a job: a list with these columns is read, and the window is filled in."""
-        from owpc_ltr.evaluation.judged_data import read_lists
-
-        (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
-        window = cluster.window(query_template, window)
-        return cls(judged, query_template, window, topics=topics, **others)
-
-    @cached_property
-    def judged(self) -> list[JudgedQuery]:
-        """The queries, read, with their parameters and judges."""
-        judged = judged_queries(self.judgments, self.topics)
-        return with_params(with_judge(judged, self.judged_by), self.params)
-
-    def question(
-        self,
-        index: str,
-        query: dict[str, Any],
-        metrics: Sequence[Metric],
-        featureset: FeatureSet | None,
-        seed: int = 0,
-    ) -> LiveSearches:
-        """The searches of an index. Raises UsageError where a query lacks a parameter."""
-        from owpc_ltr.engine.search.live_evaluation import LiveSearches
-
-        judged = self.judged if featureset is None else typed_queries(self.judged, featureset)
-        return LiveSearches(
-            index, query, judged, metrics, self.window,
-            in_flight=self.in_flight, seed=seed, unweighted=self.unweighted,
-            query_template=self.query_template,
-        )  # fmt: skip
 
 
 def judged_queries(
@@ -228,34 +160,39 @@ def check_judgments(
     progress: Progress | None = None,
 ) -> list[str]:
     """What looks harmful in judgments when the engine is asked some of their queries."""
+    import numpy as np
+
     from owpc_ltr.engine.evidence import QUERY_ALONE
-    from owpc_ltr.engine.search.live_evaluation import LiveSearches, lists_of
-    from owpc_ltr.engine.search.serving import query_alone
+    from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.engine.search.serving import query_alone, serve_all
     from owpc_ltr.evaluation.ranked_lists import mean_known
     from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_warnings
 
-    where = cluster.the_index(index)
-    judged = judged_queries(judgments)
+    where, queries = cluster.the_index(index), judged_queries(judgments)
+    sample = np.sort(np.random.default_rng(0).permutation(len(queries))[:_SAMPLED])
+    queries = [queries[number] for number in sample.tolist()]
     query = cluster.template(where, query_template)[0]
-    question = LiveSearches(where, query, judged, (), window).sample(_SAMPLED)
-    lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
+    shared = SearchRequest(where, query, {}, window, window)
+    alone = query_alone(cluster.engine, cluster.store)
+    (answers,) = serve_all((alone,), queries, shared, IN_FLIGHT, progress)
+    lists = graded_lists(queries, [answer.doc_ids for answer in answers], window)
     warnings = [
-        *recall_warnings(mean_known(lists.recall), window, len(question.queries)),
+        *recall_warnings(mean_known(lists.recall), window, len(queries)),
         *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
     return [warning.line for warning in warnings]
 
 
-def live_metric(metric: Metric, window: int) -> Metric:
-    """The metric, or NDCG@10 in place of one that cannot be measured live."""
-    from owpc_ltr.evaluation.ranked_lists import within_window
-    from owpc_ltr.metrics import parse_metric
+def graded_lists(
+    queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]], depth: int
+) -> RankedLists:
+    """The lists of documents, query by query, with the grades of those that are judged."""
+    from owpc_ltr.data.judgments.grouping import judges_by_document
+    from owpc_ltr.evaluation.ranked_lists import ranked_lists
 
-    try:
-        within_window(metric, window)
-    except UsageError:
-        return parse_metric("ndcg@10")
-    return metric
+    grades = [dict(zip(q.doc_ids, map(float, q.grades), strict=True)) for q in queries]
+    judges = [dict(zip(q.doc_ids, judges_by_document(q), strict=True)) for q in queries]
+    return ranked_lists(ranked, grades, depth, judges)
 
 
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:

@@ -401,7 +401,7 @@ class RankerComparison:
         return [*verdict_lines(pairs), *disagreements(pairs, self.split), *small_gain_lines(pairs)]
 
     @property
-    def _measured_live_by(self) -> list[str]:
+    def _live_lines(self) -> list[str]:
         """How to measure what users get, where the rankers were shown judged documents alone."""
         return [measured_live_by(self.headline)] if self.on_judged_documents else []
 
@@ -499,5 +499,5 @@ def _closing(comparison: RankerComparison) -> list[str]:
         *(f"{by}{line}:" for line in comparison.correction()),
         *comparison._verdict_lines,
         detectable_line(comparison.pairs),
-        *comparison._measured_live_by,
+        *comparison._live_lines,
     ]

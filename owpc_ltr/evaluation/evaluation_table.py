@@ -125,5 +125,5 @@ class Evaluation(RankerComparison):
         yield ""
         yield wrapped_text(f"A {a} against B {b}, on the same {compared:,} queries:")
         yield pair_table(self.pairs, ranker_letters((a, b)))
-        lines = [*self._verdict_lines, *self._measured_live_by, *self.correction(always=False)]
+        lines = [*self._verdict_lines, *self._live_lines, *self.correction(always=False)]
         yield from map(wrapped_text, lines)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
+from owpc_ltr.engine.evidence import QUERY_ALONE
+from owpc_ltr.engine.live_results.comparison import LiveResults
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import move
-from owpc_ltr.engine.search.serving import query_alone, with_stored
+from owpc_ltr.engine.search.serving import Served, query_alone, serve_all, with_stored
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -110,13 +113,30 @@ def _metrics() -> list[Metric]:
     return [parse_metric(name) for name in METRICS]
 
 
-def gains(live: LiveEvaluation) -> tuple[Vector, Vector]:
+@dataclass(frozen=True)
+class LiveSearches:
+    """What is served for each query without and with a model, and how the two compare."""
+
+    comparison: RankerComparison
+    before: Sequence[Served]
+    after: Sequence[Served]
+
+    @property
+    def median_ms(self) -> tuple[float, float]:
+        """The median time of a search by the engine's clock, without and with the model."""
+        before, after = (
+            float(np.median([one.took for one in served])) for served in (self.before, self.after)
+        )
+        return before, after
+
+
+def gains(live: LiveSearches) -> tuple[Vector, Vector]:
     """Each query's value without and with the model."""
-    after, before = (ranker.measured[0].per_query for ranker in live.rankers)
+    after, before = (one.measured[0].per_query for one in live.comparison.rankers)
     return before, after
 
 
-def examples(live: LiveEvaluation) -> dict[str, int]:
+def examples(live: LiveSearches) -> dict[str, int]:
     """The queries to show, by the reason."""
     before, after = gains(live)
     order = np.argsort(after - before, kind="stable")
@@ -130,15 +150,15 @@ def examples(live: LiveEvaluation) -> dict[str, int]:
     }
 
 
-def live_figures(live: LiveEvaluation) -> dict[str, Any]:
+def live_figures(live: LiveSearches) -> dict[str, Any]:
     """The figures as JSON."""
-    times = live.milliseconds
+    before, after = live.median_ms
     return {
         "metric": SELECT,
         "window": WINDOW,
-        **live.pairs[0].comparison.as_dict(),
-        "median_ms_before": times["before"]["median"],
-        "median_ms_after": times["after"]["median"],
+        **live.comparison.pairs[0].comparison.as_dict(),
+        "median_ms_before": before,
+        "median_ms_after": after,
     }
 
 
@@ -148,19 +168,25 @@ def search_live(
     query: dict[str, Any],
     queries: Sequence[DemoQuery],
     progress: Progress,
-) -> LiveEvaluation:
+) -> LiveSearches:
     """Search the whole corpus for each query, without and with the model.
 
     Unjudged documents count as irrelevant, and no query is left out.
     """
     judged = [demo_query.judged(demo_query.relevant) for demo_query in queries]
+    ways = (
+        with_stored(logged.engine, logged.store, model), query_alone(logged.engine, logged.store)
+    )  # fmt: skip
+    shared = SearchRequest(INDEX, query, {}, WINDOW, WINDOW)
     # One search at a time: the times are those of a node without other work.
-    question = LiveSearches(
-        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
-    )
-    alone = query_alone(logged.engine, logged.store)
-    served = with_stored(logged.engine, logged.store, model)
-    return measure_live(question, alone, served, progress, attempts=None)
+    after, before = serve_all(ways, judged, shared, 1, progress)
+    ranked = [[answer.doc_ids for answer in answers] for answers in (after, before)]
+    found = LiveResults(
+        dict(zip(("the model", QUERY_ALONE), ranked, strict=True)), ranked[1], judged,
+        ChosenQueries(np.arange(len(judged)), "all"), WINDOW,
+        ComparisonPlan((parse_metric(SELECT),), baseline=QUERY_ALONE, attempts=None), query,
+    )  # fmt: skip
+    return LiveSearches(found.compared(), before, after)
 
 
 def compare_rankers(
@@ -281,21 +307,18 @@ def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> 
     return session.write(ending, json.dumps(query, indent=2))
 
 
-def _live_lines(session: DemoSession, live: LiveEvaluation, what: str) -> None:
-    comparison, times = live.pairs[0].comparison, live.milliseconds
+def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
+    (pair,), (before, after) = live.comparison.pairs, live.median_ms
     session.line(
-        f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
-        f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
+        f"{SELECT} over all documents: {pair.comparison.mean_b:.4f} by tuned BM25, "
+        f"{pair.comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
     )
-    session.line(verdict(live.pairs[0], what, "tuned BM25 alone"))
-    session.line(
-        f"median time in the engine: {times['before']['median']:g} ms without, "
-        f"{times['after']['median']:g} ms with {what}"
-    )
+    session.line(verdict(pair, what, "tuned BM25 alone"))
+    session.line(f"median time in the engine: {before:g} ms without, {after:g} ms with {what}")
 
 
 def _show(
-    session: DemoSession, live: LiveEvaluation, query: DemoQuery, why: str, number: int
+    session: DemoSession, live: LiveSearches, query: DemoQuery, why: str, number: int
 ) -> None:
     old, new = (answers[number].doc_ids for answers in (live.before, live.after))
     before, after = gains(live)

@@ -19,14 +19,14 @@ from owpc_ltr.engine.deployment.options import ServingOptions
 from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import Experiment, Experiments
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.live_queries import LiveQueries, SearchOptions
-from owpc_ltr.engine.live_results.rankers import LiveRankers
+from owpc_ltr.engine.live_queries import SearchOptions, graded_lists, judged_queries
+from owpc_ltr.engine.live_results.rankers import LiveRankers, answers_of
 from owpc_ltr.engine.options import IN_FLIGHT
-from owpc_ltr.engine.search.live_evaluation import graded_lists, requests_of
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Served, serve_all
+from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
+from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
 from owpc_ltr.evaluation.resampling import LEVEL
@@ -163,10 +163,8 @@ class Workflow:
         least = self.plan.watch.min_judged
         if least is None:
             return None
-        queries = LiveQueries.of(
-            self._cluster, self._judgments, self._columns, topics=None, query_template=None,
-            window=None,
-        ).judged  # fmt: skip
+        (judgments,) = read_lists(self._columns, self._judgments, asked=True)
+        queries = judged_queries(judgments)
         order = np.random.default_rng(0).permutation(len(queries))[:_SEARCHED]
         sample = [queries[number] for number in np.sort(order).tolist()]
         ranked = [answer.doc_ids for answer in self._searched(model, sample)]
@@ -239,13 +237,12 @@ class Workflow:
 
     def _searched(self, model: str, queries: Sequence[JudgedQuery]) -> Sequence[Served]:
         """The answers to queries as users of a model have them."""
-        template, cluster = self.plan.query_template, self._cluster
-        window = cluster.window(template, self.plan.window)
-        shared = SearchRequest("unasked", {}, {}, TOP, window)
-        with ExitStack() as stack:
-            ranker = LiveRankers(
-                cluster=cluster, query_template=template, window=window, judged=queries,
-                trials=stack,
-            ).model(model, self.plan.index)  # fmt: skip
-            (answers,) = serve_all((ranker.serve,), requests_of(queries, shared), IN_FLIGHT)
+        with ExitStack() as trials:
+            rankers = LiveRankers(
+                cluster=self._cluster, query_template=self.plan.query_template,
+                window=self.plan.window, judged=queries, trials=trials,
+            )  # fmt: skip
+            shared = SearchRequest("unasked", {}, {}, TOP, rankers.depth)
+            ranker = rankers.model(model, self.plan.index)
+            (answers,) = answers_of([ranker], queries, shared, IN_FLIGHT)
         return answers

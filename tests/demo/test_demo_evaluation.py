@@ -17,6 +17,7 @@ from owpc_ltr_demo.demo import demo
 from owpc_ltr_demo.evaluation import (
     LAMBDAMART,
     METRICS,
+    LiveSearches,
     best_possible,
     by_kind,
     compare_on_held_out,
@@ -34,7 +35,6 @@ from owpc_ltr_demo.session import WINDOW
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.attempts import AttemptsFile
@@ -217,8 +217,8 @@ ASKED = (
 )
 
 
-def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveEvaluation:
-    """The evaluation of an engine that gives these rankings without and with the model."""
+def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveSearches:
+    """The live searches of an engine that gives these rankings without and with the model."""
 
     class Answering:
         settings = SimpleNamespace(url="memory:")
@@ -249,7 +249,7 @@ def test_live_figures_count_what_was_not_found() -> None:
     second = 1 / np.log2(3)
     assert gains(live)[0].tolist() == pytest.approx([second, 0.0, 1.0])
     assert gains(live)[1].tolist() == pytest.approx([1.0, 0.0, second])
-    assert [times["median"] for times in live.milliseconds.values()] == [3, 5]
+    assert live.median_ms == (3, 5)
     assert list(examples(live).values()) == [0, 0, 2]
     assert json.dumps(live_figures(live))
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.deployment.options import EvidenceFile
-from owpc_ltr.engine.live_queries import JudgedQueries, LiveQueries, SearchOptions
+from owpc_ltr.engine.live_queries import (
+    JudgedQueries,
+    SearchOptions,
+    judged_queries,
+    with_judge,
+    with_params,
+)
 from owpc_ltr.engine.options import QueryTemplate, SearchIndex
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
@@ -29,13 +35,9 @@ from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-    from owpc_ltr.engine.live_results.rankers import LiveRankers
-    from owpc_ltr.engine.search.live_evaluation import LiveComparison
-
+    from owpc_ltr.engine.live_results.comparison import LiveComparison
 
 _TO_JUDGE = 100
 """How many queries a command suggests to judge, a day's work: they detect a gain of .28 standard
@@ -99,24 +101,19 @@ def compare_live(
     corrected for earlier ones on these queries. With --proxy-labels of all queries, those of
     --judgments are human labels of a random sample, and prediction-powered figures decide.
 
-    One model is compared with the query alone. Then figures take unjudged documents as irrelevant,
-    or leave them out; bounds are the lowest and highest possible values.
+    One ranker is compared with the query template alone.
 
     Python: `rankers` are also models, runs (`read_run`), or a mapping of names to rankers;
     `judgments` may be what was read before.
     Raises UsageError for a metric that cannot be measured live or a ranker that there is not,
     Refused where too few queries are left.
     """
+    from contextlib import ExitStack
     from dataclasses import replace
-    from functools import partial
 
     from owpc_ltr.data.external_features.columns import tables_of
-    from owpc_ltr.engine.live_results.rankers import (
-        LiveRankers,
-        compare_rankers,
-        compare_with_query,
-    )
-    from owpc_ltr.engine.search.live_evaluation import THE_MODEL
+    from owpc_ltr.engine.live_results.comparison import compare_rankers
+    from owpc_ltr.engine.live_results.rankers import QUERY, LiveRankers, deployments_of
     from owpc_ltr.evaluation.compare import (
         check_table,
         comparison_request,
@@ -127,70 +124,50 @@ def compare_live(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    if out is not None and len(rankers) > 2:
+    options, how = options or ComparisonOptions(), search or SearchOptions()
+    if not isinstance(rankers, Mapping | str | Path) and len(rankers) == 1 and rankers[0] != QUERY:
+        rankers, baseline = [*rankers, QUERY], baseline or QUERY
+    named = named_rankers(rankers)
+    if out is not None and len(named) > 2:
         raise UsageError(
             f"{option_name('out')} is evidence for one new model over what users have: name these "
-            f"two rankers, and not {len(rankers)}"
+            f"two rankers, and not {len(named)}"
         )
-    options, how = options or ComparisonOptions(), search or SearchOptions()
-    if alone := _is_one_model(rankers):
-        for name, is_given in {
-            "baseline": baseline, "unjudged": options.unjudged != ComparisonOptions.unjudged,
-            "worst": options.worst != ComparisonOptions.worst, "resamples": resamples != RESAMPLES,
-            "proxy_labels": proxy_labels is not None,
-        }.items():  # fmt: skip
-            if is_given:
-                raise UsageError(
-                    f"{option_name(name)} is for two rankers or more: name another one, or "
-                    "'query' for the query alone"
-                )
-        (model,) = rankers
-        named = {str(model) if isinstance(model, Path | str) else THE_MODEL: model}
-    else:
-        named = named_rankers(rankers)
     request = comparison_request(
         named, metrics, plugins, options, baseline=baseline, split=split,
         drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
-    template, window = query_template, how.window
-    used = _deployments(cluster, named.values())
-    if index is None:
-        index = _shared([deployment.index for deployment in used])
+    used = deployments_of(cluster, named.values())
+    template, window, where = query_template, how.window, index
+    if where is None:
+        where = _shared([deployment.index for deployment in used.values()])
     if template is None and not same_query:
-        shared_search = _shared([deployment.search for deployment in used])
+        shared_search = _shared([deployment.search for deployment in used.values()])
         if shared_search is not None:
             template, window = shared_search["template"], window or shared_search["window"]
     judged, proxy = read_lists(columns, judgments, proxy_labels, topics=topics, asked=True)
-    shared: dict[str, Any] = {
-        "query_template": template, "window": window, "topics": topics, "split": split,
-        "params": how.params, "in_flight": how.in_flight, "unweighted": options.unweighted,
-        "judged_by": how.judged_by,
-    }  # fmt: skip
-    live = LiveQueries.of(cluster, judged, None, **shared)
-    of_all = None if proxy is None else LiveQueries.of(cluster, proxy, None, **shared)
-    serving = partial(
-        LiveRankers, cluster=cluster, query_template=template, window=live.window,
-        judged=(of_all or live).judged, index=index, featureset=how.featureset,
-        tables=tables_of(how.extra_features), plugins=request.plugins, same_query=same_query,
-    )  # fmt: skip
 
-    def served(trials: ExitStack) -> LiveRankers:
-        return serving(trials=trials)
+    def queries(source: Any) -> list[JudgedQuery]:
+        return with_params(with_judge(judged_queries(source, topics), how.judged_by), how.params)
 
-    comparison: LiveComparison
-    if alone:
-        comparison = compare_with_query(request, live, served)
-    else:
-        comparison = compare_rankers(request, live, served, of_all)
-    data_name = str(judgments) if isinstance(judgments, Path | str) else ""
+    human = queries(judged)
+    asked, people = (human, None) if proxy is None else (queries(proxy), human)
+    with ExitStack() as trials:
+        live = LiveRankers(
+            cluster=cluster, query_template=template, window=window, judged=asked,
+            trials=trials, same_query=same_query, index=where, featureset=how.featureset,
+            tables=tables_of(how.extra_features), plugins=request.plugins, deployments=used,
+        )  # fmt: skip
+        comparison = compare_rankers(
+            request, live, how.in_flight, people, for_evidence=out is not None
+        )
     pool = _pool_command(
         cluster, list(named.values()), topics or judgments, judgments,
-        columns=columns, template=query_template, window=how.window, index=index,
+        columns=columns, template=query_template, window=how.window, index=where,
         featureset=how.featureset,
     )  # fmt: skip
-    comparison = replace(
-        comparison, data_name=data_name, n_worst=options.worst, same_query=same_query, pool=pool
-    )
+    data_name = str(judgments) if isinstance(judgments, Path | str) else ""
+    comparison = replace(comparison, data_name=data_name, n_worst=options.worst, pool=pool)
     if out is not None:
         comparison.evidence().write(out)
     write_comparison(comparison, per_query, latex)
@@ -213,47 +190,15 @@ def _pool_command(
         isinstance(part, Path | str) for part in (*rankers, queries, judged, template or "")
     ):
         return ""
-    named = rankers if len(rankers) > 1 else [*rankers, "query"]
     options = {
         "queries": queries, "columns": ",".join(f"{k}={v}" for k, v in (columns or {}).items()),
-        "sample": _TO_JUDGE, "rankers": ",".join(map(str, named)), "judged": judged,
+        "sample": _TO_JUDGE, "rankers": ",".join(map(str, rankers)), "judged": judged,
         "query-template": template, **given, "out": "to-judge.csv",
     }  # fmt: skip
     words = [word for name, value in options.items() if value for word in (f"--{name}", str(value))]
     return shlex.join(["owpc-ltr", "judge", "pool", *words, *cluster.typed_options])
 
 
-def _deployments(cluster: Cluster, rankers: Iterable[Any]) -> list[DeploymentRecord]:
-    """The deployment records of the rankers that are uploaded models."""
-    named = [ranker for ranker in rankers if isinstance(ranker, str) and not _is_elsewhere(ranker)]
-    records = [cluster.models.deployment(name) for name in named]
-    return [record for record in records if record is not None]
-
-
 def _shared(values: Sequence[Any]) -> Any:
     """The only value of all; None where there are several or none."""
     return values[0] if values and all(value == values[0] for value in values) else None
-
-
-def _is_elsewhere(ranker: str) -> bool:
-    """Whether a text names a file, a query, a feature or another index, and no uploaded model."""
-    from owpc_ltr.engine.live_results.rankers import QUERY
-    from owpc_ltr.evaluation.data_comparison import LIVE
-    from owpc_ltr.models.reordering import FEATURE
-
-    named = ranker == QUERY or ranker.startswith((LIVE, FEATURE))
-    return named or Path(ranker).is_file() or Path(ranker).suffix == ".json"
-
-
-def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
-    """Whether there is one ranker, which is a model, and no other ranker to compare it with."""
-    from owpc_ltr.data.runs import TrecRun, is_run
-
-    if isinstance(rankers, Mapping) or len(rankers) != 1:
-        return False
-    (ranker,) = rankers
-    if isinstance(ranker, Path | str):
-        named = not Path(ranker).is_file() and Path(ranker).suffix != ".json"
-        no_model = _is_elsewhere(str(ranker)) if named else is_run(Path(ranker))
-        return not no_model
-    return not isinstance(ranker, TrecRun | Mapping)

@@ -197,7 +197,7 @@ def judge_pool(
         serving = LiveRankers(
             cluster=cluster,
             query_template=query_template,
-            window=cluster.window(query_template, window),
+            window=window,
             judged=asked,
             trials=trials,
             index=where,
@@ -214,7 +214,7 @@ def judge_pool(
         pooled = pool(
             cluster.engine, where, served, asked,
             judged={query.query_id: frozenset(query.doc_ids) for query in graded},
-            depth=depth, window=cluster.window(query_template, window), fields=fields, seed=seed,
+            depth=depth, window=serving.depth, fields=fields, seed=seed,
             in_flight=in_flight, progress=progress, common=FEWEST_COMMON,
         )  # fmt: skip
     if drawn_from is not None:
@@ -249,14 +249,14 @@ def pool(
     import numpy as np
 
     from owpc_ltr.engine.client.engine import search_index
-    from owpc_ltr.engine.live_results.rankers import documents_of
+    from owpc_ltr.engine.live_results.rankers import answers_of
     from owpc_ltr.engine.search.request import SearchRequest
 
     brought: dict[str, set[str]] = {query.query_id: set() for query in queries}
     shared = SearchRequest(index, {}, {}, depth, max(window, depth))
-    for of_ranker in documents_of(rankers, queries, shared, in_flight, progress):
-        for query, documents in zip(queries, of_ranker, strict=True):
-            brought[query.query_id].update(documents[:depth])
+    for of_ranker in answers_of(rankers, queries, shared, in_flight, progress):
+        for query, answer in zip(queries, of_ranker, strict=True):
+            brought[query.query_id].update(answer.doc_ids[:depth])
     unjudged = [brought[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
     n_unjudged = sum(map(len, unjudged))
     again = _again(brought, judged, min(common, n_unjudged), seed)

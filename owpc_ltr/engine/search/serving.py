@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -52,6 +52,7 @@ from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
 
 T = TypeVar("T")
 _PATIENCE = 30.0
@@ -133,11 +134,12 @@ def _reordered(
 
 def serve_all(
     ways: Sequence[Serve],
-    requests: Sequence[SearchRequest],
+    queries: Sequence[JudgedQuery],
+    shared: SearchRequest,
     in_flight: int = IN_FLIGHT,
     progress: Progress | None = None,
 ) -> list[tuple[Served, ...]]:
-    """Of every way, the answers to all requests, in order.
+    """Of every way, the answers to all queries, whose requests share the rest.
 
     Each query is searched in all ways one after the other, in rotating order, so that none always
     profits from the caches that another one has just filled.
@@ -146,22 +148,23 @@ def serve_all(
         raise UsageError(f"{option_name('in_flight')} is 1 or more, not {in_flight}")
 
     def ask(number: int) -> list[Served]:
-        turn = number % len(ways)
+        turn, query = number % len(ways), queries[number]
+        request = replace(shared, params=dict(query.params), query_id=query.query_id)
         order = [*range(turn, len(ways)), *range(turn)]
         try:
-            answers = {way: ways[way](requests[number]) for way in order}
+            answers = {way: ways[way](request) for way in order}
         except NoSuchIndex:
             raise
         except EngineRefusal as refusal:
-            raise Refused(f"query '{requests[number].query_id}': {refusal}") from refusal
+            raise Refused(f"query '{query.query_id}': {refusal}") from refusal
         return [answers[way] for way in range(len(ways))]
 
     def show(count: int) -> None:
         if progress is not None:
-            progress(f"{count} of {len(requests)} queries", count / len(requests))
+            progress(f"{count} of {len(queries)} queries", count / len(queries))
 
-    with RequestThreads(min(in_flight, max(1, len(requests)))) as workers:
-        rows = workers.map(ask, range(len(requests)), show)
+    with RequestThreads(min(in_flight, max(1, len(queries)))) as workers:
+        rows = workers.map(ask, range(len(queries)), show)
     return [tuple(row[way] for row in rows) for way in range(len(ways))]
 
 
