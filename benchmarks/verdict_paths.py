@@ -208,7 +208,9 @@ class Team:
         plan = ComparisonPlan(
             (NDCG(cutoff=TOP),), baseline=OLD, drawing=Resampling(0, self.resamples)
         )
-        return LiveResults({NEW: new, OLD: old}, alone, queries, chosen, DOCUMENTS, plan, _TEMPLATE)
+        return LiveResults(
+            {NEW: new, OLD: old}, queries, chosen, plan, _TEMPLATE, depth=DOCUMENTS, alone=alone
+        )
 
 
 def _record_of(texts: list[str]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def live(case: Case, resamples: int) -> Verdict:
     plan = ComparisonPlan((NDCG(cutoff=TOP),), baseline=OLD, drawing=Resampling(0, resamples))
     chosen = ChosenQueries(np.arange(len(queries)), "all")
     with no_ledger():
-        found = LiveResults(lists, None, queries, chosen, DOCUMENTS, plan, "q").compared()
+        found = LiveResults(lists, queries, chosen, plan, "q", depth=DOCUMENTS).compared()
     return found.pairs[0].verdict
 
 

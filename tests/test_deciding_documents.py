@@ -47,7 +47,7 @@ def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
     }
     plan = ComparisonPlan((parse_metric("ndcg@10"),), baseline="old", drawing=Resampling(0, 300))
     chosen = ChosenQueries(np.arange(N), "all")
-    return LiveResults(lists, None, queries, chosen, 10, plan, "q").compared().pairs[0].verdict
+    return LiveResults(lists, queries, chosen, plan, "q", depth=10).compared().pairs[0].verdict
 
 
 def better(number: int, name: str) -> float:

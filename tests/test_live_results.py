@@ -180,7 +180,7 @@ def found(queries: list[JudgedQuery], **how: Any) -> RankerComparison:
     chosen = ChosenQueries(np.arange(len(queries)), "all")
     plan = ComparisonPlan((NDCG(cutoff=3),), baseline="query")
     lists = {"the model": new, "query": old}
-    return LiveResults(lists, old, queries, chosen, 10, plan, None, **how).compared()
+    return LiveResults(lists, queries, chosen, plan, None, depth=10, alone=old, **how).compared()
 
 
 def figures(one: RankerComparison) -> list[float]:

@@ -102,10 +102,10 @@ def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     requests = [SearchRequest("i", {}, {}, 20, 20, query_id=query.query_id) for query in queries]
     ways = world.serve(world.new, world.unjudged), world.serve(world.old)
     new, old = ([serve(request).doc_ids for request in requests] for serve in ways)
+    plan = ComparisonPlan((parse_metric(METRIC),), baseline="the old one")
     found = LiveResults(
-        {"the model": new, "the old one": old}, old, queries,
-        choose_queries(records, queries, "all"), 20,
-        ComparisonPlan((parse_metric(METRIC),), baseline="the old one"), world.template,
+        {"the model": new, "the old one": old}, queries, choose_queries(records, queries, "all"),
+        plan, world.template, depth=20, alone=old,
     )  # fmt: skip
     return found.compared().verdict()
 

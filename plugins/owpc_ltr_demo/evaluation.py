@@ -182,9 +182,10 @@ def search_live(
     after, before = serve_all(ways, judged, shared, 1, progress)
     ranked = [[answer.doc_ids for answer in answers] for answers in (after, before)]
     found = LiveResults(
-        dict(zip(("the model", QUERY_ALONE), ranked, strict=True)), ranked[1], judged,
-        ChosenQueries(np.arange(len(judged)), "all"), WINDOW,
+        dict(zip(("the model", QUERY_ALONE), ranked, strict=True)), judged,
+        ChosenQueries(np.arange(len(judged)), "all"),
         ComparisonPlan((parse_metric(SELECT),), baseline=QUERY_ALONE, attempts=None), query,
+        depth=WINDOW, alone=ranked[1],
     )  # fmt: skip
     return LiveSearches(found.compared(), before, after)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import INDEX, document_path, pinned
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError
@@ -174,6 +176,28 @@ def test_what_the_engine_refuses_or_does_not_answer_is_an_error(
     with pytest.raises(type(fault)):
         attempt(Unreliable(cast("Engine", cluster), number, lambda: fault), "a")
     assert made(cluster) == []
+
+
+def test_whether_attempts_can_be_written_is_known_before_one_is_made() -> None:
+    cluster = MemoryCluster()
+    for before in ([], ["a"]):
+        attempts = ClusterAttempts(cast("Engine", cluster), "m", candidate="-")
+        attempts.check_writable()
+        assert made(cluster) == before
+        attempt(cluster, "a")
+    faults: dict[OwpcLtrError, bool] = {
+        EngineRefusal("it", 409, "version_conflict_engine_exception", "another came"): True,
+        EngineRefusal("it", 400, "", "no"): False,
+        NotAllowed("no permissions"): False,
+    }
+    for fault, is_writable in faults.items():
+        engine = cast("Engine", Unreliable(cast("Engine", cluster), 3, partial(_same, fault)))
+        with nullcontext() if is_writable else pytest.raises(type(fault)):
+            ClusterAttempts(engine, "m", candidate="-").check_writable()
+
+
+def _same(fault: OwpcLtrError) -> OwpcLtrError:
+    return fault
 
 
 def test_the_document_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr import save_model
+from owpc_ltr import OwpcLtrWarning, save_model
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.attempts import ClusterAttempts
+from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.options import ServingOptions
@@ -257,6 +258,31 @@ def test_the_champion_beside_the_query_is_no_attempt_to_replace_it(
     assert len(ClusterAttempts(small.engine, small.name, candidate="").made()) == 1
     # Names of a mapping are no rankers that a command could name.
     assert compared(small, judged).pool == ""
+
+
+def test_who_may_not_count_an_attempt_reads_the_result_and_gets_no_evidence(
+    small: Small, judged: Judgments, tmp_path: Path
+) -> None:
+    first(small)
+
+    def refuse(*_: Any) -> None:
+        raise NotAllowed("no permissions for [indices:data/write/index]")
+
+    def no_search(*_: Any) -> None:
+        raise AssertionError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterAttempts, "_write", refuse)
+        with pytest.warns(OwpcLtrWarning, match="is no evidence for a switch: no permissions"):
+            comparison = compared(small, judged)
+        # Who asks for evidence is told before the work.
+        patch.setattr("owpc_ltr.engine.live_results.comparison.answers_of", no_search)
+        with pytest.raises(NotAllowed, match=r"no evidence uncounted: .*or leave out out="):
+            compared(small, judged, out=tmp_path / "better.json")
+    assert comparison.verdict().outcome is Outcome.BETTER
+    with pytest.raises(Refused, match="the comparison was not counted among the attempts of"):
+        by_upload(small, comparison)
+    assert not ClusterAttempts(small.engine, small.name, candidate="").made()
 
 
 def test_a_first_model_may_have_evidence_over_the_query(small: Small, judged: Judgments) -> None:

@@ -7,7 +7,7 @@ very request that an application sends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import NotAllowed
+from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
 from owpc_ltr.engine.live_queries import graded_lists, typed_queries
@@ -45,6 +46,7 @@ from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
+from owpc_ltr.signatures import option_name
 
 _SAMPLED = 100
 """How many queries' judged documents are looked at for signs of bad judgments."""
@@ -167,8 +169,8 @@ def compare_rankers(
     live.trials.close()
     of_template = any(one.of_template for one in searched.values())
     found = LiveResults(
-        documents, lists[-1] if alone else documents.get(last or ""), queries, chosen, depth, plan,
-        live.query_template if of_template else "",
+        documents, queries, chosen, plan, live.query_template if of_template else "",
+        depth=depth, alone=lists[-1] if alone else documents.get(last or ""),
         weighted=request.weighted, same_query=live.same_query,
     )  # fmt: skip
     comparison = found.compared() if people is None else found.compared_by_both(people)
@@ -226,7 +228,8 @@ def _attempts(
         why = f"the comparison cannot be counted among the attempts of '{alias}'"
         if for_evidence:
             raise NotAllowed(
-                f"{why}, and is no evidence without: {refusal}; or leave out the evidence"
+                f"{why}, and is no evidence uncounted: {refusal}; use an account that may write "
+                f"the index {INDEX}, or leave out {option_name('out')}"
             ) from refusal
         give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])
         return None
@@ -281,12 +284,13 @@ class LiveResults:
     """
 
     documents: Mapping[str, Sequence[Sequence[str]]]
-    alone: Sequence[Sequence[str]] | None
     queries: Sequence[JudgedQuery]
     chosen: ChosenQueries
-    depth: int
     plan: ComparisonPlan
     query_template: Any
+    _: KW_ONLY
+    depth: int
+    alone: Sequence[Sequence[str]] | None = None
     weighted: bool = True
     same_query: bool = False
 

@@ -188,10 +188,11 @@ class LiveRankers:
         trial = on_trial(cluster.engine, cluster.store, ranker, featureset, self.tables)
         search = self._given(cluster.the_index(index), self.query_template)
         name = str(model) if isinstance(model, Path | str) else "the model"
-        return self._ranker(
+        return self._of_model(LiveRanker(
             self.trials.enter_context(trial), ranker.record, search,
-            search.configuration(name, model_digest(ranker)), cluster.store, featureset,
-        )  # fmt: skip
+            search.configuration(name, model_digest(ranker)),
+            None if featureset is None else (cluster.store, featureset),
+        ))  # fmt: skip
 
     def _uploaded(self, called: str, index: str | None) -> LiveRanker:
         cluster = self.cluster.holding(called)
@@ -200,19 +201,19 @@ class LiveRankers:
         stored = cluster.store.get_model(name)
         if self.all_read_tables:
             refuse_unused(joined_in(stored), self.tables, f"the model '{name}'")
+        record, interval, digest, alias = dict[str, Any](), None, None, None
         if deployment is None:
             search = self._given(cluster.index_of(name, index), self.query_template)
-            serve = with_stored(cluster.engine, cluster.store, stored, tables=self.tables)
-            configuration = search.configuration(name)
-            return self._ranker(serve, {}, search, configuration, cluster.store, stored.featureset)
-        serve = with_stored(cluster.engine, cluster.store, stored, deployment.interval, self.tables)
-        search = self._deployed(index or deployment.index, deployment.search)
-        digest = content_digest(deployment.content, deployment.record)
-        ranker = self._ranker(
-            serve, deployment.record, search, search.configuration(name, digest), cluster.store,
-            stored.featureset,
-        )  # fmt: skip
-        return replace(ranker, alias=_served_by(cluster, deployment))
+        else:
+            record, interval = deployment.record, deployment.interval
+            search = self._deployed(index or deployment.index, deployment.search)
+            digest = content_digest(deployment.content, record)
+            alias = _served_by(cluster, deployment)
+        serve = with_stored(cluster.engine, cluster.store, stored, interval, self.tables)
+        return self._of_model(LiveRanker(
+            serve, record, search, search.configuration(name, digest),
+            (cluster.store, stored.featureset), alias=alias,
+        ))  # fmt: skip
 
     def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
         """The search of a deployment record; where it has none, what is given, as a guess."""
@@ -222,31 +223,22 @@ class LiveRankers:
         given = self._given(index, search["template"])
         return replace(given, window=search["window"])
 
-    def _ranker(
-        self,
-        serve: Serve,
-        record: Mapping[str, Any],
-        search: QuerySearch,
-        configuration: SearchConfiguration,
-        store: Store,
-        featureset: FeatureSet | None,
-    ) -> LiveRanker:
-        """A model's ranker, which serves so."""
+    def _of_model(self, ranker: LiveRanker) -> LiveRanker:
+        """The ranker of a model that serves whole requests, as requests are made here."""
+        store, featureset = ranker.features or (self.cluster.store, None)
         # The queries' parameters in the types that the templates need.
         queries = () if featureset is None else typed_queries(self.judged, featureset)
         typed = {judged.query_id: judged.params for judged in queries}
 
         def of_folds(fold_of: FoldOf) -> Serve:
             folds = by_folds(
-                self.cluster.engine, store, serve, record, featureset,
+                self.cluster.engine, store, ranker.serve, ranker.record or {}, featureset,
                 fold_of=fold_of, tables=self.tables,
             )  # fmt: skip
-            return self._asking(self.trials.enter_context(folds), search, typed)
+            return self._asking(self.trials.enter_context(folds), ranker.search, typed)
 
-        return LiveRanker(
-            self._asking(serve, search, typed), record, search, configuration,
-            None if featureset is None else (store, featureset), by_folds=of_folds,
-        )  # fmt: skip
+        serve = self._asking(ranker.serve, ranker.search, typed)
+        return replace(ranker, serve=serve, by_folds=of_folds)
 
     def _asking(
         self, serve: Serve, search: QuerySearch, typed: Mapping[str, dict[str, Any]] | None = None
