@@ -71,9 +71,9 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
     from owpc_ltr.engine.model_size import Capacity as Capacity
+    from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
-    from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
-    from owpc_ltr.engine.search.latency import Samples as Samples
+    from owpc_ltr.engine.profile import Samples as Samples
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter

@@ -1,38 +1,50 @@
-"""`profile`: what features, windows and a model cost in the live query, and the room they take."""
+"""`profile`: what features, windows and a model cost in the live query, and the room they take.
+
+Times are by two clocks, ours and the engine's. Every variant of a search is timed on the same
+queries in turn, in a new order each time, after a warm-up: other load on the machine then affects
+all of them alike, and differences are paired.
+
+Features are timed in groups. A query is searched with about half of the features, and with other
+halves, as many times as there are features, so that each is in one half of the searches and every
+two meet in a quarter: the cost of a feature is then the difference of two means over all searches,
+whose noise is far below that of two searches (weighing designs; Hotelling, Annals of Mathematical
+Statistics 15, 1944).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data import html
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.model_size import Capacity, capacity
 from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
-from owpc_ltr.engine.search.latency import (
-    FeatureCost,
-    Samples,
-    Subject,
-    ask_with,
-    derived_from,
-    feature_costs,
-    timed,
-)
-from owpc_ltr.engine.stores import Store
+from owpc_ltr.engine.search.request import check_query, rescore_clauses
+from owpc_ltr.engine.stores import Search, Store
+from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import UsageError
-from owpc_ltr.features.feature_set import FeatureSet, plain_params
-from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet, plain_params
+from owpc_ltr.files.output import finite_json
+from owpc_ltr.formats.model_conversion import import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, text_table
+from owpc_ltr.text import ShortRepr, check_index, text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -41,6 +53,11 @@ if TYPE_CHECKING:
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 REPEAT = 30
 """How many queries are timed."""
+_SHOWN = 10
+WARM_UP = 3
+K = TypeVar("K")
+QueryParams = dict[str, Any]
+Ask = Callable[[QueryParams], Search]
 _COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
 _WINDOWS = ("WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %")
 
@@ -259,3 +276,263 @@ def _profiled(
             f"'{featureset}': leave out {option_name('featureset')}"
         )
     yield store, cluster.index_of(name, index), stored.featureset, stored
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is profiled: the features of a set in an application's query, or a model of them.
+
+    With a model the engine rescores; without one it returns the features of the whole window, as
+    for a reranker.
+    """
+
+    index: str
+    query: dict[str, Any]
+    featureset: FeatureSet
+    model: StoredModel | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Samples(ShortRepr):
+    """Milliseconds of each search: `wall` by our clock, `took` by the engine's (whole ones)."""
+
+    wall: Vector
+    took: Vector
+
+    def as_dict(self) -> dict[str, float]:
+        """Medians and 95th percentiles."""
+        return {
+            "wall_median_ms": float(np.median(self.wall)),
+            "wall_p95_ms": float(np.percentile(self.wall, 95)),
+            "took_median_ms": float(np.median(self.took)),
+            "took_p95_ms": float(np.percentile(self.took, 95)),
+        }
+
+
+def timed(
+    engine: Engine,
+    index: str,
+    ways: Mapping[K, Ask],
+    queries: Sequence[QueryParams],
+    repeat: int,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> dict[K, Samples]:
+    """Ask one query a repeat in every way, in random order; a warm-up is not counted."""
+    check_turns(queries, repeat)
+    order = np.random.default_rng(seed)
+    asks = list(ways.values())
+    for params in queries[:WARM_UP]:
+        one_turn(engine, index, asks, params, order)
+    turns = np.empty((repeat, 2, len(asks)))
+    for turn in range(repeat):
+        turns[turn] = one_turn(engine, index, asks, queries[turn % len(queries)], order)
+        if progress is not None:
+            progress((turn + 1) / repeat)
+    return {name: Samples(*turns[:, :, place].T) for place, name in enumerate(ways)}
+
+
+def check_turns(queries: Sequence[QueryParams], repeat: int) -> None:
+    """Raise UsageError where there is nothing to ask, or no time to ask it."""
+    if not queries:
+        raise UsageError("there is no query to time")
+    if repeat < 1:
+        raise UsageError(f"{option_name('repeat')} is 1 or more, not {repeat}")
+
+
+def one_turn(
+    engine: Engine, index: str, asks: Sequence[Ask], params: QueryParams, order: np.random.Generator
+) -> NDArray[np.float64]:
+    """One query asked once in each way, in random order: milliseconds by our clock, and `took`.
+
+    The result is (2, ways).
+    """
+    path = f"/{check_index(index)}/_search"
+    params_sent = {"request_cache": "false", "allow_partial_search_results": "false"}
+    # Made before the clock starts: rendering templates is not the engine's work.
+    searches = [ask(params) for ask in asks]
+    passed = np.empty((2, len(asks)))
+    for place in order.permutation(len(asks)):
+        body, sent = searches[place].body, {**params_sent, **searches[place].params}
+        started = time.perf_counter()
+        answer = engine.request("POST", path, params=sent, body=body)
+        milliseconds = 1000 * (time.perf_counter() - started)
+        passed[:, place] = milliseconds, SearchAnswer.read(answer, body, "the timed search").took
+    return passed
+
+
+def plain(store: Store, subject: Subject, window: int) -> Ask:
+    """The application's query by itself, which counts its hits where that with features does."""
+    check_query(subject.query)
+    logs = subject.model is None
+    body = {"size": window if logs else _SHOWN, "_source": False}
+    if logs and store.kind != "ltr-plugin":
+        body["track_total_hits"] = True
+
+    def ask(params: QueryParams) -> Search:
+        return Search({"query": render(subject.query, params), **body})
+
+    return ask
+
+
+def ask_with(
+    store: Store, subject: Subject, window: int, names: tuple[str, ...] | None = None
+) -> Ask:
+    """The live query with the features of these names only (None: with all)."""
+    bare = plain(store, subject, window)
+    model = subject.model
+    window = window if model is None else max(window, _SHOWN)
+    featureset, by_plugin = subject.featureset, store.kind == "ltr-plugin"
+    if names is not None and not by_plugin:
+        # Those derived from others go, for they cost the engine nothing.
+        some = tuple(feature for feature in featureset.features if feature.name in names)
+        featureset = replace(featureset, features=some)
+        model = None if model is None else _only_weights(model, names)
+
+    def ask(params: QueryParams) -> Search:
+        base = bare(params)
+        if model is None:
+            added = store.window_log(featureset, _needed(featureset, params), window)
+        else:
+            needed = _needed(model.featureset, params)
+            added = Search({"rescore": rescore_clauses(store, model, needed, window)})
+        if names is not None and by_plugin:
+            for step in added.body["rescore"]:
+                # The plugin then computes these features only.
+                step["query"]["rescore_query"]["sltr"]["active_features"] = list(names)
+        return Search({**base.body, **added.body}, added.params)
+
+    return ask
+
+
+def _only_weights(model: StoredModel, names: Sequence[str]) -> StoredModel:
+    """A linear model in which every other feature weighs nothing, so that it is not computed."""
+    linear = import_linear(model)
+    weights = dict(zip(linear.feature_names, map(float, linear.weights), strict=True))
+    normalisers = model.feature_normalizers
+    return replace(
+        model,
+        definition={name: weight for name, weight in weights.items() if name in names},
+        feature_normalizers={name: n for name, n in normalisers.items() if name in names},
+    )
+
+
+def _needed(featureset: FeatureSet, params: QueryParams) -> QueryParams:
+    return {name: params[name] for name in featureset.params if name in params}
+
+
+@dataclass(frozen=True)
+class FeatureCost:
+    """What a feature costs, in milliseconds by our clock.
+
+    `milliseconds` is the median over repeats; `low` and `high` are its 95 % interval, which has no
+    upper end for a single repeat. `took` is the mean by the engine's clock. No feature costs less
+    than nothing: all four are clipped at 0, and an interval that begins there (`in_noise`) includes
+    no cost at all.
+    """
+
+    feature: str
+    milliseconds: float
+    low: float
+    high: float
+    took: float
+
+    @property
+    def in_noise(self) -> bool:
+        """Whether the cost is not told from that of no feature at all."""
+        return self.low <= 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The cost as JSON."""
+        return dict(finite_json(asdict(self)))
+
+
+def feature_costs(
+    engine: Engine,
+    store: Store,
+    subject: Subject,
+    queries: Sequence[QueryParams],
+    *,
+    repeat: int,
+    window: int = DEFAULT_WINDOW,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[list[FeatureCost], dict[str, Samples]]:
+    """The cost of each feature, dearest first, and the samples of `all` features and of `none`."""
+    names = computed(store, subject)
+    if not names:
+        raise UsageError("there is no feature that the engine computes: nothing to profile")
+    check_turns(queries, repeat)
+    without, with_all = plain(store, subject, window), ask_with(store, subject, window)
+    random = np.random.default_rng(seed)
+    both = np.empty((repeat, 2, 2))
+    costs = np.empty((repeat, 2, len(names)))
+    for turn in range(-WARM_UP, repeat):
+        groups = weighing(len(names), random)
+        asks = [without, with_all] + [
+            ask_with(store, subject, window, tuple(np.array(names)[group]))
+            if group.any()
+            else without
+            for group in groups
+        ]
+        passed = one_turn(engine, subject.index, asks, queries[turn % len(queries)], random)
+        if turn >= 0:
+            both[turn] = passed[:, :2]
+            costs[turn] = weighed(groups, passed[:, 2:])
+            if progress is not None:
+                progress((turn + 1) / repeat)
+    by_feature = [_cost(name, costs[:, :, place]) for place, name in enumerate(names)]
+    whole = {name: Samples(*both[:, :, place].T) for place, name in enumerate(("none", "all"))}
+    return sorted(by_feature, key=lambda cost: -cost.milliseconds), whole
+
+
+def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Which of `n` features each search of a turn has, (searches, n): by a Hadamard matrix.
+
+    Each feature is in half of the searches, each two of them in a quarter. Which columns of the
+    matrix they are, and which sign means that a search has the feature, is drawn anew each time.
+    """
+    from scipy.linalg import hadamard
+
+    size = 1 << n.bit_length()
+    signs = hadamard(size)[:, 1 + random.permutation(size - 1)[:n]]
+    return np.asarray(signs * random.choice((-1, 1), size=n) > 0)
+
+
+def weighed(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each feature adds: the mean of the searches that have it less that of those without."""
+    signs = np.where(groups, 2.0, -2.0) / len(groups)
+    return np.asarray(passed @ signs)
+
+
+def _cost(name: str, costs: NDArray[np.float64]) -> FeatureCost:
+    """Of the costs of all repeats, (repeats, 2): by our clock, and by the engine's."""
+    low, middle, high = np.percentile(costs[:, 0], (25, 50, 75))
+    # The notch of a box plot (McGill, Tukey & Larsen 1978), the 95 % interval of a median.
+    half = 1.57 * (high - low) / np.sqrt(len(costs)) if len(costs) > 1 else np.inf
+    ends = (middle, middle - half, middle + half, costs[:, 1].mean())
+    return FeatureCost(name, *(max(0.0, float(end)) for end in ends))
+
+
+def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
+    """The features that each derived one comes from: they cost its time."""
+    names = set(featureset.feature_names)
+    return {
+        feature.name: sorted(expression_variables(str(feature.template)) & names)
+        for feature in featureset.features
+        if feature.template_language == DERIVED
+    }
+
+
+def computed(store: Store, subject: Subject) -> tuple[str, ...]:
+    """The features that the engine computes for this subject, in order.
+
+    Without the plugin a feature of weight 0 is left out of the rescorers.
+    """
+    names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
+    if subject.model is None or store.kind == "ltr-plugin":
+        return names
+    linear = import_linear(subject.model)
+    weighed = dict(zip(linear.feature_names, linear.weights, strict=True))
+    return tuple(name for name in names if weighed.get(name))

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.model_size import capacity
-from owpc_ltr.engine.search.latency import timed
+from owpc_ltr.engine.profile import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Search, Store

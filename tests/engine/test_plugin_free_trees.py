@@ -21,8 +21,7 @@ from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import verify_model
-from owpc_ltr.engine.profile import measure_profile
-from owpc_ltr.engine.search.latency import Subject
+from owpc_ltr.engine.profile import Subject, measure_profile
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store

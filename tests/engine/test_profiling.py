@@ -19,14 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
+from owpc_ltr.engine import profile as profiling
 from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.model_size import capacity
-from owpc_ltr.engine.profile import _cost_lines, _cost_rows
-from owpc_ltr.engine.search import latency as profiling
-from owpc_ltr.engine.search.latency import (
+from owpc_ltr.engine.profile import (
     Samples,
     Subject,
     _cost,
+    _cost_lines,
+    _cost_rows,
     ask_with,
     derived_from,
     feature_costs,

@@ -223,12 +223,8 @@ def switch_to(
             f"the deployment record of '{record.model}' is of another model than the one that is "
             "stored: upload the model again"
         )
-    aliases, records, new = (
-        Aliases(engine, store),
-        DeploymentRecords(engine, store),
-        deployed(record),
-    )
-    name = record.name
+    aliases, records = Aliases(engine, store), DeploymentRecords(engine, store)
+    new, name = deployed(record), record.name
 
     def check(alias: Alias | None) -> dict[str, Any] | None:
         return check_switch(records, alias, new, grounds, name=name)

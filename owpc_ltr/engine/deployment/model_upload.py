@@ -42,13 +42,13 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_external_features,
     with_fewer_features,
 )
-from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch
+from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch, configuration
 from owpc_ltr.engine.deployment.upload_result import Uploaded, kilobytes
 from owpc_ltr.engine.evidence import SearchConfiguration, model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest, query_digest, rescore_clauses
+from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
     BadInput,
@@ -257,12 +257,8 @@ class _Upload(ServingCase):
     @property
     def configuration(self) -> SearchConfiguration:
         """What users will have."""
-        search = self.search or {}
-        template = search.get("template")
-        return SearchConfiguration(
-            self.stored.name, self.index, None if template is None else query_digest(template),
-            model_digest(self.model), search.get("window", self.window),
-        )  # fmt: skip
+        digest = model_digest(self.model)
+        return configuration(self.stored.name, self.index, digest, self.search, self.window)
 
     def check(self, alias: Alias | None) -> dict[str, Any] | None:
         """Refuse to replace the champion without grounds; what the record has of it."""

@@ -7,7 +7,7 @@ better than the one that users have, or for a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -65,14 +65,20 @@ class SwitchGrounds:
         return None if over is None else {"over": over, "unproven": self.unproven}
 
 
+def configuration(
+    name: str, index: str, model: str, search: Mapping[str, Any] | None, window: int | None = None
+) -> SearchConfiguration:
+    """That of a model of this digest; `search` is what a deployment record has of the search."""
+    search = search or {}
+    template = search.get("template")
+    query = None if template is None else query_digest(template)
+    return SearchConfiguration(name, index, query, model, search.get("window", window))
+
+
 def deployed(record: DeploymentRecord) -> SearchConfiguration:
     """The configuration of an uploaded model, by its whole deployment record."""
-    search = record.search or {}
-    template = search.get("template")
-    return SearchConfiguration(
-        record.model, record.index, None if template is None else query_digest(template),
-        content_digest(record.content, record.record), search.get("window"),
-    )  # fmt: skip
+    digest = content_digest(record.content, record.record)
+    return configuration(record.model, record.index, digest, record.search)
 
 
 def check_switch(

@@ -1,1 +1,1 @@
-"""Live results: evaluated, compared, pooled for judging."""
+"""Live results: compared, pooled for judging."""

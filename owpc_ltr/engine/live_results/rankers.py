@@ -149,20 +149,15 @@ class LiveRankers:
     def _query(self, query: Any, index: str | None) -> LiveRanker:
         of_template = query == QUERY
         template = self.query_template if of_template else query
-        search = replace(self._given(self.cluster.the_index(index), template), window=None)
         name = QUERY_ALONE if isinstance(query, Mapping) or of_template else str(query)
-        return replace(
-            self.without_model(search), configuration=search.configuration(name),
-            of_template=of_template,
-        )  # fmt: skip
+        search = self._given(self.cluster.the_index(index), template)
+        return replace(self.without_model(search, name), of_template=of_template)
 
-    def without_model(self, search: QuerySearch) -> LiveRanker:
+    def without_model(self, search: QuerySearch, name: str = QUERY_ALONE) -> LiveRanker:
         """The query of a search, whatever rescores it."""
         search = replace(search, window=None)
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(
-            self._asking(alone, search), None, search, search.configuration(QUERY_ALONE)
-        )
+        return LiveRanker(self._asking(alone, search), None, search, search.configuration(name))
 
     def _given(self, index: str, template: Mapping[str, Any] | Path | str | None) -> QuerySearch:
         """The search that this template makes of an index."""
