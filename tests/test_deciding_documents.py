@@ -1,16 +1,20 @@
-"""What makes a live verdict doubtful: who judged the documents in one top ten alone, how many."""
+"""What makes a verdict doubtful: who judged the documents in one top ten alone, and how many."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import owpc_ltr as ltr
 from owpc_ltr import make_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.evaluation.attempts import earlier_words
@@ -29,8 +33,8 @@ NEW, OLD = [f"n{n}" for n in range(3)], [f"o{n}" for n in range(3)]
 Judge = Callable[[int, str], str]
 
 
-def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
-    """Two rankers that put three documents of their own above seven common ones."""
+def judged(judge: Judge, grade: Callable[[int, str], float | None]) -> list[JudgedQuery]:
+    """Queries with the documents of both rankers."""
     queries = []
     for number in range(N):
         graded = {name: grade(number, name) for name in [*SHARED, *NEW, *OLD]}
@@ -41,6 +45,12 @@ def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
         params = {"keywords": text, "query": text}
         ids = [f"{name}-{number}" for name in known]
         queries.append(JudgedQuery(f"q{number}", params, ids, grades, judged_by=judges))
+    return queries
+
+
+def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
+    """Two rankers that put three documents of their own above seven common ones."""
+    queries = judged(judge, grade)
     lists = {
         which: [[f"{name}-{q}" for name in [*own, *SHARED]] for q in range(N)]
         for which, own in (("new", NEW), ("old", OLD))
@@ -48,6 +58,37 @@ def verdict(judge: Judge, grade: Callable[[int, str], float | None]) -> Verdict:
     plan = ComparisonPlan((parse_metric("ndcg@10"),), baseline="old", drawing=Resampling(0, 300))
     chosen = ChosenQueries(np.arange(N), "all")
     return LiveResults(lists, queries, chosen, plan, "q", depth=10).compared().pairs[0].verdict
+
+
+def verdict_on_data(
+    judge: Judge, grade: Callable[[int, str], float | None], *, models: bool
+) -> Verdict:
+    """The same of two runs, or of two models, of which all documents are judged."""
+    judgments = Judgments(judged(judge, grade))
+    data = without_features(judgments)
+    doc_ids: Any = data.doc_ids
+    names = [name.partition("-")[0] for name in doc_ids.to_pylist()]
+    ranks = [[[*own, *SHARED, *other].index(name) for name in names]
+             for own, other in ((NEW, OLD), (OLD, NEW))]  # fmt: skip
+    scores = -np.array(ranks, np.float32).T
+    rankers: dict[str, Any]
+    if models:
+        data = replace(data, features=scores.copy("C"), feature_names=("new", "old"))
+        rankers = {name: f"feature:{name}" for name in ("new", "old")}
+    else:
+        lists = [np.flatnonzero(own > -10) for own in scores.T]
+        rankers = {
+            name: TrecRun(
+                data.query_ids.take(pa.array(np.repeat(np.arange(N), 13)[kept])),
+                doc_ids.take(pa.array(kept)), own[kept].astype(np.float64), name, name,
+            )
+            for name, kept, own in zip(("new", "old"), lists, scores.T, strict=True)
+        }  # fmt: skip
+    found = ltr.compare(
+        rankers, data=data if models else judgments, metrics="ndcg@10", baseline="old",
+        resamples=300,
+    )  # fmt: skip
+    return found.pairs[0].verdict
 
 
 def better(number: int, name: str) -> float:
@@ -88,6 +129,24 @@ def test_a_few_labels_of_a_machine_decide_nothing_where_the_difference_rests_on_
     assert "machine-labels" not in checks(verdict(lambda *_: "ann", equal))
     both = verdict(lambda _, name: "ann=3, model:m=3" if name == "n0" else "ann", equal)
     assert "machine-labels" not in checks(both)
+
+
+@pytest.mark.parametrize("models", [True, False])
+def test_of_judged_documents_alone_the_same_ones_decide(models: bool) -> None:
+    """A few labels of a machine, other raters of one side; one person who says the same."""
+
+    def machine(number: int, name: str) -> float:
+        noise = np.random.default_rng([number, *name.encode()]).integers(0, 2)
+        return 3.0 if name == "n0" else float(noise)
+
+    found = verdict_on_data(
+        lambda _, name: "model:m" if name == "n0" else "ann", machine, models=models
+    )
+    assert "machine-labels" in checks(found)
+    found = verdict_on_data(lambda _, name: "bob" if name in NEW else "ann", better, models=models)
+    assert checks(found) == {"other-raters"}
+    for grade in (machine, better):
+        assert str(verdict_on_data(lambda *_: "ann", grade, models=models)) == "better"
 
 
 def test_other_raters_of_the_winners_documents_need_common_pairs() -> None:

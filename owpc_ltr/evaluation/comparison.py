@@ -375,7 +375,7 @@ def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[Resul
     warnings += queries.warnings
     lists = {name: results.rankers[name].lists for name in names}
     with_lists = {name: ranked for name, ranked in lists.items() if ranked is not None}
-    if len(with_lists) == len(names):
+    if len(with_lists) == len(names) and not results.judged_alone:
         warnings += ranked_list_warnings(with_lists, results.alone)
     return warnings
 
@@ -402,9 +402,10 @@ def _deciding_warnings(
         return found is not None and found.verdict().outcome is verdict.outcome
 
     deciding = DecidingDocuments((won, lost), winner, loser)
-    best = loser.highest_possible(within)
-    worst = None if best is None else compared(winner.unjudged_irrelevant(within), best)
-    yield from judged_share_warnings(deciding, verdict, worst, results.queries.clusters)
+    if not results.judged_alone:
+        best = loser.highest_possible(within)
+        worst = None if best is None else compared(winner.unjudged_irrelevant(within), best)
+        yield from judged_share_warnings(deciding, verdict, worst, results.queries.clusters)
     yield from rater_warnings(deciding, wins_with)
     if not deciding.machines:
         return

@@ -258,7 +258,10 @@ def compare_over_folds(
     }
     queries = _pooled_queries(measured, weighted=request.weighted)
     tied = joined_values([results.all_tied or () for results in of_folds])
-    return compare_results(PerQueryResults(rankers, request.plan, queries, tied))
+    judged_alone = all(results.judged_alone for results in of_folds)
+    return compare_results(
+        PerQueryResults(rankers, request.plan, queries, tied, judged_alone=judged_alone)
+    )
 
 
 _Fold = tuple[RankingDataset, PerQueryResults]

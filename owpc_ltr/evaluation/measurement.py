@@ -177,16 +177,18 @@ def measure_on_data(
     `weighted`: queries have the weights that the data give them. `tell_unjudged`: a warning counts
     the unjudged documents of a run.
     """
-    in_memory = isinstance(data, RankingDataset)
-    with_lists = any(isinstance(ranker, TrecRun) for ranker in rankers.values())
+    in_memory, metrics = isinstance(data, RankingDataset), (*plan.metrics, *plan.guards)
+    with_runs = any(isinstance(ranker, TrecRun) for ranker in rankers.values())
 
     def measure_part(part: RankingDataset) -> tuple[list[_OfPart], list[Vector], Vector]:
-        of_rankers = [measure_ranker(ranker, part) for ranker in rankers.values()]
+        judges = judges_in(part)
+        of_rankers = [measure_ranker(ranker, part, judges) for ranker in rankers.values()]
         return of_rankers, _all_tied(part, plan.metrics), part.query_importance
 
-    def measure_ranker(ranker: Measurable, part: RankingDataset) -> _OfPart:
+    def measure_ranker(
+        ranker: Measurable, part: RankingDataset, judges: Sequence[Mapping[str, str]]
+    ) -> _OfPart:
         lists = lists_of(ranker, part, condensed=plan.unjudged == "condensed")
-        metrics = (*plan.metrics, *plan.guards)
         values = [metric.of(lists.queries) for metric in metrics]
         shares, without = None, None
         if isinstance(ranker, TrecRun) and lists.found is not None:
@@ -197,15 +199,13 @@ def measure_on_data(
             if plan.unjudged == "skip":
                 for of_metric, share in zip(values, shares, strict=True):
                     of_metric[share > 0] = np.nan
+            del shares[len(plan.metrics) :]
         elif (plain := without_tables(part)) is not None:
             without = plan.metrics[0].of(lists_of(ranker, plain).queries)
-        results = RankerResults(
-            values,
-            None if shares is None else shares[: len(plan.metrics)],
-            scores=lists.scores if in_memory else None,
-            lists=_ranked_lists(ranker, lists, part) if with_lists else None,
-            without_tables=without,
-        )
+        # Who judged the documents that decide is seen in lists.
+        ranked = lists.whole(part).ranked(judges) if with_runs or judges else None
+        scores = lists.scores if in_memory else None
+        results = RankerResults(values, shares, scores=scores, lists=ranked, without_tables=without)
         return results, lists.facts
 
     if isinstance(data, RankingDataset):
@@ -220,9 +220,6 @@ def measure_on_data(
         by_part, facts = zip(*of_ranker, strict=True)
         warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
         results[name] = joined_results(by_part, tuple(warnings))
-    if all(one.lists is None or one.lists.complete for one in results.values()):
-        # All that is ranked is judged: these are judged documents, and no lists of an index.
-        results = {name: replace(one, lists=None) for name, one in results.items()}
     baselines = joined_values(tied)
     perfect = [
         str(metric)
@@ -238,7 +235,8 @@ def measure_on_data(
         weights=uneven(np.concatenate(importance)) if weighted else None,
         messages=(*queries.messages, *warnings),
     )
-    return PerQueryResults(results, plan, of_data, baselines)
+    judged_alone = all(one.lists is None or one.lists.complete for one in results.values())
+    return PerQueryResults(results, plan, of_data, baselines, judged_alone=judged_alone)
 
 
 def without_tables(data: RankingDataset) -> RankingDataset | None:
@@ -277,20 +275,6 @@ def results_of_scores(
     }
     of_data = replace(queries, weights=uneven(data.query_weights))
     return PerQueryResults(rankers, plan, of_data, _all_tied(data, plan.metrics))
-
-
-def _ranked_lists(ranker: Measurable, lists: Lists, data: RankingDataset) -> RankedLists:
-    """The first documents of each list, by which unjudged ones are found."""
-    if lists.found is None or not isinstance(ranker, TrecRun):
-        names = document_names(data).to_pylist()
-        return RankedLists.of_documents(
-            lists.scores, data.labels, data.offsets, names, judges=judges_in(data)
-        )
-    whole = whole_lists(ranker, lists.found, data, unjudged=np.nan)
-    return RankedLists.of_documents(
-        whole.scores, whole.labels, whole.offsets, whole.doc_ids.to_pylist(),
-        ~np.isnan(whole.scores), judges=judges_in(data),
-    )  # fmt: skip
 
 
 def _unjudged_share(
@@ -337,31 +321,10 @@ _OfPart = tuple[RankerResults, ListFacts]
 """A ranker's results on a part of the data."""
 
 
-class Lists(NamedTuple):
-    """The lists of judged queries; `scores` are of the data's documents, NaN if not retrieved.
-
-    `found` is what a run has for the queries; None for a model.
-    """
-
-    queries: RankedQueries
-    scores: Vector
-    facts: ListFacts
-    found: RankedDocuments | None = None
-
-
-def lists_of(ranker: Measurable, data: RankingDataset, *, condensed: bool = False) -> Lists:
-    """A ranker's lists of the queries; `condensed`: without the documents that are not judged."""
-    if isinstance(ranker, TrecRun):
-        return _lists_of_run(ranker, data, condensed=condensed)
-    scores = dataset_scores(ranker, data)
-    queries = RankedQueries(scores, data.labels, data.offsets)
-    return Lists(queries, scores, _facts(queries, scores, data))
-
-
 class WholeLists(NamedTuple):
-    """Query by query the judged documents, and a run's others with the label 0.
+    """Query by query the judged documents, and those that a run has beside them.
 
-    The score is NaN where the run lacks the document.
+    The score is NaN where the run lacks the document, the label where it is not judged.
     """
 
     scores: Vector
@@ -369,23 +332,70 @@ class WholeLists(NamedTuple):
     offsets: NDArray[np.int64]
     doc_ids: pa.StringArray
 
+    @property
+    def queries(self) -> RankedQueries:
+        """The lists, as metrics take them: unjudged documents are irrelevant."""
+        labels, retrieved = np.nan_to_num(self.labels), ~np.isnan(self.scores)
+        return RankedQueries(self.scores, labels, self.offsets, retrieved)
 
-def whole_lists(
-    run: TrecRun, found: RankedDocuments, data: RankingDataset, unjudged: float = 0.0
-) -> WholeLists:
-    """All documents of the queries that are judged, or in the run, or both.
+    def ranked(self, judges: Sequence[Mapping[str, str]]) -> RankedLists:
+        """The first documents of each list, by which unjudged ones are found."""
+        names, retrieved = self.doc_ids.to_pylist(), ~np.isnan(self.scores)
+        return RankedLists.of_documents(
+            self.scores, self.labels, self.offsets, names, retrieved, judges=judges
+        )
 
-    `unjudged` is the label of those that are not judged.
-    """
+
+def judged_lists(scores: Vector, data: RankingDataset) -> WholeLists:
+    """The judged documents alone, by these scores."""
+    return WholeLists(scores, data.labels, data.offsets, document_names(data))
+
+
+def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> WholeLists:
+    """All documents of the queries that are judged, or in the run, or both."""
     rows, query = found.rows[~found.judged], found.query[~found.judged]
     scores = np.concatenate([found.scores, run.scores[rows]])
-    labels = np.concatenate([data.labels, np.full(len(rows), unjudged, np.float32)])
+    labels = np.concatenate([data.labels, np.full(len(rows), np.nan, np.float32)])
     ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
     query_of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
     order = np.argsort(query_of, kind="stable")
     offsets = np.append(0, np.cumsum(np.bincount(query_of, minlength=data.n_queries)))
     by_query = ids.take(pa.array(order))
     return WholeLists(scores[order], labels[order], offsets, by_query)
+
+
+class Lists(NamedTuple):
+    """The lists of judged queries; `scores` are of the data's documents, NaN if not retrieved.
+
+    `found` is what a run has for the queries, `of_run` its lists; None for a model.
+    """
+
+    queries: RankedQueries
+    scores: Vector
+    facts: ListFacts
+    found: RankedDocuments | None = None
+    of_run: WholeLists | None = None
+
+    def whole(self, data: RankingDataset) -> WholeLists:
+        """The lists with unjudged documents, too."""
+        return self.of_run or judged_lists(self.scores, data)
+
+
+def lists_of(ranker: Measurable, data: RankingDataset, *, condensed: bool = False) -> Lists:
+    """A ranker's lists of the queries; `condensed`: without the documents that are not judged."""
+    if not isinstance(ranker, TrecRun):
+        scores = dataset_scores(ranker, data)
+        queries = RankedQueries(scores, data.labels, data.offsets)
+        return Lists(queries, scores, _facts(queries, scores, data))
+    found = ranker.ranked(data)
+    whole = whole_lists(ranker, found, data)
+    queries = (judged_lists(found.scores, data) if condensed else whole).queries
+    facts = _facts(queries, ranker.scores[found.rows], data)._replace(
+        missing=int(np.isnan(found.scores).sum()),
+        absent=data.n_queries - len(np.unique(found.query)),
+        unjudged=int((~found.judged).sum()),
+    )
+    return Lists(queries, found.scores, facts, found, whole)
 
 
 def list_warnings(
@@ -421,21 +431,6 @@ def list_warnings(
             f"{whole.unjudged:,} of its documents are not judged: they count as irrelevant"
         )
     return messages
-
-
-def _lists_of_run(run: TrecRun, data: RankingDataset, *, condensed: bool) -> Lists:
-    found = run.ranked(data)
-    if condensed:
-        scores, labels, offsets = found.scores, data.labels, data.offsets
-    else:
-        scores, labels, offsets, _ = whole_lists(run, found, data)
-    queries = RankedQueries(scores, labels, offsets, ~np.isnan(scores))
-    facts = _facts(queries, run.scores[found.rows], data)._replace(
-        missing=int(np.isnan(found.scores).sum()),
-        absent=data.n_queries - len(np.unique(found.query)),
-        unjudged=int((~found.judged).sum()),
-    )
-    return Lists(queries, found.scores, facts, found)
 
 
 def _facts(queries: RankedQueries, scores: Vector, data: RankingDataset) -> ListFacts:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -19,7 +18,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.measurement import whole_lists
+from owpc_ltr.evaluation.measurement import judged_lists, whole_lists
 from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.ranking import (
@@ -333,22 +332,19 @@ class Ranked:
 
 
 def ranked_documents(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
-    """Scores of a dataset's documents, or a run; without ids row numbers stand for them."""
+    """Scores of a dataset's documents, or a run."""
     absent = np.zeros(data.n_queries, np.bool_)
     if isinstance(ranking, TrecRun):
         found = ranking.ranked(data)
         if np.isnan(found.scores).all():
             raise ranking.of_other_data(data.n_documents)
-        scores, labels, offsets, ids = whole_lists(ranking, found, data)
+        whole = whole_lists(ranking, found, data)
         absent = np.bincount(found.query, minlength=data.n_queries) == 0
     else:
-        scores, labels, offsets = np.asarray(ranking, np.float64), data.labels, data.offsets
-        ids = data.doc_ids
-        if ids is None:
-            ids = pa.array(np.arange(data.n_documents)).cast(pa.string())
-    late = np.empty(len(ids), dtype=np.int64)
-    late[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return Ranked(scores, labels, offsets, late, absent)
+        whole = judged_lists(np.asarray(ranking, np.float64), data)
+    late = np.empty(len(whole.doc_ids), dtype=np.int64)
+    late[pc.sort_indices(whole.doc_ids).to_numpy()] = np.arange(len(late))
+    return Ranked(whole.scores, np.nan_to_num(whole.labels), whole.offsets, late, absent)
 
 
 def queries_of(ranked: Ranked) -> RankedQueries:

@@ -44,8 +44,8 @@ class RankedLists(ShortRepr):
 
     `there` marks the ranks at which there is a document. `missed` has the grades of the relevant
     documents that a list lacks, query by query, cut at `missed_offsets`. `documents` are the ids,
-    best first; `judged` has the grade of each judged document of a query, `judges`, where it is
-    known, who gave it.
+    best first; `judged` has the grade of each judged document of a query, `judges` who gave it,
+    where that is known.
     """
 
     grades: Grades
@@ -117,8 +117,7 @@ class RankedLists(ShortRepr):
         """Query, rank and judges of the judged documents among these ranks."""
         rows, ranks = np.nonzero(marks & ~np.isnan(self.grades))
         for row, rank in zip(rows.tolist(), ranks.tolist(), strict=True):
-            judges = self.judges[row] if self.judges else {}
-            yield row, rank, judges.get(self.documents[row][rank], "")
+            yield row, rank, self.judges[row].get(self.documents[row][rank], "")
 
     def regraded(self, grade: Callable[[int, str, float], float | None]) -> RankedLists:
         """The lists where a judged document of a query has another grade, or none."""
@@ -135,7 +134,7 @@ class RankedLists(ShortRepr):
         judges = self.judges
 
         def by_people(row: int, name: str, grade: float) -> float | None:
-            return None if judges and is_machine(judges[row].get(name, "")) else grade
+            return None if is_machine(judges[row].get(name, "")) else grade
 
         return self.regraded(by_people)
 
@@ -250,7 +249,7 @@ def ranked_lists(
         highest=max(highest, 1.0),
         documents=[documents[:depth] for documents in ranked],
         judged=grades,
-        judges=judges,
+        judges=judges or [{}] * rows,
     )
 
 

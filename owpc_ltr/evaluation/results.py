@@ -127,6 +127,8 @@ class PerQueryResults:
     all_tied: Sequence[Vector] | None = None
     alone: RankedLists | None = None
     """The lists of the query without a model, where they are known."""
+    judged_alone: bool = False
+    """Whether all that is ranked is judged: these are judged documents, and no lists of users."""
 
     @property
     def guards(self) -> tuple[Metric, ...]:
@@ -137,7 +139,8 @@ class PerQueryResults:
     @property
     def has_lists(self) -> bool:
         """Whether all rankers have lists, of which some documents may be unjudged."""
-        return all(ranker.lists is not None for ranker in self.rankers.values())
+        listed = all(ranker.lists is not None for ranker in self.rankers.values())
+        return listed and not self.judged_alone
 
     @property
     def list_metrics(self) -> list[Metric]:
