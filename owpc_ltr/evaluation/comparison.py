@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,13 +144,18 @@ def _mean_share(shares: Vector, weights: Vector | None) -> float:
     listed = _counted(weights, shares)
     if not listed.any():
         return 0.0
-    return mean_of(shares[listed], None if weights is None else weights[listed])
+    return mean_of(shares[listed], _of(weights, listed))
 
 
 def _counted(weights: Vector | None, *values: Vector) -> NDArray[np.bool_]:
     """The queries that have some weight, and all of these values."""
     counted: NDArray[np.bool_] = np.logical_and.reduce([~np.isnan(one) for one in values])
     return counted if weights is None else counted & (weights > 0)
+
+
+def _of(values: NDArray[Any] | None, counted: NDArray[np.bool_]) -> NDArray[Any] | None:
+    """Weights or clusters of the queries that count, where there are any."""
+    return None if values is None else values[counted]
 
 
 def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
@@ -229,49 +234,43 @@ def compare_all(
         opponents = [(name, baseline) for name in names if name != baseline]
     means: dict[tuple[str, int], Measured] = {}
     pairs: list[ComparedPair] = []
-    of_pairs: dict[tuple[str, str, str], Paired] = {}
+    samples: dict[tuple[str, str, str], Paired] = {}
     for counted, numbers in _by_counted_queries(ranked, weights):
-        columns = {
-            (name, number): ranked[name][number].per_query[counted]
-            for number in numbers
-            for name in names
-        }
-        importance = None if weights is None else weights[counted]
-        units = None if clusters is None else clusters[counted]
-        # A ranker's means are drawn as a pair with itself: by clusters, and weights that are all
+        # A ranker's mean is drawn as a pair with itself: by clusters, and weights that are all
         # alike are none.
-        alone = [paired(column, column, importance, clusters=units) for column in columns.values()]
-        samples = {
+        drawn = {
             (a, b, number): paired(
-                columns[a, number], columns[b, number], importance, metrics[number].span, units
+                ranked[a][number].per_query[counted], ranked[b][number].per_query[counted],
+                _of(weights, counted), metrics[number].span, _of(clusters, counted),
             )
+            for a, b in (*zip(names, names, strict=True), *opponents)
             for number in numbers
-            for a, b in opponents
-        }
+        }  # fmt: skip
+        columns = [one.a if a == b else one.differences for (a, b, _), one in drawn.items()]
         _coins, draws = generators(drawing.seed)
-        drawn = [*(one.a for one in alone), *(sample.differences for sample in samples.values())]
         ends = bca_intervals(
-            np.column_stack(drawn), alone[0].weights, level=LEVEL, resamples=drawing.resamples,
-            generator=draws, done=drawing.progress_of("drawing queries"),
+            np.column_stack(columns), next(iter(drawn.values())).weights, level=LEVEL,
+            resamples=drawing.resamples, generator=draws,
+            done=drawing.progress_of("drawing queries"),
         )  # fmt: skip
-        for (name, number), unit, interval in zip(columns, alone, ends, strict=False):
-            mean = mean_of(unit.a, unit.weights)
-            means[name, number] = replace(ranked[name][number], mean=mean, drawn=interval)
         done = drawing.progress_of("flipping signs")
-        tested = zip(samples.items(), ends[len(alone) :], strict=True)
-        for place, (((a, b, number), sample), interval) in enumerate(tested, 1):
+        for place, ((a, b, number), interval) in enumerate(zip(drawn, ends, strict=True), 1):
+            sample, metric = drawn[a, b, number], metrics[number]
+            if a == b:
+                mean = mean_of(sample.a, sample.weights)
+                means[a, number] = replace(ranked[a][number], mean=mean, drawn=interval)
+                continue
             # The same coins for each pair, as if it were the only one.
             compared = comparison_of(sample, interval, drawing.resamples, drawing.seed)
-            metric, p = metrics[number], compared.p_permutation
-            higher = metric.higher_is_better
+            p, higher = compared.p_permutation, metric.higher_is_better
             pairs.append(ComparedPair(a, b, str(metric), compared, p, higher_is_better=higher))
-            of_pairs[a, b, str(metric)] = sample
-            done(place / len(samples))
+            samples[a, b, str(metric)] = sample
+            done(place / len(drawn))
     # Pairs stand by metric, then in the order of the rankers.
     texts = [str(metric) for metric in metrics]
     pairs.sort(key=lambda one: (texts.index(one.metric), names.index(one.a), names.index(one.b)))
     of_rankers = {name: tuple(means[name, n] for n in range(len(metrics))) for name in names}
-    return Statistics(of_rankers, _with_holm(pairs), of_pairs)
+    return Statistics(of_rankers, _with_holm(pairs), samples)
 
 
 def _with_holm(pairs: Sequence[ComparedPair]) -> tuple[ComparedPair, ...]:
@@ -344,7 +343,14 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
     """The pair with all its warnings; its p is corrected for earlier comparisons, too."""
     plan, queries, names = results.plan, results.queries, (pair.a, pair.b)
     number = [str(metric) for metric in plan.metrics].index(pair.metric)
-    others = _by_treatment(pair, plan.metrics[number], results)
+    metric = plan.metrics[number]
+    others: dict[str, Comparison | None] = {}
+    if metric in results.list_metrics:
+        place = results.list_metrics.index(metric)
+        others = {
+            words: _compared_alone(values[pair.a][place], values[pair.b][place], metric, results)
+            for words, values in results.by_treatment.items()
+        }
     left_out, as_judged, *_ = (*others.values(), None, None)
     if not others and results.has_lists:
         # All is judged: what unjudged documents are taken for changes nothing.
@@ -357,27 +363,29 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
         smallest_gain=plan.smallest_gain,
     )
     verdict = pair.verdict
-    warnings = [*_warnings_of(names, results), *treatment_warnings(verdict, pair.metric, others)]
-    warnings += _deciding_warnings(pair, plan.metrics[number], results)
+    warnings = [
+        *(warning for name in names for warning in queries.by_ranker.get(name, ())),
+        *queries.warnings,
+        *_list_warnings(names, results),
+        *treatment_warnings(verdict, pair.metric, others),
+        *_deciding_warnings(pair, metric, results),
+    ]
     if number == 0:
-        warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
+        warnings += contradictions(verdict, pair.metric, _by_guards(names, results))
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
     if number == 0:
-        without = _without_tables(pair, results)
+        without = _without_tables(names, results)
         warnings += table_warnings(verdict, pair.metric, pair.comparison, without)
     return replace(pair, warnings=tuple(warnings))
 
 
-def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[ResultWarning]:
-    """The warnings about two rankers that do not depend on the metric."""
-    queries = results.queries
-    warnings = [one for name in names for one in queries.by_ranker.get(name, ())]
-    warnings += queries.warnings
+def _list_warnings(names: tuple[str, str], results: PerQueryResults) -> list[ResultWarning]:
+    """The warnings about the lists of two rankers, which do not depend on the metric."""
     lists = {name: results.rankers[name].lists for name in names}
     with_lists = {name: ranked for name, ranked in lists.items() if ranked is not None}
-    if len(with_lists) == len(names) and not results.judged_alone:
-        warnings += ranked_list_warnings(with_lists, results.alone)
-    return warnings
+    if results.judged_alone or len(with_lists) < len(names):
+        return []
+    return ranked_list_warnings(with_lists, results.alone)
 
 
 def _deciding_warnings(
@@ -419,22 +427,9 @@ def _deciding_warnings(
     yield from machine_warnings(deciding, verdict, pair.metric, without)
 
 
-def _by_treatment(
-    pair: ComparedPair, metric: Metric, results: PerQueryResults
-) -> dict[str, Comparison | None]:
-    """The same comparison by what unjudged documents may be taken for."""
-    if metric not in results.list_metrics:
-        return {}
-    number = results.list_metrics.index(metric)
-    return {
-        words: _compared_alone(values[pair.a][number], values[pair.b][number], metric, results)
-        for words, values in results.by_treatment.items()
-    }
-
-
-def _without_tables(pair: ComparedPair, results: PerQueryResults) -> Comparison | None:
+def _without_tables(names: tuple[str, str], results: PerQueryResults) -> Comparison | None:
     """The same comparison by the first metric, with external features held constant."""
-    rankers = [results.rankers[name] for name in (pair.a, pair.b)]
+    rankers = [results.rankers[name] for name in names]
     if all(ranker.without_tables is None for ranker in rankers):
         return None
     a, b = (
@@ -445,10 +440,10 @@ def _without_tables(pair: ComparedPair, results: PerQueryResults) -> Comparison 
 
 
 def _by_guards(
-    pair: ComparedPair, results: PerQueryResults
+    names: tuple[str, str], results: PerQueryResults
 ) -> dict[str, tuple[Comparison | None, bool]]:
     """Comparisons by the first rank, and with each query of one weight."""
-    a, b = (results.rankers[name].values for name in (pair.a, pair.b))
+    a, b = (results.rankers[name].values for name in names)
     metrics = results.plan.metrics
     compared = {
         f"by {guard}": (
@@ -468,17 +463,12 @@ def _compared_alone(
     a: Vector, b: Vector, metric: Metric, results: PerQueryResults, *, weighted: bool = True
 ) -> Comparison | None:
     """Two rankers by one metric, without correction; None where fewer than two queries count."""
-    weights = results.queries.weights if weighted else None
-    clusters, drawing = results.queries.clusters, results.plan.drawing
+    weights, drawing = results.queries.weights if weighted else None, results.plan.drawing
     counted = _counted(weights, a, b)
     if counted.sum() < 2:
         return None
     return compare_paired(
-        a[counted],
-        b[counted],
-        seed=drawing.seed,
-        resamples=drawing.resamples,
-        weights=None if weights is None else weights[counted],
-        span=metric.span,
-        clusters=None if clusters is None else clusters[counted],
-    )
+        a[counted], b[counted], seed=drawing.seed, resamples=drawing.resamples,
+        weights=_of(weights, counted), span=metric.span,
+        clusters=_of(results.queries.clusters, counted),
+    )  # fmt: skip
