@@ -157,7 +157,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
     One that is wider than the terminal, or 80 columns, wraps the text of its widest columns.
     """
-    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
+    cells = [[cell_text(value) for value in row] for row in (headers, *rows)]
     right = [
         bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         for index in range(len(headers))
@@ -225,7 +225,8 @@ def _fitting(widths: list[int], fixed: Sequence[bool]) -> list[int]:
     return widths
 
 
-def _cell(value: object) -> str:
+def cell_text(value: object) -> str:
+    """A cell of a table: numbers with four decimals, a dash for NaN."""
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
     return printable(str(value))

@@ -50,7 +50,7 @@ def test_the_workflow_of_a_researcher(run: Run) -> None:
     assert out.count("\n") == 9
     assert "wrote m.json" in out
     out = run.output("evaluate", "m.json", "--data", "vali.txt", "--metric", "ndcg@3", "--json")
-    (metric,) = json.loads(out)["metrics"]
+    (metric,) = json.loads(out)["rankers"][0]["metrics"]
     assert metric["mean"] > metric["all_tied_baseline"]
     assert "P HOLM" in run("evaluate", "m.json", "--data", "vali.txt", "--baseline", "feature:1")[1]
 

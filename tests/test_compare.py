@@ -55,10 +55,14 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
         for mine, theirs in zip(ranker.measured, other.measured, strict=True):
             assert mine.per_query.tolist() == theirs.per_query.tolist()
             assert (mine.mean, mine.all_tied_baseline) == (theirs.mean, theirs.all_tied_baseline)
-    for pair, row in zip(found.pairs, one.as_dict()["comparisons"], strict=True):
+    for pair, row in zip(found.pairs, one.as_dict()["pairs"], strict=True):
         for name, value in pair.comparison.as_dict().items():
             assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
         assert (row["p_holm"], row["verdict"]) == (pair.p_holm, pair.verdict.as_dict())
+    assert one.as_dict().keys() == found.as_dict().keys()
+    alone = ltr.evaluate(SHARP, DATA, metrics=METRICS)
+    assert found.as_dict().keys() - alone.as_dict().keys() == {"verdict", "worst"}
+    assert alone.to_frame()["mean"].tolist() == [mine.mean for mine in one.measured]
     assert found.pairs[0].better == "the linear model"
     assert one.verdict() == found.verdict("the linear model", "the linear model 2")
     with pytest.raises(UsageError, match="one ranker was measured alone: give a baseline"):
@@ -416,7 +420,7 @@ def test_every_figure_is_in_the_dictionary_and_the_table() -> None:
     assert found.to_frame()["p_holm"].tolist() == [pair.p_holm for pair in found.pairs]
     assert len(found.to_frame(per_query=True)) == QUERIES
     page = found._repr_html_()
-    assert "a − b" in page
+    assert "A − B" in page
     assert (
         "<script"
         not in ltr.compare({"<script>": SHARP, "b": DULL}, data=DATA, **QUICK)._repr_html_()

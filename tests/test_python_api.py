@@ -48,7 +48,7 @@ def test_the_workflow_of_a_notebook(tmp_path: Path) -> None:
     result = ltr.evaluate(model, parts.test, metrics=["ndcg@10", "map"], baseline="feature:2")
     assert [row["metric"] for row in result.table] == ["ndcg@10", "map"]
     assert result.table[0]["mean"] > 0.8
-    assert all(row["mean_difference"] > 0.1 for row in result.as_dict()["comparisons"])
+    assert all(row["mean_difference"] > 0.1 for row in result.as_dict()["pairs"])
     assert result.per_query.column_names == [
         "query_id", "ndcg@10 the linear model", "map the linear model", "ndcg@10 feature:2",
         "map feature:2",

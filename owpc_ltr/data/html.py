@@ -30,7 +30,7 @@ def facts(rows: Iterable[tuple[str, object]]) -> str:
     )
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Columns under headers; what is a number as text stands as it is."""
     head = "".join(f'<th style="{_CELL};font-weight:bold">{escape(name)}</th>' for name in headers)
     body = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.signatures import in_python
-from owpc_ltr.text import ShortRepr, text_table
+from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,81 +253,10 @@ def corrected_over(count: int, split: str = "", earlier: str = "") -> str:
     return f"{words}{doubled}"
 
 
-def detectable_line(pairs: Sequence[ComparedPair]) -> str:
-    """How large a true difference would probably be found, by metric."""
-    sizes: dict[str, list[float]] = {}
-    for pair in pairs:
-        sizes.setdefault(pair.metric, []).append(pair.comparison.detectable)
-    parts = []
-    for metric, of_pairs in sizes.items():
-        low, high = f"{min(of_pairs):.4f}", f"{max(of_pairs):.4f}"
-        parts.append(f"{metric} {low}" if low == high else f"{metric} {low} to {high}, by pair")
-    return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
-
-
-def wins_ties_losses(pair: ComparedPair) -> str:
-    """How many queries the first ranker wins, draws and loses."""
-    return f"{pair.gained}/{pair.comparison.ties}/{pair.lost}"
-
-
 def _listed(names: Sequence[str]) -> str:
     """As in "map, mrr and ndcg@10"."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
-    """A row for each pair, its rankers by their letters."""
-    headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
-    rows = [
-        (
-            pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
-            *map("{:+.4f}".format, (one.mean_difference, one.low, one.high)),
-            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
-            wins_ties_losses(pair),
-        )
-        for pair in pairs
-        for one in [pair.comparison]
-    ]
-    return text_table(headers, rows)
-
-
-def label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
-    """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
-    rows = [
-        (
-            pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
-            labels,
-            *map("{:+.4f}".format, (one.mean, one.low, one.high)),
-            _p(one.p),
-        )
-        for pair in pairs
-        for both in [pair.prediction_powered]
-        if both is not None
-        for labels, one in (
-            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
-        )
-    ]  # fmt: skip
-    return text_table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
-
-
-def label_lines(pairs: Sequence[ComparedPair], earlier: str = "") -> list[str]:
-    """What proxy labels of all queries add to human ones: a line for each pair."""
-    if not pairs:
-        return []
-    lines = [
-        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
-        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
-        f"{strength_in_words(both)}"
-        for pair in pairs
-        for both in [pair.prediction_powered]
-        if both is not None
-        for one in [both.by_both]
-    ]
-    by = f"by human and proxy labels, {corrected_over(len(pairs), earlier=earlier)}:"
-    return [*lines, by, *verdict_lines(pairs)]
 
 
 def strength_in_words(figures: PredictionPowered) -> str:
@@ -343,16 +272,3 @@ def strength_in_words(figures: PredictionPowered) -> str:
     else:
         more = f"some {figures.n_more:,} more human-labelled queries would be enough at this spread"
     return f"{strength}; {more}"
-
-
-def ranker_letters(names: Sequence[str]) -> dict[str, str]:
-    """A short name for each ranker: A to Z, then A2 and so on."""
-    return {
-        name: chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "")
-        for n, name in enumerate(names)
-    }
-
-
-def _p(value: float) -> str:
-    """A p-value; one that would round to 0 is never 0."""
-    return f"{value:.4f}" if value >= 0.00005 else "<.0001"

@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
-    detectable_line,
     disagreements,
-    label_lines,
-    label_table,
     measured_live_by,
     outcome_in_words,
-    pair_table,
-    ranker_letters,
     small_gain_lines,
+    strength_in_words,
     verdict_line,
     verdict_lines,
-    wins_ties_losses,
 )
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.options import WORST_QUERIES
+from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.significance import ResultWarning, Verdict, difference_words, over_metrics
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
-from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
+from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
 SYMMETRY = (
     "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
@@ -52,7 +52,6 @@ _SPLITS = {
     "all": "all of them",
     "unknown": "it is not known whether a ranker was trained on them",
 }
-_HEADERS = ("metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,14 +256,20 @@ class RankerComparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure but those of most queries, as JSON; `verdict` is that of the headline."""
-        a, b = self.headline
-        both = {
-            "prediction_powered": [one.as_dict() for one in self.prediction_powered],
-            "ideal_of": "human-labelled documents",
-        }
+        both: dict[str, Any] = {}
+        verdict: dict[str, Any] = {}
+        worst: dict[str, Any] = {}
+        if self.prediction_powered:
+            both["prediction_powered"] = [one.as_dict() for one in self.prediction_powered]
+            both["ideal_of"] = "human-labelled documents"
+        if self.pairs:
+            a, b = self.headline
+            verdict["verdict"] = {"a": a, "b": b, **self.verdict(a, b).as_dict()}
+            queries = self.worst(a, b, n=self.n_worst)
+            worst["worst"] = {"a": a, "b": b, "metric": str(self.metrics[0]), "queries": queries}
         return {
             "data": self.data_name,
-            "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
+            **verdict,
             "n_queries": self.n_queries,
             "on_judged_documents": self.on_judged_documents,
             "n_independent": self.n_independent,
@@ -276,24 +281,23 @@ class RankerComparison:
             "rankers": [one.as_dict() for one in self.rankers],
             "pairs": [one.as_dict() for one in self._by_human_labels],
             "corrected_over": len(self.pairs),
-            **(both if self.prediction_powered else {}),
+            **both,
             "notes": list(self.notes),
-            "worst": {
-                "a": a,
-                "b": b,
-                "metric": str(self.metrics[0]),
-                "queries": self.worst(a, b, n=self.n_worst),
-            },
+            **worst,
             "warnings": list(self.warnings),
         }
 
     def to_frame(self, per_query: bool = False) -> Any:
-        """The pairs, or the values of each query, as a pandas DataFrame."""
+        """The pairs, or the values of each query, as a pandas DataFrame.
+
+        Of one ranker alone its means.
+        """
         import pandas as pd
 
         if per_query:
             return self.per_query.to_pandas()
-        return pd.DataFrame([one.as_dict() for one in self._by_human_labels])
+        told = self.as_dict()
+        return pd.DataFrame(told["pairs"] or told["rankers"][0]["metrics"])
 
     def __str__(self) -> str:
         """The verdict first, then figures and what they are of; warnings last."""
@@ -315,30 +319,8 @@ class RankerComparison:
         return printable_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:
-        """The verdict, means as bars, pairs as a table, and lines below."""
-        from owpc_ltr.data import html
-
-        means = [
-            (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
-            for metric in self.metrics
-            for ranker in self.rankers
-        ]
-        parts = [html.bars(means, "{:.4f}")]
-        if self.pairs:
-            rows = [
-                (
-                    pair.metric,
-                    f"{pair.a} − {pair.b}",
-                    difference_words(pair.comparison),
-                    f"{pair.comparison.p_permutation:.2g}",
-                    f"{pair.p_holm:.2g}",
-                    wins_ties_losses(pair),
-                )
-                for pair in self.pairs
-            ]
-            parts = [html.line(self._opening), *parts, html.table(_HEADERS, rows)]
-        lines = [*self._lines_below, *self._warning_lines]
-        return html.block(self._title, *parts, *map(html.line, lines))
+        """The same as the text."""
+        return html_of(self._blocks())
 
     @property
     def _title(self) -> str:
@@ -351,27 +333,24 @@ class RankerComparison:
         """What a short text has between the verdict and the pairs."""
         return [self._title]
 
-    @property
-    def _lines_below(self) -> list[str]:
-        """What a notebook has below the figures."""
-        return [*self.notes, *_closing(self), *label_lines(self.prediction_powered, self._earlier)]
-
     def _text_lines(self) -> Iterator[str]:
+        return text_lines(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
         letters = ranker_letters([one.name for one in self.rankers])
         of = f", {self.data_name}" if self.data_name else ""
-        yield from map(wrapped_text, (self._opening, f"{self._title}{of}", *self.notes))
+        yield from (self._opening, f"{self._title}{of}", *self.notes)
         yield _mean_table(self, letters)
-        yield from (wrapped_text(metric.convention) for metric in self.metrics)
+        yield from (metric.convention for metric in self.metrics)
         yield ""
         yield pair_table(self._by_human_labels, letters)
-        yield from map(wrapped_text, _closing(self))
+        yield from _closing(self)
         if self.prediction_powered:
             yield ""
-            yield label_table(self.prediction_powered, letters)
-            lines = label_lines(self.prediction_powered, self._earlier)
-            yield from map(wrapped_text, lines)
+            yield _label_table(self.prediction_powered, letters)
+            yield from _label_lines(self.prediction_powered, self._earlier)
         yield from _worst_lines(self, letters)
-        yield from map(wrapped_text, self._warning_lines)
+        yield from self._warning_lines
 
     @property
     def _opening(self) -> str:
@@ -445,7 +424,84 @@ class RankerComparison:
         return texts.index(str(metric))
 
 
-def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> str:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Evaluation(RankerComparison):
+    """The figures of a ranker on some queries, and its comparison with a baseline, if any.
+
+    `evaluation["map"]` has those of one metric, `evaluation["map"].interval` the 95 % interval of
+    its mean. `scores` has one score a document of `data`, NaN where a run did not retrieve it; None
+    where these are a folder of parts.
+    """
+
+    data: RankingDataset | PartitionedDataset
+    scores: Vector | None
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """The ranker's figures, by metric."""
+        return self.rankers[0].measured
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row a metric: its value, all-tied baseline, convention, and how many queries."""
+        return [one.as_dict() for one in self.measured]
+
+    def __getitem__(self, metric: Metric | str) -> Measured:
+        """The figures of a metric: its mean, and each query's value."""
+        means = self.rankers[0].means
+        if str(metric) not in means:
+            raise KeyError(f"{metric} was not measured: there are {', '.join(means)}")
+        return means[str(metric)]
+
+    @property
+    def _title(self) -> str:
+        of = f" of {self.data_name}" if self.data_name else ""
+        name, split = self.rankers[0].name, split_in_words(self.split)
+        weighted = ", weighted by the importance of queries" if self.weighted else ""
+        return f"{name} on {self._queries}{of} ({split}){weighted}"
+
+    @property
+    def _first_lines(self) -> list[str]:
+        means = [
+            f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
+            for one in self.measured
+        ]
+        return [self._title, *means, *self._warning_lines]
+
+    def _blocks(self) -> Iterator[Block]:
+        if self.pairs:
+            yield self._opening
+        yield self._title
+        yield Rows(
+            ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
+            [
+                (str(one.metric), *(ranker.measured[n].mean for ranker in self.rankers),
+                 one.all_tied_baseline)
+                for n, one in enumerate(self.measured)
+            ],
+        )  # fmt: skip
+        yield "  all tied: the baseline of scoring all documents the same"
+        yield from (f"  {metric.convention}" for metric in self.metrics)
+        if self.pairs:
+            a, b = self.headline
+            compared = self.pairs[0].comparison.n_queries
+            yield ""
+            yield f"A {a} against B {b}, on the same {compared:,} queries:"
+            yield pair_table(self.pairs, ranker_letters((a, b)))
+            yield from (*self._verdict_lines, *self._live_lines)
+            yield from self.correction(always=False)
+        yield from self._warning_lines
+
+
+def ranker_letters(names: Sequence[str]) -> dict[str, str]:
+    """A short name for each ranker: A to Z, then A2 and so on."""
+    return {
+        name: chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "")
+        for n, name in enumerate(names)
+    }
+
+
+def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> Rows:
     listed = any(one.unjudged is not None for one in comparison.rankers)
     rows = []
     for metric in map(str, comparison.metrics):
@@ -456,18 +512,75 @@ def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> str
                 row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
             rows.append(row)
     headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
-    return text_table(headers, rows)
+    return Rows(headers, rows)
 
 
-def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> Iterator[str]:
+def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Rows:
+    """A row for each pair, its rankers by their letters."""
+    headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            *map("{:+.4f}".format, (one.mean_difference, one.low, one.high)),
+            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
+            f"{pair.gained}/{one.ties}/{pair.lost}",
+        )
+        for pair in pairs
+        for one in [pair.comparison]
+    ]
+    return Rows(headers, rows)
+
+
+def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Rows:
+    """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            labels,
+            *map("{:+.4f}".format, (one.mean, one.low, one.high)),
+            _p(one.p),
+        )
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for labels, one in (
+            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
+        )
+    ]  # fmt: skip
+    return Rows(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
+
+
+def _label_lines(pairs: Sequence[ComparedPair], earlier: str) -> list[str]:
+    """What proxy labels of all queries add to human ones: a line for each pair."""
+    lines = [
+        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
+        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
+        f"{strength_in_words(both)}"
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for one in [both.by_both]
+    ]
+    by = f"by human and proxy labels, {corrected_over(len(pairs), earlier=earlier)}:"
+    return [*lines, by, *verdict_lines(pairs)]
+
+
+def _p(value: float) -> str:
+    """A p-value; one that would round to 0 is never 0."""
+    return f"{value:.4f}" if value >= 0.00005 else "<.0001"
+
+
+def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> Iterator[Block]:
     a, b = comparison.headline
     worst = comparison.worst(a, b, n=comparison.n_worst)
     if not worst:
         return
     yield ""
-    yield wrapped_text(f"where {a} loses most to {b}, {comparison.metrics[0]}:")
+    yield f"where {a} loses most to {b}, {comparison.metrics[0]}:"
     texts = ["TEXT"] if comparison.query_texts is not None else []
-    yield text_table(
+    yield Rows(
         ["QUERY", *texts, letters[a], letters[b]],
         [
             (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
@@ -498,6 +611,18 @@ def _closing(comparison: RankerComparison) -> list[str]:
         *_conventions(comparison),
         *(f"{by}{line}:" for line in comparison.correction()),
         *comparison._verdict_lines,
-        detectable_line(comparison.pairs),
+        _detectable_line(comparison.pairs),
         *comparison._live_lines,
     ]
+
+
+def _detectable_line(pairs: Sequence[ComparedPair]) -> str:
+    """How large a true difference would probably be found, by metric."""
+    sizes: dict[str, list[float]] = {}
+    for pair in pairs:
+        sizes.setdefault(pair.metric, []).append(pair.comparison.detectable)
+    parts = []
+    for metric, of_pairs in sizes.items():
+        low, high = f"{min(of_pairs):.4f}", f"{max(of_pairs):.4f}"
+        parts.append(f"{metric} {low}" if low == high else f"{metric} {low} to {high}, by pair")
+    return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
@@ -31,7 +32,7 @@ from owpc_ltr.metrics.ranking import (
     empty_words,
     gain_words,
 )
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr
 
 TieOrder = Literal["expected", "pessimistic", "optimistic", "file-order", "last-id-first"]
 """What tied scores count: as in a metric's `ties`, or in the order of their ids, the last first."""
@@ -62,25 +63,25 @@ class Convention:
         """What the field of this name says."""
         k = metric.cutoff or self.depth
         of_k = f"over the relevant documents, {k} at most"
+        discounts = {"log2": "1/log2(1 + rank)", "letor": "1 at ranks 1 and 2, then 1/log2(rank)"}
+        short = {"zero": "count 0", "normal": "are as any others"}
+        absent = "count 0" if self.absent else "are left out (-c: count 0)"
         return {
             "gain": f"gain = {gain_words(self.gain)}",
-            "discount": f"discount = {_DISCOUNTS[self.discount]}",
+            "discount": f"discount = {discounts[self.discount]}",
             "depth": f"without a cutoff the first {self.depth} ranks",
             "per_cutoff": of_k if self.per_cutoff else "over all relevant ones",
             "single": f"scores in {'single' if self.single else 'double'} precision",
             "ties": f"tied scores {_TIES[self.ties]}",
             "empty": empty_words(self.empty, metric.defined_on),
-            "short": f"lists of fewer than {k} documents {_SHORT[self.short]}",
-            "absent": f"queries that the run lacks {_ABSENT[self.absent]}",
+            "short": f"lists of fewer than {k} documents {short[self.short]}",
+            "absent": f"queries that the run lacks {absent}",
             "weighted": f"queries count {'by their importance' if self.weighted else 'alike'}",
         }[name]
 
 
 FIELDS = tuple(one.name for one in fields(Convention))
 """In the order in which differences are told, each on top of those before."""
-_DISCOUNTS = {"log2": "1/log2(1 + rank)", "letor": "1 at ranks 1 and 2, then 1/log2(rank)"}
-_SHORT = {"zero": "count 0", "normal": "are as any others"}
-_ABSENT = {True: "count 0", False: "are left out (-c: count 0)"}
 _TIES = {
     "expected": "count their expected value",
     "pessimistic": "count in the worst order",
@@ -182,36 +183,13 @@ class Reconciled(ShortRepr):
         return asdict(self)
 
     def __str__(self) -> str:
-        headers = ["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"]
-        return "\n".join(
-            [
-                *map(wrapped_text, self._counts()),
-                wrapped_text(f"ours: {self.convention}"),
-                "",
-                text_table(headers, self._rows()),
-                "\nfrom ours, one step on top of the other:",
-                *self._steps(),
-            ]
-        )
+        return "\n".join(text_lines(self._blocks()))
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.data.html import block, line, table
+        return html_of([f"{self.metric}, as other libraries print it", *self._blocks()])
 
-        headers = ["library", "called as", "prints", "from ours", "steps"]
-        steps = ["", *("; ".join(map(_step_words, one.steps)) for one in self.elsewhere)]
-        rows = [(*row, words) for row, words in zip(self._rows(), steps, strict=True)]
-        title = f"{self.metric}, as other libraries print it"
-        return block(title, *map(line, self._counts()), table(headers, rows))
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        """Our figure and those of the others, in the columns of the table."""
-        others = (
-            (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
-            for one in self.elsewhere
-        )
-        return [("owpc-ltr", self.metric, f"{self.value:.4f}", ""), *others]
-
-    def _counts(self) -> Iterator[str]:
+    def _blocks(self) -> Iterator[Block]:
+        """What was counted, our figure and those of the others, and the steps between them."""
         yield (
             f"{self.n_queries} queries: {self.empty} without relevant documents, {self.tied} "
             "with tied scores"
@@ -223,18 +201,21 @@ class Reconciled(ShortRepr):
             )
         if self.missing:
             yield "trec_eval alone takes such a run: the others score every judged document"
-
-    def _steps(self) -> Iterator[str]:
+        yield f"ours: {self.convention}"
+        yield ""
+        rows = [("owpc-ltr", self.metric, f"{self.value:.4f}", "")]
+        rows += [
+            (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
+            for one in self.elsewhere
+        ]
+        yield Rows(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
+        yield ""
+        yield "from ours, one step on top of the other:"
         for other in self.elsewhere:
             yield f"{other.library}, {other.call}{'' if other.steps else ': as ours'}"
             for step in other.steps:
-                yield f"  {_step_words(step, 7)}"
-
-
-def _step_words(step: Step, width: int = 0) -> str:
-    """How much a step changes, and what it is."""
-    change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
-    return f"{change:>{width}}  {step.what}"
+                change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
+                yield f"  {change:>7}  {step.what}"
 
 
 def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciled:

@@ -18,10 +18,9 @@ from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.compare import compare
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_table import Evaluation, RankerComparison
 from owpc_ltr.evaluation.data_comparison import ranker_of
 from owpc_ltr.evaluation.evaluate import evaluate
-from owpc_ltr.evaluation.evaluation_table import Evaluation
 from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion

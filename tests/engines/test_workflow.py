@@ -85,7 +85,7 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
     did(*train, "--optimizer", "larank", "--metric", "map", "--out", "model.json")
     against = ("--metric", "ndcg@10", "--baseline", "feature:best_fields", "--json")
     (gain,) = json.loads(did("evaluate", "model.json", "--data", "movies.parquet", *against))[
-        "comparisons"
+        "pairs"
     ]
     assert gain["low"] > 0
     assert gain["p_holm"] < 0.05
