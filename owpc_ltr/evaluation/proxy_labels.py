@@ -6,10 +6,8 @@ documents in the proxy-labelled dataset, and a ranker is shown those that have h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +32,7 @@ from owpc_ltr.evaluation.rules import (
     random_sample_warnings,
 )
 from owpc_ltr.evaluation.significance import holm
-from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.metrics import uneven
 from owpc_ltr.signatures import option_name
 
 IDEAL = (
@@ -49,29 +47,39 @@ def compare_with_proxy_labels(
     proxy: Data | Path | str,
 ) -> RankerComparison:
     """The comparison by human labels, whose pairs have prediction-powered figures, too."""
-    labelled = judged_data(proxy)
-    people = human_labels(data, labelled)
-    sample = human_sample(labelled, people)
+    proxy, people = _read(proxy, "proxy_labels"), _read(data, "human_labels")
+    labelled = without_features(proxy) if isinstance(proxy, Judgments) else proxy
+    if isinstance(people, Judgments) and not labelled.n_features:
+        people = without_features(people)
+    sample, notes = _human_sample(labelled, people)
     _, part, chosen = compared = chosen_data(request, labelled)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     weights = uneven(part.query_weights) if request.weighted else None
-    seen: tuple[str, ...] = ()
     if isinstance(people, RankingDataset):
         # A model that was trained on the human labels has seen them, too. Splits are by the hash
         # of ids, so that what is left of a random sample is one.
-        known = sample.among(part, weights).data
+        known, _ = _among(sample, part, weights)
         unseen = chosen_data(replace(request, documents=None, id_field=None), known)
-        seen = unseen.chosen.notes
-        sample = replace(sample, data=in_memory(unseen.part, option_name("proxy_labels")))
-    labels = sample.among(part, weights)
-    human = compare_on_data(replace(request, split="all", weighted=True), labels.data)
-    notes = (*chosen.notes, *seen, *sample.notes, *human.notes, _sample_note(human, part), IDEAL)
+        notes = (*unseen.chosen.notes, *notes)
+        sample = in_memory(unseen.part, option_name("proxy_labels"))
+    sample, places = _among(sample, part, weights)
+    human = compare_on_data(replace(request, split="all", weighted=True), sample)
+    of_sample = (
+        f"human labels for {human.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
+        "figures by both hold if these are a random sample of all"
+    )
+    notes = (*chosen.notes, *notes, *human.notes, of_sample, IDEAL)
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
-    copied = copied_label_warnings(*_common_labels(labels.data, labelled))
+    copied = copied_label_warnings(*_common_labels(sample, labelled))
     human = human.with_warnings(list(copied))
-    return with_proxy_labels(human, compared.measured(request), labels.places, labels.weights)
+    return with_proxy_labels(human, compared.measured(request), places, weights)
+
+
+def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDataset:
+    data = read_data(labels) if isinstance(labels, Path | str) else labels
+    return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
 
 
 def _common_labels(human: RankingDataset, proxy: RankingDataset) -> tuple[Labels, Labels]:
@@ -88,25 +96,6 @@ def _keys(data: RankingDataset) -> pa.StringArray:
     query_of = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     ids = data.query_ids.take(pa.array(query_of))
     return pc.binary_join_element_wise(ids, data.doc_ids, _BETWEEN)
-
-
-def judged_data(labels: Data | Path | str) -> RankingDataset:
-    """Proxy labels as a dataset, without features where they are a list."""
-    data = _read(labels, "proxy_labels")
-    return without_features(data) if isinstance(data, Judgments) else data
-
-
-def human_labels(labels: Data | Path | str, proxy: RankingDataset) -> Judgments | RankingDataset:
-    """Human labels; a list as a dataset where there are no features to join."""
-    people = _read(labels, "human_labels")
-    if isinstance(people, Judgments) and not proxy.n_features:
-        return without_features(people)
-    return people
-
-
-def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDataset:
-    data = read_data(labels) if isinstance(labels, Path | str) else labels
-    return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
 
 
 def with_proxy_labels(
@@ -126,7 +115,12 @@ def with_proxy_labels(
         metric = human.metrics[number]
         a, b = (human.ranker(name).measured[number].per_query for name in (pair.a, pair.b))
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in (pair.a, pair.b))
-        check_counted(metric, proxy_a - proxy_b, a - b)
+        if np.isnan(proxy_a - proxy_b).any() or np.isnan(a - b).any():
+            raise UsageError(
+                f"{metric} leaves out queries, and what is left of a random sample then is none: "
+                "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
+                "documents"
+            )
         of_all: Vector = np.full(len(ids), np.nan)
         of_all[places] = a - b
         room = room_of(a, b, None if weights is None else weights[places], metric.span)
@@ -146,55 +140,38 @@ def with_proxy_labels(
     )
 
 
-def _sample_note(human: RankerComparison, part: RankingDataset) -> str:
-    return (
-        f"human labels for {human.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
-        "figures by both hold if these are a random sample of all"
-    )
-
-
 _BETWEEN = "\n"
 """Stands between query and document in a key."""
 
 
-class HumanLabels(NamedTuple):
-    """Human labels of some of the compared queries: where each of these stands among them.
+def _among(
+    sample: RankingDataset, compared: RankingDataset, weights: Vector | None
+) -> tuple[RankingDataset, NDArray[np.int64]]:
+    """The sample of the compared queries, with their weights, and their places among all of these.
 
-    `weights` are those of all compared queries.
+    Raises Refused for fewer than two.
     """
-
-    data: RankingDataset
-    places: NDArray[np.int64]
-    weights: Vector | None
-
-
-@dataclass(frozen=True, eq=False)
-class HumanSample:
-    """Human labels of queries of the proxy-labelled data, and what was left out of them."""
-
-    data: RankingDataset
-    notes: tuple[str, ...] = ()
-
-    def among(self, compared: RankingDataset, weights: Vector | None) -> HumanLabels:
-        """Those of the compared queries, with their weights. Raises Refused for fewer than two."""
-        index = pc.index_in(self.data.query_ids, value_set=compared.query_ids)
-        places = np.array(pc.fill_null(index, -1)).astype(np.int64)
-        sampled = np.flatnonzero(places >= 0)
-        if len(sampled) < 2:
-            raise Refused(
-                f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
-                "labels, and an interval needs 2 at least: label more (owpc-ltr "
-                "judge pool --sample N)"
-            )
-        data = self.data
-        if len(sampled) < data.n_queries:
-            data, places = data.select(sampled), places[sampled]
-        importance = None if weights is None else weights[places]
-        return HumanLabels(replace(data, query_weights=importance), places, weights)
+    index = pc.index_in(sample.query_ids, value_set=compared.query_ids)
+    places = np.array(pc.fill_null(index, -1)).astype(np.int64)
+    sampled = np.flatnonzero(places >= 0)
+    if len(sampled) < 2:
+        raise Refused(
+            f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
+            "labels, and an interval needs 2 at least: label more (owpc-ltr "
+            "judge pool --sample N)"
+        )
+    if len(sampled) < sample.n_queries:
+        sample, places = sample.select(sampled), places[sampled]
+    return replace(sample, query_weights=None if weights is None else weights[places]), places
 
 
-def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
-    """The sample. Raises BadInput for human labels of nothing in the proxy-labelled data."""
+def _human_sample(
+    proxy: RankingDataset, human: Judgments | RankingDataset
+) -> tuple[RankingDataset, tuple[str, ...]]:
+    """Human labels of queries of the proxy-labelled data, and what was left out of them.
+
+    Raises BadInput for human labels of nothing in the proxy-labelled data.
+    """
     if isinstance(human, Judgments):
         data, unknown, alone = _judged_rows(proxy, human)
     else:
@@ -203,35 +180,23 @@ def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> Hu
         alone = human.n_queries - shared
         if not shared:
             raise _other("queries", "among the proxy labels")
-    return HumanSample(data, tuple(_notes(alone, unknown)))
-
-
-def check_counted(metric: Metric, proxy: Vector, human: Vector) -> None:
-    """Refuse differences of a metric that leaves out queries."""
-    if np.isnan(proxy).any() or np.isnan(human).any():
-        raise UsageError(
-            f"{metric} leaves out queries, and what is left of a random sample then is none: "
-            "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
-            "documents"
+    notes = []
+    if alone:
+        notes.append(
+            f"{alone:,} human-labelled queries are not among the proxy labels: they are left out"
         )
+    if unknown:
+        notes.append(
+            f"{unknown:,} human-labelled documents are not in the proxy-labelled data, so "
+            "that their features are not known: they are left out"
+        )
+    return data, tuple(notes)
 
 
 def _other(what: str, where: str) -> BadInput:
     return BadInput(
         f"none of the {what} with human labels is {where}: are these other {what}, or other ids?"
     )
-
-
-def _notes(alone: int, unknown: int) -> Iterator[str]:
-    if alone:
-        yield (
-            f"{alone:,} human-labelled queries are not among the proxy labels: they are left out"
-        )
-    if unknown:
-        yield (
-            f"{unknown:,} human-labelled documents are not in the proxy-labelled data, so "
-            "that their features are not known: they are left out"
-        )
 
 
 def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDataset, int, int]:
