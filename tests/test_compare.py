@@ -490,6 +490,8 @@ def test_a_query_under_many_ids_is_not_many_queries() -> None:
     assert str(pair.verdict) == "no significant difference"
     evaluated = ltr.evaluate("feature:a", copies, metrics="ndcg@10", baseline="feature:b")
     assert evaluated.verdict() == pair.verdict
+    (alone,) = ltr.evaluate("feature:a", copies, metrics="ndcg@10").measured
+    assert alone.interval == pytest.approx((evaluated.measured[0].low, evaluated.measured[0].high))
     texts = [json.dumps({"keywords": f"word {q}", "shop": n}) for n, q in enumerate(ten)]
     copies = replace(copies, query_params=pa.array(texts))
     (pair,) = ltr.compare(["feature:a", "feature:b"], data=copies, metrics="ndcg@10").pairs

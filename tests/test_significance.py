@@ -414,17 +414,19 @@ def test_the_intervals_of_means_are_near_scipys(rng: np.random.Generator) -> Non
         assert (mean.low, mean.high) == pytest.approx(tuple(theirs), abs=0.04 * spread)
 
 
+@pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_interval_of_one_mean_is_that_of_a_comparison(
-    weighted: bool, rng: np.random.Generator
+    weighted: bool, clustered: bool, rng: np.random.Generator
 ) -> None:
     values = rng.beta(0.7, 0.5, size=70)
     values[3] = np.nan
     weights = rng.integers(0, 4, 70).astype(np.float64) if weighted else None
     (one,) = measured(values)
     ranked = {"A": (one,), "B": measured(np.where(np.isnan(values), np.nan, rng.random(70)))}
-    mean = compare_all(ranked, weights, None, Resampling()).ranked["A"][0]
-    alone = replace(one, weights=weights)
+    clusters = np.arange(70) // 3 if clustered else None
+    mean = compare_all(ranked, weights, None, Resampling(), clusters).ranked["A"][0]
+    alone = replace(one, weights=weights, clusters=clusters)
     assert alone.interval == pytest.approx((mean.low, mean.high), rel=1e-12)
     assert alone.interval != replace(alone, seed=1).interval
     with pytest.raises(Refused, match=r"^1 of 2 queries count in ndcg@10, and an interval needs 2"):

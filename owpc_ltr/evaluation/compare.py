@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -191,13 +192,24 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
-    if isinstance(ranker, str | Path):
-        if str(ranker) in taken:
-            raise UsageError(f"'{ranker}' is named twice: a ranker does not differ from itself")
-        return str(ranker)
-    kind = f"the {ranker.kind} model" if hasattr(ranker, "kind") else "the run"
-    names = itertools.chain([kind], (f"{kind} {number}" for number in itertools.count(2)))
+    name = ranker_name(ranker)
+    if isinstance(ranker, str | Path) and name in taken:
+        raise UsageError(f"'{ranker}' is named twice: a ranker does not differ from itself")
+    names = itertools.chain([name], (f"{name} {number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
+
+
+def ranker_name(ranker: Any) -> str:
+    """What a ranker without a name is called: as its file is, or by its kind."""
+    if isinstance(ranker, Path | str):
+        return str(ranker)
+    if isinstance(ranker, list | tuple) and not all(isinstance(one, Real) for one in ranker):
+        return "the models"
+    if isinstance(ranker, list | tuple) or hasattr(ranker, "dtype"):
+        return "the scores"
+    if hasattr(ranker, "kind"):
+        return f"the {ranker.kind} model"
+    return type(ranker).__name__ if hasattr(ranker, "predict") else "the run"
 
 
 def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool) -> None:

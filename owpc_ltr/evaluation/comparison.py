@@ -115,7 +115,7 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
         name: tuple(
             Measured(
                 metric, metric.average(values, weights) if alone else np.nan, values, baseline,
-                weights=weights, seed=plan.drawing.seed,
+                weights=weights, clusters=results.queries.clusters, seed=plan.drawing.seed,
             )
             for metric, values, baseline in zip(metrics, ranker.values, tied, strict=False)
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import RUN_TAG, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.compare import ranker_name
 from owpc_ltr.evaluation.options import (
     METRICS,
     Dask,
@@ -128,7 +129,7 @@ def evaluate(
             "folder"
         )
     ranker = ranker_of(model, judged, files)
-    name, other = _name(model), _name(baseline)
+    name, other = ranker_name(model), ranker_name(baseline)
     if name == other:
         other = f"{name} 2"
     plan = ComparisonPlan(
@@ -187,13 +188,3 @@ def write_run(
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
     retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None
     write_scores(scores, data, path=path, tag=tag, depth=depth, retrieved=retrieved)
-
-
-def _name(ranker: Any) -> str:
-    if isinstance(ranker, Path | str):
-        return str(ranker)
-    if isinstance(ranker, list | tuple) or hasattr(ranker, "dtype"):
-        return "the scores"
-    if hasattr(ranker, "kind"):
-        return f"the {ranker.kind} model"
-    return type(ranker).__name__ if hasattr(ranker, "predict") else "the run"

@@ -36,7 +36,7 @@ from owpc_ltr.evaluation.results import (
     joined_results,
     joined_values,
 )
-from owpc_ltr.evaluation.significance import generators
+from owpc_ltr.evaluation.significance import generators, paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.average import CrossValidated
@@ -55,8 +55,8 @@ class Measured:
 
     It prints as its mean, and stands for it: `float(value)`, `f"{value:.3f}"`, `value > .3`.
     `interval` is computed when it is first read. `weights` are those of the queries, where they
-    differ; the same `seed` gives the same interval. `drawn` is the one for which the queries were
-    drawn for all rankers together.
+    differ, and queries of one number in `clusters` are one request; the same `seed` gives the same
+    interval. `drawn` is the one for which the queries were drawn for all rankers together.
     """
 
     metric: Metric
@@ -64,6 +64,7 @@ class Measured:
     per_query: Vector
     all_tied_baseline: float
     weights: Vector | None = None
+    clusters: NDArray[np.int64] | None = None
     seed: int = 0
     drawn: tuple[float, float] | None = None
 
@@ -81,9 +82,13 @@ class Measured:
                 f"{int(counted.sum())} of {len(counted)} queries count in {self.metric}, and an "
                 "interval needs 2: give more judged queries"
             )
-        weights = None if self.weights is None else uneven(self.weights[counted])
+        values = self.per_query[counted]
+        weights = None if self.weights is None else self.weights[counted]
+        clusters = None if self.clusters is None else self.clusters[counted]
+        # As a pair with itself: by clusters, and weights that are all alike are none.
+        unit = paired(values, values, weights, clusters=clusters)
         draws = generators(self.seed)[1]
-        return bca_interval(self.per_query[counted], weights, LEVEL, options.RESAMPLES, draws)
+        return bca_interval(unit.a, unit.weights, LEVEL, options.RESAMPLES, draws)
 
     @property
     def low(self) -> float:
@@ -134,11 +139,6 @@ class Measured:
     def __repr__(self) -> str:
         tied = f"all-tied baseline {self.all_tied_baseline:.4f}"
         return f"{self.mean:.4f} ({self.metric}, {self.queries:,} queries, {tied})"
-
-    def _repr_html_(self) -> str:
-        from owpc_ltr.data.html import block, line
-
-        return block(f"{self.metric} {self.mean:.4f}", line(repr(self).partition("(")[2][:-1]))
 
 
 def measure(

@@ -83,29 +83,20 @@ def choose_queries(
     is left, Refused where no ranker knows of the side.
     """
     chosen = _choose(records, queries, side, by_folds)
-    seen = {
-        name: (*chosen.seen.get(name, ()), *_same_judge(name, record, queries))
-        for name, record in records.items()
-    }
-    return chosen._replace(seen={name: of for name, of in seen.items() if of})
-
-
-def _same_judge(
-    name: str, record: Mapping[str, Any], queries: Queries
-) -> tuple[ResultWarning, ...]:
-    """Whether a language model judges a ranker that was trained on its judgments."""
-    models = (record.get("source") or {}).get("judging_models", ())
     machines = machines_among(queries if isinstance(queries, Sequence) else queries.head)
-    same = next((model for model in models if model in machines), None)
-    if same is None:
-        return ()
-    warning = ResultWarning(
-        "same-judge",
-        f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
-        "trained on: what it errs in counts as right",
-        "leave its judgments out, or let people grade these documents (owpc-ltr judge merge)",
-    )
-    return (warning,)
+    seen = dict(chosen.seen)
+    for name, record in records.items():
+        models = (record.get("source") or {}).get("judging_models", ())
+        if (same := next((one for one in models if one in machines), None)) is not None:
+            warning = ResultWarning(
+                "same-judge",
+                f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
+                "trained on: what it errs in counts as right",
+                "leave its judgments out, or let people grade these documents (owpc-ltr judge "
+                "merge)",
+            )
+            seen[name] = (*seen.get(name, ()), warning)
+    return chosen._replace(seen={name: of for name, of in seen.items() if of})
 
 
 def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None) -> ChosenQueries:
@@ -114,10 +105,17 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
     trained = {name: record for name, record in records.items() if _is_trained(record)}
     digests = digests_of(queries) if any(map(tells_queries, trained.values())) else None
     clusters = clusters_of(queries) if trained else np.arange(n_queries)
-    sides = {
-        name: _with_clusters(known_sides(record, queries, digests), clusters)
-        for name, record in trained.items()
-    }
+
+    def sides_by(record: Mapping[str, Any]) -> NDArray[np.str_] | None:
+        """Where a spelling of a query that was seen has been seen, too."""
+        sides = known_sides(record, queries, digests)
+        if sides is None:
+            return None
+        seen = sides != "test"
+        again = ~seen & np.isin(clusters, clusters[seen])
+        return np.where(again, "train", sides)
+
+    sides = {name: sides_by(record) for name, record in trained.items()}
     known = {name: on for name, on in sides.items() if on is not None}
     folds: dict[str, NDArray[np.int64]] = {}
     if by_folds or (by_folds is None and side in _HELD_OUT):
@@ -125,10 +123,9 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
             # Of a query that a model has seen the fold whose model has not; −1 for all others.
             folds[name] = np.full(n_queries, -1)
             for number, fold in enumerate(fold_records(trained[name])):
-                unseen = _with_clusters(known_sides(fold, queries, digests), clusters)
-                if unseen is not None:
-                    open_ones = (on != "test") & (folds[name] < 0)
-                    folds[name][open_ones & (unseen == "test")] = number
+                if (unseen := sides_by(fold)) is not None:
+                    free = (on != "test") & (folds[name] < 0) & (unseen == "test")
+                    folds[name][free] = number
             known[name] = np.where(folds[name] >= 0, "test", on)
         sides |= known
     every_query = np.arange(n_queries)
@@ -286,17 +283,6 @@ def training_warnings(name: str, sides: NDArray[np.str_] | None) -> tuple[Result
         "compare on queries that it has not seen",
     )
     return (warning,) if seen else ()
-
-
-def _with_clusters(
-    sides: NDArray[np.str_] | None, clusters: NDArray[np.int64]
-) -> NDArray[np.str_] | None:
-    """The sides, where a spelling of a query that was seen has been seen, too."""
-    if sides is None:
-        return None
-    seen = sides != "test"
-    again = ~seen & np.isin(clusters, clusters[seen])
-    return np.where(again, "train", sides)
 
 
 def check_side(side: str) -> None:
