@@ -254,11 +254,11 @@ def _table_bytes(comparison: RankerComparison, path: Path) -> bytes:
     from owpc_ltr.text import printable
 
     if path.suffix.lower() == ".csv":
-        columns = [
-            [printable(cell) if isinstance(cell, str) else cell for cell in (name, *values)]
-            for name, values in comparison.per_query.to_pydict().items()
-        ]
-        return sheet_bytes(zip(*columns, strict=True))
+        table = comparison.per_query
+        rows = [table.column_names, *zip(*table.to_pydict().values(), strict=True)]
+        return sheet_bytes(
+            [printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+        )
     buffer = io.BytesIO()
     parquet.write_table(comparison.per_query, buffer)
     return buffer.getvalue()

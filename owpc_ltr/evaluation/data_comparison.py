@@ -242,7 +242,21 @@ def compare_over_folds(
         )
     if not folds:
         raise UsageError("there are no folds: give a list of test data")
-    measured = [_measured_fold(request, folds, number) for number in range(len(folds))]
+    measured: list[_Fold] = []
+    for number, fold in enumerate(folds):
+        own = replace(request, rankers=_of_fold(request.rankers, number, len(folds)))
+        try:
+            chosen = chosen_data(own, fold)
+            seen = next(iter(chosen.chosen.notes), "")
+        except NothingHeldOut as nothing:
+            seen = str(nothing)
+        if seen:
+            raise Refused(
+                f"fold {number + 1}: a model has seen test queries of its own fold: give each fold "
+                f"its own model ({seen})"
+            )
+        part = in_memory(chosen.part, f"fold {number + 1}")
+        measured.append((part, chosen._replace(part=part).measured(own)))
     _refuse_shared([data for data, _ in measured])
     of_folds = [results for _, results in measured]
     rankers = {
@@ -308,28 +322,6 @@ def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str,
             )
         chosen[name] = ranker[number] if several else ranker
     return chosen
-
-
-def _measured_fold(
-    request: ComparisonRequest, folds: Sequence[Data | Path | str], number: int
-) -> _Fold:
-    fold = number + 1
-    request = replace(request, rankers=_of_fold(request.rankers, number, len(folds)))
-    try:
-        chosen = chosen_data(request, folds[number])
-    except NothingHeldOut as nothing:
-        raise _seen(fold, str(nothing)) from nothing
-    if chosen.chosen.notes:
-        raise _seen(fold, chosen.chosen.notes[0])
-    part = in_memory(chosen.part, f"fold {fold}")
-    return part, chosen._replace(part=part).measured(request)
-
-
-def _seen(fold: int, why: str) -> Refused:
-    return Refused(
-        f"fold {fold}: a model has seen test queries of its own fold: give each fold its "
-        f"own model ({why})"
-    )
 
 
 def _refuse_shared(folds: Sequence[RankingDataset]) -> None:

@@ -13,22 +13,34 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
+from owpc_ltr.data.datasets import open_or_read
 from owpc_ltr.data.external_features.sources import external_names, sources_in
-from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.judgments.grouping import (
+    JUDGED_BY,
+    Judgments,
+    Weighed,
+    importance_of,
+    judges_column,
+    judges_of,
+    weights_of,
+)
+from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.data.splits import query_text
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.files.columnar import PARQUET
+from owpc_ltr.files.input import first_lines, open_regular, read_head
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.signatures import option_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
@@ -56,9 +68,6 @@ def read_data(
     `topics` has the texts of the queries of a judgment list, which are needed where they will be
     `asked` of an engine. Raises BadInput.
     """
-    from owpc_ltr.data.datasets import open_or_read
-    from owpc_ltr.errors import give_warnings
-
     if Path(path).is_dir() or _has_features(Path(path)):
         return open_or_read(path, memory=memory, max_feature_number=max_feature_number)
     judgments = _judgments(path, topics, asked)
@@ -77,8 +86,6 @@ def read_lists(
     A list that has other columns, beside one that has these, is left to be read by its own. Raises
     BadInput, or UsageError, where no list has them.
     """
-    from owpc_ltr.errors import give_warnings
-
     if not columns:
         return sources
     read = list(sources)
@@ -102,17 +109,6 @@ def read_lists(
 
 def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
-    import pyarrow as pa
-
-    from owpc_ltr.data.judgments.grouping import (
-        JUDGED_BY,
-        Weighed,
-        importance_of,
-        judges_column,
-        judges_of,
-        weights_of,
-    )
-
     queries = judgments.queries
     weighed = Weighed.among(queries)
     sizes = [len(query.doc_ids) for query in queries]
@@ -139,10 +135,6 @@ def without_features(judgments: Judgments) -> RankingDataset:
 
 def texts_of(data: RankingDataset) -> pa.StringArray | None:
     """What users typed, query by query; None where the data do not know."""
-    import pyarrow as pa
-
-    from owpc_ltr.data.splits import query_text
-
     if data.query_params is None:
         return None
     texts = [query_text(json.loads(params)) for params in data.query_params.to_pylist()]
@@ -198,8 +190,6 @@ def _judgments(
     asked: bool,
     columns: Mapping[str, str] | None = None,
 ) -> Judgments:
-    from owpc_ltr.host.judgment_lists import read_judgments
-
     try:
         return read_judgments(path, topics=topics, columns=columns)
     except BadInput:
@@ -220,31 +210,23 @@ class _Ids(dict[str, str]):
 
 def _has_features(path: Path) -> bool:
     """Whether a file is a dataset: our Parquet, or LETOR text; what is neither is a list."""
-    from owpc_ltr.files.input import first_lines, open_regular, read_head
-
     with open_regular(path) as file:
-        if file.read(4) == b"PAR1":
-            return _is_ours(file)
+        if file.read(len(PARQUET)) == PARQUET:
+            file.seek(0)
+            try:
+                return DATASET_KEY in (pq.read_schema(file).metadata or {})
+            except (pa.ArrowInvalid, OSError):
+                # What is damaged is told by who reads it.
+                return True
     lines = (line for line in first_lines(read_head(path)) if not line.startswith("#"))
     return bool(_FEATURES.match(next(lines, "")))
 
 
-def _is_ours(file: Any) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from owpc_ltr.data.parquet.writing import DATASET_KEY
-
-    file.seek(0)
-    try:
-        return DATASET_KEY in (pq.read_schema(file).metadata or {})
-    except (pa.ArrowInvalid, OSError):
-        # What is damaged is told by who reads it.
-        return True
-
-
 class _MixedQueries:
-    """The queries with relevant and irrelevant documents; `query` and `relevant` per document."""
+    """The pairs of a relevant and an irrelevant document of a query; `mixed` queries have some.
+
+    `query` and `relevant` are per document, `number` is that of the pairs.
+    """
 
     def __init__(self, data: RankingDataset) -> None:
         sizes = np.diff(data.offsets)
@@ -253,14 +235,13 @@ class _MixedQueries:
         self.n_relevant = np.bincount(self.query, self.relevant, data.n_queries).astype(np.int64)
         self.n_irrelevant = sizes - self.n_relevant
 
-    @property
-    def number(self) -> int:
-        return int((self.n_relevant * self.n_irrelevant).sum())
+        self.mixed = (self.n_relevant > 0) & (self.n_irrelevant > 0)
+        self.number = int((self.n_relevant * self.n_irrelevant).sum())
 
     @property
-    def mixed(self) -> NDArray[np.bool_]:
-        """The queries that have both."""
-        return (self.n_relevant > 0) & (self.n_irrelevant > 0)
+    def are_enough(self) -> bool:
+        """Whether there are enough queries, and pairs, to tell how they come about."""
+        return self.number >= FEWEST_PAIRS and int(self.mixed.sum()) >= _FEWEST_QUERIES
 
     def right(self, values: NDArray[Any]) -> float:
         """The mean over queries of the share of pairs in which the relevant one is above.
@@ -356,7 +337,7 @@ def _worse_than_random(
 
 
 def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[ResultWarning]:
-    if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
+    if not pairs.are_enough:
         return
     signs: list[tuple[float, str, str]] = []
     for column, name in enumerate(data.feature_names):
@@ -380,7 +361,7 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
 
 def _of_the_same_clicks(data: RankingDataset, pairs: _MixedQueries) -> Iterator[ResultWarning]:
     """A feature from a table that has the relevant documents on top: it may be made of the same."""
-    if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
+    if not pairs.are_enough:
         return
     names = external_names(sources_in(data.manifest))
     columns = {name: data.features[:, data.feature_names.index(name)] for name in names}

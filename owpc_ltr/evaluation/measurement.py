@@ -296,7 +296,8 @@ class ListFacts(NamedTuple):
 
     `tied` of the `ranked` documents share their score with another of their query. `missing` of the
     `judged` documents, and all documents of `absent` of the `queries`, are not in a run; `unjudged`
-    of its documents of these queries are not judged. `lowest` and `highest` are scores.
+    of its documents of these queries are not judged. `lowest` and `highest` are scores, and do not
+    add up.
     """
 
     ranked: int
@@ -308,13 +309,6 @@ class ListFacts(NamedTuple):
     missing: int = 0
     absent: int = 0
     unjudged: int = 0
-
-    @classmethod
-    def joined(cls, parts: Sequence[ListFacts]) -> ListFacts:
-        """All parts together."""
-        sums = cls._make(sum(column) for column in zip(*parts, strict=True))
-        lowest, highest = min(part.lowest for part in parts), max(part.highest for part in parts)
-        return sums._replace(lowest=lowest, highest=highest)
 
 
 _OfPart = tuple[RankerResults, ListFacts]
@@ -405,11 +399,12 @@ def list_warnings(
 
     Raises BadInput for a run that has none of the judged documents.
     """
-    whole = ListFacts.joined(parts)
+    whole = ListFacts._make(sum(column) for column in zip(*parts, strict=True))
+    lowest, highest = min(part.lowest for part in parts), max(part.highest for part in parts)
     if isinstance(ranker, TrecRun) and whole.missing == whole.judged:
         raise ranker.of_other_data(whole.judged)
     messages, share = [], whole.tied / max(whole.ranked, 1)
-    if whole.tied and whole.lowest == whole.highest:
+    if whole.tied and lowest == highest:
         messages.append("all scores are equal: the figures are those of a random order")
     elif share > 0.05:
         messages.append(
