@@ -149,12 +149,6 @@ class AttemptsFile:
             return 0
         return max((known.get(test, before) for test in tests), default=before)
 
-    def on(self, queries: Sketch) -> int:
-        """How many pairs were compared on these queries so far. Raises OSError."""
-        if not self.path.exists():
-            return 0
-        return len(_tests_on(queries, self.path.read_text(errors="replace").splitlines()))
-
 
 ATTEMPTS_FILE = AttemptsFile()
 

@@ -40,19 +40,11 @@ class ComparedPair(ShortRepr):
     @property
     def verdict(self) -> Verdict:
         """The verdict on ranker a."""
-        return self._decided()
-
-    @property
-    def outcome_of_figures(self) -> Outcome:
-        """What the figures say, whatever makes them doubtful."""
-        return self._decided(by_figures=True).outcome
-
-    def _decided(self, *, by_figures: bool = False) -> Verdict:
         both = self.prediction_powered
         figures: Comparison | Estimate = self.comparison if both is None else both.by_both
         p, own = (self.p_holm, self.comparison) if both is None else (both.p_holm, both)
         return decide(
-            figures.low, figures.high, p, () if by_figures else (*self.warnings, *own.warnings),
+            figures.low, figures.high, p, (*self.warnings, *own.warnings),
             higher_is_better=self.higher_is_better, smallest_gain=self.smallest_gain,
         )  # fmt: skip
 
@@ -81,16 +73,10 @@ class ComparedPair(ShortRepr):
 
     def reversed(self) -> ComparedPair:
         """The same pair with ranker b first."""
-        both = self.prediction_powered
-        return replace(
-            self,
-            a=self.b,
-            b=self.a,
-            comparison=self.comparison.reversed(),
-            left_out=None if self.left_out is None else self.left_out.reversed(),
-            as_judged=None if self.as_judged is None else self.as_judged.reversed(),
-            prediction_powered=None if both is None else both.reversed(),
-        )
+        parts = ("comparison", "left_out", "as_judged", "prediction_powered")
+        figures = {part: getattr(self, part) for part in parts}
+        turned: dict[str, Any] = {part: one and one.reversed() for part, one in figures.items()}
+        return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON: of the comparison, or the prediction-powered ones."""

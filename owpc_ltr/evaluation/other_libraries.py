@@ -102,15 +102,14 @@ class Library(Convention):
     """A library's way to reckon a metric.
 
     `call` is what a user writes there, with `{k}` where the cutoff goes and `{at}` for @ and it.
-    `needs_cutoff`: it has a cutoff; `needs_none`: it has none. `takes_runs`: it takes lists that
+    `cutoff`: whether the metric has one there; None where it may. `takes_runs`: it takes lists that
     lack judged documents; the others want a score of each.
     """
 
     name: str
     metric: str
     call: str
-    needs_cutoff: bool = False
-    needs_none: bool = False
+    cutoff: bool | None = None
     takes_runs: bool = False
 
 
@@ -120,16 +119,16 @@ _TREC: dict[str, Any] = {
 _BOOSTED: dict[str, Any] = {"ties": "file-order", "empty": "one"}
 # XGBoost looks at as many ranks as it makes pairs of (lambdarank_num_pair_per_sample).
 _XGBOOST: dict[str, Any] = {**_BOOSTED, "single": True, "depth": 32}
-_LIGHTGBM: dict[str, Any] = {**_BOOSTED, "needs_cutoff": True}
+_LIGHTGBM: dict[str, Any] = {**_BOOSTED, "cutoff": True}
 LIBRARIES = (
     Library("XGBoost", "ndcg", 'eval_metric="ndcg{at}"', **_XGBOOST),
     Library("LightGBM", "ndcg", 'metric="ndcg", eval_at={k}', **_LIGHTGBM),
-    Library("trec_eval", "ndcg", "ndcg_cut.{k}", gain="linear", needs_cutoff=True, **_TREC),
-    Library("trec_eval", "ndcg", "ndcg", gain="linear", needs_none=True, **_TREC),
+    Library("trec_eval", "ndcg", "ndcg_cut.{k}", gain="linear", cutoff=True, **_TREC),
+    Library("trec_eval", "ndcg", "ndcg", gain="linear", cutoff=False, **_TREC),
     Library("XGBoost", "map", 'eval_metric="map{at}"', per_cutoff=True, **_XGBOOST),
     Library("LightGBM", "map", 'metric="map", eval_at={k}', per_cutoff=True, **_LIGHTGBM),
-    Library("trec_eval", "map", "map", needs_none=True, **_TREC),
-    Library("trec_eval", "map", "map_cut.{k}", needs_cutoff=True, **_TREC),
+    Library("trec_eval", "map", "map", cutoff=False, **_TREC),
+    Library("trec_eval", "map", "map_cut.{k}", cutoff=True, **_TREC),
 )
 
 
@@ -233,13 +232,12 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     missing = int(np.isnan(ranked.scores).sum())
     weights = uneven(data.query_weights)
     ours = Convention(**_shared_fields(metric, metric), weighted=weights is not None)
-    value = _mean(ours, metric, ranked, weights)
     runs = queries_of(ranked).ranking("expected")
     undefined = np.isnan(values_by(replace(ours, empty="skip"), metric, ranked))
     return Reconciled(
         metric=str(metric),
         convention=metric.convention,
-        value=value,
+        value=_mean(ours, metric, ranked, weights),
         n_queries=data.n_queries,
         empty=int(undefined.sum()),
         tied=len(np.unique(runs.query[runs.size > 1])),
@@ -247,17 +245,13 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
         missing=missing,
         unjudged=len(ranked.scores) - data.n_documents,
         elsewhere=tuple(
-            _elsewhere(library, ours, metric, ranked, weights) for library in _of(metric, missing)
+            _elsewhere(library, ours, metric, ranked, weights)
+            for library in LIBRARIES
+            if library.metric == metric.name
+            and library.cutoff in {None, metric.cutoff is not None}
+            and (library.takes_runs or not missing)
         ),
     )
-
-
-def _of(metric: Metric, missing: int) -> Iterator[Library]:
-    for library in LIBRARIES:
-        unfit = library.needs_none if metric.cutoff else library.needs_cutoff
-        unfit |= missing > 0 and not library.takes_runs
-        if library.metric == metric.name and not unfit:
-            yield library
 
 
 def _elsewhere(
