@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import RUN_TAG, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.compare import ranker_name
+from owpc_ltr.evaluation.compare import comparison_request, ranker_name
 from owpc_ltr.evaluation.options import (
     METRICS,
+    ComparisonOptions,
     Dask,
     Documents,
     EngineOfJudgments,
@@ -113,12 +114,17 @@ def evaluate(
     from owpc_ltr.evaluation.data_comparison import by_folds, ranker_of, records_of, with_fields
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-    from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics
+    from owpc_ltr.evaluation.results import Resampling
 
-    files = [Path(plugin) for plugin in plugins]
-    parsed = parse_metrics(metrics, load(files))
+    name, other = ranker_name(model), ranker_name(baseline)
+    if name == other:
+        other = f"{name} 2"
+    named = {name: model} if baseline is None else {name: model, other: baseline}
+    options = ComparisonOptions(unweighted=unweighted, smallest_gain=smallest_gain)
+    request = comparison_request(
+        named, metrics, plugins, options, baseline=None if baseline is None else other,
+        split=split, drawing=Resampling(seed),
+    )  # fmt: skip
     judged = dataset_of(data, memory=memory, max_feature_number=max_feature_number)
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, option_name("documents"))
@@ -128,21 +134,11 @@ def evaluate(
             f"{option_name('run')} lists documents of a dataset in memory: give a file, not a "
             "folder"
         )
-    ranker = ranker_of(model, judged, files)
-    name, other = ranker_name(model), ranker_name(baseline)
-    if name == other:
-        other = f"{name} 2"
-    plan = ComparisonPlan(
-        parsed,
-        baseline=None if baseline is None else other,
-        drawing=Resampling(seed),
-        smallest_gain=smallest_gain,
-    )
-    with workers_at(dask, [data], files) as workers:
-        chosen = model_data(ranker, by_workers(judged, workers), split, by_folds=True)
-        rankers = {name: ranker}
+    rankers = {name: ranker_of(model, judged, request.plugins)}
+    with workers_at(dask, [data], plugins) as workers:
+        chosen = model_data(rankers[name], by_workers(judged, workers), split, by_folds=True)
         if baseline is not None:
-            rankers[other] = ranker_of(baseline, chosen.data, files)
+            rankers[other] = ranker_of(baseline, chosen.data, request.plugins)
             model_data(rankers[other], chosen.data, "all")
         part = with_fields(chosen.data, rankers, documents, id_field)
         # The ranker's record chose the queries; that a ranker has seen some of them is a warning.
@@ -151,8 +147,8 @@ def evaluate(
         side = "folds" if seen.folds else chosen.side
         queries = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
         results = measure_on_data(
-            by_folds(rankers, seen), part, queries, plan,
-            weighted=not unweighted, tell_unjudged=True,
+            by_folds(rankers, seen), part, queries, request.plan,
+            weighted=request.weighted, tell_unjudged=True,
         )  # fmt: skip
         comparison = compare_results(results)
     scores = results.rankers[name].scores
