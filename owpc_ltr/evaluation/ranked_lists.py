@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -40,27 +40,44 @@ _OF_THE_IDEAL = frozenset({"ndcg"})
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedLists(ShortRepr):
-    """The grades of ranked documents, and of those that are relevant and not in the lists.
+    """Ranked documents by query, and the grades of all judged ones, in the lists or not.
 
-    `there` marks the ranks at which there is a document. `missed` has the grades of the relevant
-    documents that a list lacks, query by query, cut at `missed_offsets`. `documents` are the ids,
-    best first; `judged` has the grade of each judged document of a query, `judges` who gave it,
-    where that is known.
+    `documents` are the ids, best first, of which the first `depth` were looked at; `judged` has the
+    grade of each judged document of a query, `judges` who gave it, where that is known. `highest`
+    is the best grade that there is.
     """
 
-    grades: Grades
-    there: NDArray[np.bool_]
-    missed: Labels
-    missed_offsets: NDArray[np.int64]
+    documents: Sequence[Sequence[str]] = field(repr=False)
+    judged: Sequence[Mapping[str, float]] = field(repr=False)
+    judges: Sequence[Mapping[str, str]] = field(repr=False)
+    depth: int
     highest: float
-    documents: Sequence[Sequence[str]] = field(default=(), repr=False)
-    judged: Sequence[Mapping[str, float]] = field(default=(), repr=False)
-    judges: Sequence[Mapping[str, str]] = field(default=(), repr=False)
 
-    @property
-    def depth(self) -> int:
-        """How many ranks were looked at."""
-        return int(self.grades.shape[1])
+    @cached_property
+    def grades(self) -> Grades:
+        """The grades of the lists' documents."""
+        matrix = np.full((len(self.documents), self.depth), np.nan, np.float32)
+        for row, (listed, judged) in enumerate(zip(self.documents, self.judged, strict=True)):
+            matrix[row, : len(listed)] = [judged.get(name, np.nan) for name in listed]
+        return matrix
+
+    @cached_property
+    def there(self) -> NDArray[np.bool_]:
+        """The ranks at which there is a document."""
+        marks: NDArray[np.bool_] = np.arange(self.depth) < _lengths(self.documents)[:, None]
+        return marks
+
+    @cached_property
+    def missed(self) -> Grades:
+        """The grades of the relevant documents that a list lacks; zeros after the last."""
+        lacking = [
+            [grade for name, grade in judged.items() if grade > 0 and name not in listed]
+            for listed, judged in zip(map(set, self.documents), self.judged, strict=True)
+        ]
+        lengths = _lengths(lacking)
+        matrix = np.zeros((len(lengths), int(lengths.max(initial=0))), np.float32)
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = list(chain(*lacking))
+        return matrix
 
     def unjudged_irrelevant(self, metric: Metric) -> Vector:
         """The value of each query where unjudged documents are irrelevant."""
@@ -125,8 +142,7 @@ class RankedLists(ShortRepr):
             {name: new for name, old in own.items() if (new := grade(row, name, old)) is not None}
             for row, own in enumerate(self.judged)
         ]
-        lists = ranked_lists(self.documents, grades, self.depth, self.judges)
-        return replace(lists, highest=self.highest)
+        return replace(self, judged=grades)
 
     @cached_property
     def without_machines(self) -> RankedLists:
@@ -152,8 +168,9 @@ class RankedLists(ShortRepr):
     @cached_property
     def n_relevant(self) -> NDArray[np.int64]:
         """How many documents of each query are relevant, within its list or not."""
-        listed: NDArray[np.int64] = (np.nan_to_num(self.grades) > 0).sum(axis=1)
-        return listed + np.diff(self.missed_offsets)
+        grades = np.hstack([np.nan_to_num(self.grades), self.missed])
+        counts: NDArray[np.int64] = np.count_nonzero(grades > 0, axis=1)
+        return counts
 
     @cached_property
     def recall(self) -> Vector:
@@ -164,16 +181,14 @@ class RankedLists(ShortRepr):
         self, metric: Metric, best: Grades, assumed: NDArray[np.bool_], cutoff: int
     ) -> Vector:
         judged = np.where(assumed, 0.0, best)
-        lacking = _rectangle(self.missed, self.missed_offsets)
-        ideal = -np.sort(-np.hstack([judged, lacking]), axis=1)
+        ideal = -np.sort(-np.hstack([judged, self.missed]), axis=1)
         pad = np.zeros((len(best), cutoff), np.float32)
         below = np.where(assumed, best, 0.0)
         return _measure(metric, np.hstack([ideal, pad, below]).astype(np.float32))
 
     def _values(self, metric: Metric, labels: Grades) -> Vector:
         """The metric, where what the lists lack was not retrieved."""
-        missed = _rectangle(self.missed, self.missed_offsets)
-        return _measure(metric, np.hstack([labels, missed]), self.depth)
+        return _measure(metric, np.hstack([labels, self.missed]), self.depth)
 
     @classmethod
     def of_documents(
@@ -205,16 +220,12 @@ class RankedLists(ShortRepr):
 
     def joined(self, other: RankedLists) -> RankedLists:
         """These lists, and those of further queries below."""
-        depth = max(self.depth, other.depth)
         return RankedLists(
-            np.vstack([_wide(lists.grades, depth, np.nan) for lists in (self, other)]),
-            np.vstack([_wide(lists.there, depth, fill=False) for lists in (self, other)]),
-            np.concatenate([self.missed, other.missed]),
-            np.append(self.missed_offsets, self.missed_offsets[-1] + other.missed_offsets[1:]),
-            highest=max(self.highest, other.highest),
-            documents=[*self.documents, *other.documents],
-            judged=[*self.judged, *other.judged],
-            judges=[*self.judges, *other.judges],
+            [*self.documents, *other.documents],
+            [*self.judged, *other.judged],
+            [*self.judges, *other.judges],
+            max(self.depth, other.depth),
+            max(self.highest, other.highest),
         )
 
 
@@ -228,29 +239,13 @@ def ranked_lists(
 
     Nothing beyond `depth` is looked at.
     """
-    rows = len(ranked)
-    matrix = np.full((rows, depth), np.nan, np.float32)
-    there = np.zeros((rows, depth), np.bool_)
-    missed: list[float] = []
-    ends = [0]
-    for row, (documents, judged) in enumerate(zip(ranked, grades, strict=True)):
-        listed = documents[:depth]
-        there[row, : len(listed)] = True
-        matrix[row, : len(listed)] = [judged.get(name, np.nan) for name in listed]
-        names = set(listed)
-        missed += [grade for name, grade in judged.items() if grade > 0 and name not in names]
-        ends.append(len(missed))
     highest = max((grade for judged in grades for grade in judged.values()), default=0.0)
-    return RankedLists(
-        matrix,
-        there,
-        np.array(missed, np.float32),
-        np.array(ends, np.int64),
-        highest=max(highest, 1.0),
-        documents=[documents[:depth] for documents in ranked],
-        judged=grades,
-        judges=judges or [{}] * rows,
-    )
+    listed = [documents[:depth] for documents in ranked]
+    return RankedLists(listed, grades, judges or [{}] * len(listed), depth, max(highest, 1.0))
+
+
+def _lengths(lists: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
+    return np.array([len(one) for one in lists], np.int64)
 
 
 def _unjudged(lists: RankedLists) -> NDArray[np.bool_]:
@@ -294,13 +289,12 @@ def as_good_as_judged(
         if not any((other[:, :k] >= 0).any() for other in places):
             return own.unjudged_irrelevant(metric)
         extra = _others(seen, [other[:, :k] for other in places], drawn.shape[1])
-        missed = _rectangle(own.missed, own.missed_offsets)
         base = np.nan_to_num(own.grades)
         total: Vector = np.zeros(len(base))
         for draw in drawn:
             grades = np.append(draw, np.float32(0))
             labels = np.where(seen >= 0, grades[seen], base)
-            total += _measure(metric, np.hstack([labels, missed, grades[extra]]), own.depth)
+            total += _measure(metric, np.hstack([labels, own.missed, grades[extra]]), own.depth)
         return total / len(drawn)
 
     return {
@@ -372,12 +366,6 @@ def _others(
     return matrix
 
 
-def _wide(matrix: NDArray[Any], width: int, fill: Any) -> NDArray[Any]:
-    """The matrix with further columns of one value."""
-    lacking = width - matrix.shape[1]
-    return np.pad(matrix, ((0, 0), (0, lacking)), constant_values=fill) if lacking else matrix
-
-
 def within_depth(metric: Metric, depth: int) -> Metric:
     """The metric of the first documents alone, if it looks further."""
     if metric.cutoff is not None and metric.cutoff <= depth:
@@ -419,12 +407,3 @@ def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Ve
     offsets = np.arange(rows + 1, dtype=np.int64) * width
     marks = None if retrieved is None else ranks < retrieved
     return metric.of(RankedQueries(-ranks, labels.ravel().astype(np.float32), offsets, marks))
-
-
-def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:
-    """The values of each query in a row, with zeros after the last."""
-    lengths = np.diff(offsets)
-    width = int(lengths.max(initial=0))
-    matrix = np.zeros((len(lengths), width), np.float32)
-    matrix[np.arange(width) < lengths[:, None]] = values
-    return matrix
