@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.html import block, line, table
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.engine.legs import Legs
@@ -33,7 +33,7 @@ from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.plan import Plan
 
@@ -428,19 +428,15 @@ class Fusion(ShortRepr):
         }
 
     def __str__(self) -> str:
-        """The verdict first, then every ranker, the candidates, and what a selection would add."""
-        table = text_table(_HEADERS, list(_rows(self)))
-        return "\n".join([
-            wrapped_text(self.headline), wrapped_text(_title(self)), table,
-            *map(wrapped_text, _facts(self)),
-        ])  # fmt: skip
+        return "\n".join(text_lines(self._blocks()))
 
     def _repr_html_(self) -> str:
-        """The verdict, the table of rankers, and what limits them."""
-        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row]
-                for row in _rows(self)]  # fmt: skip
-        return block(self.headline, line(_title(self)), table(_HEADERS, rows),
-                     *map(line, _facts(self)))  # fmt: skip
+        return html_of(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        """The verdict first, then every ranker, the candidates, and what a selection would add."""
+        yield from (self.headline, _title(self), Rows(_HEADERS, list(_rows(self))))
+        yield from _facts(self)
 
 
 def _title(fusion: Fusion) -> str:
