@@ -9,21 +9,21 @@ from owpc_ltr.data import html
 from owpc_ltr.text import cell_text, text_table, wrapped_text
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """A table."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
-Block = str | Rows
+Block = str | TableRows
 """A line of text, indented as it begins; an empty one; or a table."""
 
 
 def text_lines(blocks: Iterable[Block]) -> Iterator[str]:
     """The blocks for a terminal: lines are wrapped, and as far to the right as they begin."""
     for block in blocks:
-        if isinstance(block, Rows):
+        if isinstance(block, TableRows):
             yield text_table(*block)
         else:
             text = block.lstrip()
@@ -36,7 +36,7 @@ def html_of(blocks: Iterable[Block]) -> str:
     title, *others = blocks
     parts = (
         html.table(block.headers, [map(cell_text, row) for row in block.rows])
-        if isinstance(block, Rows)
+        if isinstance(block, TableRows)
         else html.line(block)
         for block in others
         if block

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
@@ -472,7 +472,7 @@ class Evaluation(RankerComparison):
         if self.pairs:
             yield self._opening
         yield self._title
-        yield Rows(
+        yield TableRows(
             ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
             [
                 (str(one.metric), *(ranker.measured[n].mean for ranker in self.rankers),
@@ -501,7 +501,7 @@ def ranker_letters(names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> Rows:
+def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> TableRows:
     listed = any(one.unjudged is not None for one in comparison.rankers)
     rows = []
     for metric in map(str, comparison.metrics):
@@ -512,10 +512,10 @@ def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> Row
                 row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
             rows.append(row)
     headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
-    return Rows(headers, rows)
+    return TableRows(headers, rows)
 
 
-def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Rows:
+def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> TableRows:
     """A row for each pair, its rankers by their letters."""
     headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
     rows = [
@@ -529,10 +529,10 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Row
         for pair in pairs
         for one in [pair.comparison]
     ]
-    return Rows(headers, rows)
+    return TableRows(headers, rows)
 
 
-def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Rows:
+def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> TableRows:
     """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
     rows = [
         (
@@ -549,7 +549,7 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> R
             ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
         )
     ]  # fmt: skip
-    return Rows(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
+    return TableRows(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
 
 
 def _label_lines(pairs: Sequence[ComparedPair], earlier: str) -> list[str]:
@@ -580,7 +580,7 @@ def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> It
     yield ""
     yield f"where {a} loses most to {b}, {comparison.metrics[0]}:"
     texts = ["TEXT"] if comparison.query_texts is not None else []
-    yield Rows(
+    yield TableRows(
         ["QUERY", *texts, letters[a], letters[b]],
         [
             (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
@@ -207,7 +207,7 @@ class Reconciled(ShortRepr):
             (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
             for one in self.elsewhere
         ]
-        yield Rows(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
+        yield TableRows(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
         yield ""
         yield "from ours, one step on top of the other:"
         for other in self.elsewhere:

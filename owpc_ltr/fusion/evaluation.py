@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, Rows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
@@ -435,7 +435,7 @@ class Fusion(ShortRepr):
 
     def _blocks(self) -> Iterator[Block]:
         """The verdict first, then every ranker, the candidates, and what a selection would add."""
-        yield from (self.headline, _title(self), Rows(_HEADERS, list(_rows(self))))
+        yield from (self.headline, _title(self), TableRows(_HEADERS, list(_rows(self))))
         yield from _facts(self)
 
 
