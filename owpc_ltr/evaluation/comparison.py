@@ -415,9 +415,9 @@ def _deciding_warnings(
         worst = None if best is None else compared(winner.unjudged_irrelevant(within), best)
         yield from judged_share_warnings(deciding, verdict, worst, results.queries.clusters)
     yield from rater_warnings(deciding, wins_with)
-    if not deciding.machines:
+    people = {won: winner.by_people, lost: loser.by_people}
+    if people[won] is winner and people[lost] is loser:
         return
-    people = {won: winner.without_machines, lost: loser.without_machines}
     treated = {
         "as irrelevant": {name: [one.unjudged_irrelevant(within)] for name, one in people.items()},
         "left out": {name: [one.condensed(within)] for name, one in people.items()},

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.grouping import is_machine
+from owpc_ltr.data.judgments.grouping import grade_by_people, is_machine, votes_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.ranking import divide_defined
@@ -145,14 +145,18 @@ class RankedLists(ShortRepr):
         return replace(self, judged=grades)
 
     @cached_property
-    def without_machines(self) -> RankedLists:
-        """The lists where documents are unjudged that a machine alone judged."""
-        judges = self.judges
+    def by_people(self) -> RankedLists:
+        """The lists with people's grades: documents that machines alone judged are unjudged.
 
-        def by_people(row: int, name: str, grade: float) -> float | None:
-            return None if is_machine(judges[row].get(name, "")) else grade
+        These lists themselves where no machine had a vote.
+        """
 
-        return self.regraded(by_people)
+        def grade(row: int, name: str, given: float) -> float | None:
+            return grade_by_people(self.judges[row].get(name, ""), given)
+
+        cells = {cell for of_query in self.judges for cell in of_query.values()}
+        voters = {name for cell in cells for name in votes_of(cell, 0.0)}
+        return self.regraded(grade) if any(map(is_machine, voters)) else self
 
     def agreement_at(self, k: int) -> Vector:
         """The share of pairs of judged documents among the first k that stand as their grades do.

@@ -340,11 +340,14 @@ class DecidingDocuments:
         return tuple(numbers), counts[0], counts[1]
 
     @cached_property
-    def machines(self) -> float:
-        """The share of the judged ones that a machine alone judged."""
+    def machines(self) -> tuple[float, float]:
+        """The shares of the judged ones that a machine alone judged, and that one had a vote on."""
         sides = zip((self.winner, self.loser), self.marks, strict=True)
         judges = [one for lists, marks in sides for _, _, one in lists.judges_at(marks)]
-        return sum(map(is_machine, judges)) / max(1, len(judges))
+        voted = [any(map(is_machine, votes_of(one, 0.0))) for one in judges]
+        return (
+            sum(map(is_machine, judges)) / max(1, len(judges)), sum(voted) / max(1, len(judges))
+        )  # fmt: skip
 
 
 def machine_warnings(
@@ -355,22 +358,21 @@ def machine_warnings(
 ) -> Iterator[ResultWarning]:
     """Whether a difference is one by the labels of people, too, where machines judged some.
 
-    `without` are the same comparison with documents that machines judged as unjudged ones, by what
-    these are taken for.
+    `without` are the same comparison by the votes of people, with documents that machines alone
+    judged as unjudged ones, by what these are taken for.
     """
-    if not deciding.machines:
-        return
     told = [
         f"{difference_words(other)} with such documents {words}"
         for words, other in without.items()
         if other is not None and _outcome(other) != verdict.outcome
     ]
-    if deciding.machines <= _MANY and not told:
+    alone, voted = deciding.machines
+    if alone <= _MANY and not told:
         return
     yield ResultWarning(
         "machine-labels",
-        f"of the judged documents that are in one top ten alone, {deciding.machines:.0%} have "
-        f"labels of clicks or models alone, on which the difference in {metric} rests"
+        f"of the judged documents that are in one top ten alone, {voted:.0%} have labels of clicks "
+        f"or models, on which the difference in {metric} rests"
         f"{''.join(f' ({one})' for one in told[:1])}",
         "let people grade these documents (owpc-ltr judge pool, then judge merge)",
     )

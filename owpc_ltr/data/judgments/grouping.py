@@ -87,8 +87,11 @@ _SEVERAL = re.compile(r"[^,=]+=-?[0-9.e+]+(, [^,=]+=-?[0-9.e+]+)*")
 """Several raters with their grades."""
 
 
-_MODELS = re.compile(r"(?i)(models?|llms?|ai|gpt|claude|gemini|llama|mistral|qwen)\b|umbrela")
-"""Matches the beginning of a language model's name, as in `model:NAME`."""
+_MODELS = re.compile(
+    r"(?i)(?:[\w.-]+[/:])?(?:models?|llms?|ai|(?:chat)?gpt|claude|gemini|gemma|llama|mistral|mixtral"
+    r"|qwen|deepseek|openai|anthropic|umbrela)(?![a-z])"
+)
+"""Matches the beginning of a language model's name, as in `model:NAME` or `vendor/gpt4`."""
 
 
 def machines_among(judged: Any) -> dict[str, float]:
@@ -107,6 +110,17 @@ def machines_among(judged: Any) -> dict[str, float]:
 def is_machine(judges: str) -> bool:
     """Whether whoever judged is clicks or a language model, by name, and no person did, too."""
     return all(name == CLICKS or _MODELS.match(name) for name in votes_of(judges, 0.0))
+
+
+def grade_by_people(cell: str, grade: float) -> float | None:
+    """A judgment's grade within the votes of people; None where a machine alone judged.
+
+    >>> grade_by_people("ann=1, model:m=3", 2.0), grade_by_people("ann=1, bob=2", 1.5)
+    (1.0, 1.5)
+    >>> grade_by_people("clicks", 2.0)
+    """
+    people = [vote for name, vote in votes_of(cell, grade).items() if not is_machine(name)]
+    return min(max(grade, min(people)), max(people)) if people else None
 
 
 def raters_cell(grades: Mapping[str, float]) -> str:
