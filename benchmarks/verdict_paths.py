@@ -90,8 +90,12 @@ class Team:
     @cached_property
     def judged(self) -> list[JudgedQuery]:
         """The judged queries."""
+        return self.judged_as(self.case.judged)
+
+    def judged_as(self, labels: Matrix, judge: str = "") -> list[JudgedQuery]:
+        """The queries with these labels, by those who judged them or one other judge."""
         case, found = self.case, []
-        columns = zip(case.names, case.words, case.documents, case.judged, strict=True)
+        columns = zip(case.names, case.words, case.documents, labels, strict=True)
         for number, (name, text, documents, grades) in enumerate(columns):
             known = np.flatnonzero(~np.isnan(grades))
             if not len(known):
@@ -102,7 +106,7 @@ class Team:
                 [documents[place] for place in known.tolist()],
                 grades[known].astype(np.float32),
                 importance=None if case.importance is None else float(case.importance[number]),
-                judged_by=case.judges_of(number, known),
+                judged_by=[judge] * len(known) if judge else case.judges_of(number, known),
             ))  # fmt: skip
         return found
 
@@ -249,6 +253,30 @@ def runs(team: Team) -> Answer:
     return Answer.of(found.pairs[0].verdict)
 
 
+def by_proxy(team: Team) -> RankerComparison:
+    """The comparison by people's labels of a third of the queries, and a model's of all."""
+    case, rng = team.case, team.rng
+    said, sampled = case.proxy, case.sampled
+    if said is None:
+        moved = rng.choice([-1.0, 0.0, 0.0, 0.0, 1.0], case.grades.shape)
+        said = np.clip(case.grades + moved, 0.0, 3.0)
+    if sampled is None:
+        sampled = rng.permutation(case.n_queries)[: case.n_queries // 3]
+    said = np.where(np.isnan(case.judged), np.nan, said)
+    names = {f"q{number}" for number in sampled.tolist()}
+    people = [query for query in team.judged if query.query_id in names]
+    return ltr.compare(
+        {NEW: team.run(NEW), OLD: team.run(OLD)}, data=Judgments(people),
+        proxy_labels=Judgments(team.judged_as(said, "model:m")), metrics=METRIC, baseline=OLD,
+        resamples=team.resamples,
+    )  # fmt: skip
+
+
+def proxy(team: Team) -> Answer:
+    """`owpc-ltr compare --proxy-labels` of two TREC runs."""
+    return Answer.of(by_proxy(team).pairs[0].verdict)
+
+
 def live(team: Team) -> Answer:
     """`owpc-ltr compare-live` of one model, and of two, of a model that knows its training."""
     records = {name: model.record for name, model in team.models.items()}
@@ -331,6 +359,7 @@ PATHS: Mapping[str, Callable[[Team], Answer]] = {
     "runs": runs,
     "live": live,
     "fuse": fuse,
+    "proxy": proxy,
     "plain": plain,
 }
 
@@ -352,7 +381,7 @@ def no_earlier_comparisons() -> Iterator[None]:
     """A new state folder, without a file of attempts."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.dict(os.environ, {"XDG_STATE_HOME": folder}),
+        patch.dict(os.environ, {"OWPC_LTR_HOME": folder}),
     ):
         yield
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ _POPULATION = 20_000
 _LETTERS = "bcdfghjklmnpqrtv"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """Queries with the truth, both rankers' scores, and what is judged by whom.
 
@@ -51,6 +52,10 @@ class Case:
     lists_cut: bool = False
     judges: NDArray[np.str_] | None = None
     """Who judged each document, where it is not one judge for all."""
+    proxy: Matrix | None = None
+    """A model's labels of the judged documents; without them, it errs by a grade in 40 %."""
+    sampled: NDArray[np.int64] | None = None
+    """The queries that people judged beside the model; without them, a random third."""
 
     @property
     def n_queries(self) -> int:
@@ -62,12 +67,12 @@ class Case:
         """The ids of the queries."""
         return [f"q{number}" for number in range(self.n_queries)]
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """What is typed."""
         return list(self.texts or map(word, range(self.n_queries)))
 
-    @property
+    @cached_property
     def documents(self) -> list[list[str]]:
         """The ids of the documents of each query."""
         requests = np.arange(self.n_queries) if self.request is None else self.request
@@ -92,6 +97,7 @@ class Scheme:
     """How a case is drawn, and the truth about the population that it is drawn from.
 
     `null`: neither ranker is better. `disputed`: two views of the truth contradict each other.
+    `hidden`: no data show the fault.
     """
 
     name: str
@@ -99,6 +105,7 @@ class Scheme:
     queries: int = 100
     null: bool = False
     disputed: bool = False
+    hidden: bool = False
     population: Make | None = None
     without: tuple[str, ...] = ()
     """Paths that make no sense of it."""
@@ -528,6 +535,159 @@ def correlated(noise: float) -> Make:
     return make
 
 
+def _own(case: Case, which: str = "new") -> NDArray[np.bool_]:
+    """The documents that one list alone has at the top."""
+    new, old = _first(case.new), _first(case.old)
+    return new & ~old if which == "new" else old & ~new
+
+
+def _copied_by_people(rng: Rng, n: int) -> Case:
+    """A model is kinder to the new list, and people copy its labels, but for 2 %."""
+    case = _drawn(rng, n, SAME)
+    judged = _pool(case, case.old, case.new)
+    kind = 1.0 * (rng.random(judged.shape) < 0.5) * _own(case)
+    said = np.clip(judged + rng.choice([-1.0, 0.0, 0.0, 0.0, 1.0], judged.shape) + kind, 0.0, 3.0)
+    people = np.where(rng.random(judged.shape) < 0.98, said, judged)
+    return replace(case, judged=people, judge="ann", proxy=said)
+
+
+def _chosen_sample(rng: Rng, n: int) -> Case:
+    """People judge the queries that the new ranker gains most in by a model's labels."""
+    case = _drawn(rng, n, SAME)
+    judged = _pool(case, case.old, case.new)
+    said = np.clip(judged + rng.choice([-1.0, 0.0, 0.0, 0.0, 1.0], judged.shape), 0.0, 3.0)
+    gain = ndcg(case.new, np.nan_to_num(said)) - ndcg(case.old, np.nan_to_num(said))
+    order = np.argsort(-gain - 0.3 * rng.normal(size=n))[: n // 3]
+    return replace(case, judged=judged, judge="ann", proxy=said, sampled=np.sort(order))
+
+
+def _other_scale(rng: Rng, n: int) -> Case:
+    """The rater of what only the new list shows takes 1 to 4 for the grades, the other 0 to 3."""
+    case = _drawn(rng, n, SAME)
+    own = _own(case)
+    judged = _pool(case, case.old, case.new) + own
+    return replace(case, judged=judged, judges=np.where(own, "bob", "ann"))
+
+
+def _mostly_own_rater(rng: Rng, n: int) -> Case:
+    """A kind rater judged 60 % of the new list's own documents, and 35 % of the old one's."""
+    case = _drawn(rng, n, SAME)
+    drawn = rng.random(case.grades.shape)
+    bob = (_own(case) & (drawn < 0.6)) | (~_own(case) & (drawn < 0.35))
+    judged = np.minimum(_pool(case, case.old, case.new) + bob, 3.0)
+    return replace(case, judged=judged, judges=np.where(bob, "bob", "ann"))
+
+
+def _kind_model(name: str) -> Make:
+    """A kind model judged all that only the new list shows, under some name.
+
+    `both`: a person judged these, too, and the grade is the mean of both.
+    """
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _drawn(rng, n, SAME)
+        own, judged = _own(case), _pool(case, case.old, case.new)
+        said = np.minimum(judged + 1.0 * (rng.random(own.shape) < 0.5), 3.0)
+        if name != "both":
+            judged = np.where(own, said, judged)
+            return replace(case, judged=judged, judges=np.where(own, name, "ann"))
+        judges = np.full(own.shape, "ann", "<U40")
+        for row, place in np.argwhere(own).tolist():
+            judges[row, place] = f"ann={judged[row, place]:g}, model:m={said[row, place]:g}"
+        return replace(case, judged=np.where(own, (judged + said) / 2, judged), judges=judges)
+
+    return make
+
+
+def _renamed_clicks(rng: Rng, n: int) -> Case:
+    """Clicks of the new list, under a person's name."""
+    case = _clicks(SAME)(rng, n)
+    return replace(case, old=case.new, new=case.old, judge="ann")
+
+
+def _copies(kept: float) -> Make:
+    """40 requests five times in other words; a share of the documents keeps its id."""
+
+    def make(rng: Rng, n: int) -> Case:
+        requests = n // 5
+        of = np.repeat(np.arange(requests), 5)
+        one = _drawn(rng, requests, SAME)
+        case = Case(one.grades[of], one.old[of], one.new[of], one.old[of], request=of)
+        case = replace(case, judged=_pool(case, case.old, case.new))
+        for number, documents in enumerate(case.documents):
+            for place in np.flatnonzero(rng.random(DOCUMENTS) >= kept).tolist():
+                documents[place] += f"-copy{number}"
+        return case
+
+    return make
+
+
+def _chosen_queries(rng: Rng, n: int) -> Case:
+    """Of twice as many judged queries, half of those that the new ranker loses are dropped."""
+    case = _drawn(rng, 2 * n, SAME)
+    gain = case.true_gain()
+    kept = np.sort(np.argsort((gain < 0) & (rng.random(2 * n) < 0.5), kind="stable")[:n])
+    case = Case(case.grades[kept], case.old[kept], case.new[kept], case.grades[kept])
+    return replace(case, judged=_pool(case, case.old, case.new))
+
+
+def _stale(rng: Rng, n: int) -> Case:
+    """A third of the documents changed after they were judged; the new ranker knows the old."""
+    case = _drawn(rng, n, SAME)
+    changed = rng.random(case.grades.shape) < 0.33
+    worth = np.where(changed, rng.normal(size=case.grades.shape), 0.0)
+    new = case.new + np.where(changed, 0.4 * (case.grades - 1.0), 0.0)
+    now = np.where(changed, _graded(worth), case.grades)
+    judged = _pool(replace(case, new=new), case.old, new)
+    return replace(case, grades=now, new=new, judged=judged)
+
+
+def _filled_with_zero(name: str) -> Make:
+    """Of what only the old list shows, 30 % of the good ones are not judged, but count as 0."""
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _holes("old", SAME, 0.3)(rng, n)
+        shown = _first(case.new) | _first(case.old)
+        filled = shown & np.isnan(case.judged)
+        judged = np.where(filled, 0.0, case.judged)
+        return replace(case, judged=judged, judges=np.where(filled, name, "ann"))
+
+    return make
+
+
+def _heavy_weights(*, chosen: bool) -> Make:
+    """Few queries have most of the weight, by chance, or those that the new ranker gains in."""
+
+    def make(rng: Rng, n: int) -> Case:
+        case = _drawn(rng, n, SAME)
+        weights = np.sort(rng.lognormal(0.0, 2.5, n))
+        if chosen:
+            by_gain = np.argsort(case.true_gain() + 0.2 * rng.normal(size=n))
+            weights[by_gain] = weights.copy()
+        else:
+            weights = rng.permutation(weights)
+        return replace(case, judged=_pool(case, case.old, case.new), importance=weights)
+
+    return make
+
+
+def _deeper_pool(rng: Rng, n: int) -> Case:
+    """The new list is judged to rank 10, the old one to rank 3."""
+    case = _drawn(rng, n, SAME)
+    seen = _first(case.new) | _first(case.old, 3)
+    return replace(case, judged=np.where(seen, case.grades, np.nan))
+
+
+def rated_again(rng: Rng, n: int, count: int) -> list[Case]:
+    """One sheet of equal rankers, rated so many times: raters err by a grade in a third."""
+    case = _drawn(rng, n, SAME)
+    pool = _pool(case, case.old, case.new)
+    moves = rng.choice([-1.0, 0.0, 0.0, 0.0, 0.0, 1.0], (count, *pool.shape))
+    return [replace(case, judged=np.clip(pool + moved, 0.0, 3.0)) for moved in moves]
+
+
+NOT_PROXY = ("evaluate", "compare", "report", "runs", "live", "fuse", "plain")
+"""Paths that do not see the labels of a model beside those of people."""
 SCHEMES: tuple[Scheme, ...] = (
     Scheme("1a complete pool, better", complete_pool(BETTER)),
     Scheme("1b complete pool, equal", complete_pool(SAME), null=True),
@@ -566,7 +726,7 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("20 unjudged dropped, worse", _dropped, without=("fuse",)),
     Scheme("21 12 queries, outliers", _outliers, 12, null=True),
     Scheme("22 ties", _ties, null=True),
-    Scheme("23 lenient to own documents", _lenient, null=True),
+    Scheme("23 lenient to own documents", _lenient, null=True, hidden=True),
     Scheme("24a 7 % by a kind model", _machine_labels(kind=True), null=True),
     Scheme("24b 7 % by a strict model", _machine_labels(kind=False), null=True),
     Scheme("25a kind rater of the new list", _two_raters(0.4), null=True),
@@ -576,4 +736,21 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("26a new list 97 % judged, better", _holes("new", 0.8)),
     Scheme("26b old list's best unjudged", _holes("old", SAME, 0.3), null=True),
     Scheme("27 better, first grade worse", _lower_grade_first, disputed=True),
+    Scheme("28a people copy a kind model", _copied_by_people, 300, null=True, without=NOT_PROXY),
+    Scheme("28b sample chosen by the model", _chosen_sample, 300, null=True, without=NOT_PROXY),
+    Scheme("29a one side graded 1 to 4", _other_scale, null=True),
+    Scheme("29b kind rater mostly of one side", _mostly_own_rater, null=True),
+    Scheme("30a kind model as a person", _kind_model("bo"), null=True, hidden=True),
+    Scheme("30b kind model called gpt4o", _kind_model("gpt4o"), null=True),
+    Scheme("30c person and kind model, mean", _kind_model("both"), null=True),
+    Scheme("31 clicks of the new list as ann", _renamed_clicks, null=True),
+    Scheme("32a five copies, half of the ids", _copies(0.5), 200, null=True),
+    Scheme("32b five copies, other ids", _copies(0.0), 200, null=True, hidden=True),
+    Scheme("33 lost queries dropped", _chosen_queries, null=True, hidden=True),
+    Scheme("34 stale judgments", _stale, hidden=True),
+    Scheme("35a holes filled with 0 by import", _filled_with_zero("import"), null=True),
+    Scheme("35b holes filled with 0 by ann", _filled_with_zero("ann"), null=True, hidden=True),
+    Scheme("36a few heavy queries, equal", _heavy_weights(chosen=False), null=True),
+    Scheme("36b weights by gain", _heavy_weights(chosen=True), null=True, hidden=True),
+    Scheme("37 old list judged to rank 3", _deeper_pool, null=True),
 )  # fmt: skip

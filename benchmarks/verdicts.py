@@ -4,11 +4,13 @@
 
 A scheme draws queries with a true grade of every document, an old and a new ranker, and judgments
 as teams have them. Every path is asked about the same worlds: `evaluate`, `compare` and the
-`report` on judged documents, `compare` of `runs`, `live` results, and `fuse`. `plain` is the live
-difference by test and interval alone, without any other rule. A verdict is false where it claims
-the wrong sign, or any difference where neither ranker is better, or where two views of the truth
-contradict each other (`disputed`). At most 2.5 % of false claims are wanted on either side: MISSED
-is what lies further off than two standard errors.
+`report` on judged documents, `compare` of `runs`, `live` results, `fuse`, and `proxy`: people's
+labels of a third of the queries, a model's of all. `plain` is the live difference by test and
+interval alone, without any other rule. A verdict is false where it claims the wrong sign, or any
+difference where neither ranker is better, or where two views of the truth contradict each other
+(`disputed`). At most 2.5 % of false claims are wanted on either side: MISSED is what lies further
+off than two standard errors, `hidden` what no data show. The power is given beside that of a
+paired t-test at 5 % and at 2.5 %.
 
     python benchmarks/verdicts.py --node [URL]
 
@@ -43,19 +45,38 @@ from verdict_paths import (
     ask,
     fewer_resamples,
     no_earlier_comparisons,
-    plain_comparison,
     repeated,
 )
-from verdict_worlds import BETTER, SAME, SCHEMES, Scheme, complete_pool, truth_of, tuned, variants
+from verdict_worlds import (
+    BETTER,
+    NOT_PROXY,
+    SAME,
+    SCHEMES,
+    Make,
+    Scheme,
+    complete_pool,
+    correlated,
+    rated_again,
+    truth_of,
+    tuned,
+    variants,
+)
 
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.resampling import LEVEL
+from owpc_ltr.evaluation.significance import compare_paired
 
 OF_A_TASK = 10
 """Worlds of one task."""
 LIMIT = 0.025
 """False claims that are wanted on either side at most."""
-POWER_QUERIES = (60, 150, 300)
+POWER_QUERIES = (60, 150, 300, 1000)
+POWER: Mapping[str, tuple[Make, tuple[str, ...]]] = {
+    "unlike rankers": (complete_pool(BETTER), ("report", "fuse", "proxy", "plain")),
+    "versions": (correlated(BETTER), ("report", "fuse", "proxy", "plain")),
+    "proxy labels": (correlated(BETTER), NOT_PROXY),
+}
+"""How rankers are drawn of which one is better, and the paths that are not asked."""
 OUTCOMES = ("better", "worse", "no significant difference", "cannot tell", REFUSED)
 VARIANTS = 20
 STEP, MOST = 25, 300
@@ -67,12 +88,13 @@ RULES: Mapping[str, Callable[[int], float]] = {
     "(1+k)(2+k)": lambda k: (1.0 + k) * (2.0 + k),
 }
 """What p of a comparison is multiplied by after k earlier ones."""
-SEQUENCES = ("20 variants", "20 tuned variants", "25 more queries")
+REPEATS = {"20 variants": variants, "20 tuned variants": tuned, "20 ratings": rated_again}
+SEQUENCES = (*REPEATS, "25 more queries")
 
 
 def answered(name: str, paths: tuple[str, ...], worlds: range, resamples: int) -> dict[str, Any]:
     """Every path's answers about these worlds."""
-    scheme = next(one for one in SCHEMES if one.name == name)
+    scheme = next(one for one in SCHEMES if one.name.split()[0] == name.split()[0])
     return _answers(scheme, paths, worlds, resamples)
 
 
@@ -92,18 +114,21 @@ def _answers(
 
 
 def powers(
-    queries: int, paths: tuple[str, ...], worlds: range, resamples: int
+    kind: str, queries: int, paths: tuple[str, ...], worlds: range, resamples: int
 ) -> dict[str, list[Answer]]:
-    """Answers about a ranker that is truly better, with complete judgments."""
-    scheme = Scheme(f"power of {queries}", complete_pool(BETTER), queries)
-    paths = tuple(path for path in paths if path not in {"report", "fuse"})
+    """Answers about a ranker that is truly better, with complete judgments; those of t-tests."""
+    make, without = POWER[kind]
+    scheme = Scheme(f"power of {queries}, {kind}", make, queries, without=without)
     found = _answers(scheme, paths, worlds, resamples)
-    found["t-test"] = []
+    tests = {"t-test 5 %": LEVEL, "t-test 2.5 %": LEVEL / 2}
     for number in worlds:
         rng = np.random.default_rng([number, *scheme.name.encode()])
-        one = plain_comparison(Team(scheme.make(rng, queries), rng, 1))
-        better = one.p_t < LEVEL and one.mean_difference > 0
-        found["t-test"].append(Answer("better" if better else "no significant difference"))
+        gain = scheme.make(rng, queries).true_gain()[:: 3 if kind == "proxy labels" else 1]
+        one = compare_paired(gain, 0.0 * gain, seed=0, resamples=1)
+        for name, level in tests.items():
+            better = one.p_t < level and one.mean_difference > 0
+            outcome = "better" if better else "no significant difference"
+            found.setdefault(name, []).append(Answer(outcome))
     return found
 
 
@@ -116,8 +141,7 @@ def sequences(kind: str, worlds: range, resamples: int) -> list[list[ComparedPai
             case = complete_pool(SAME)(rng, MOST)
             cases = [(case, slice(0, count)) for count in range(STEP, MOST + 1, STEP)]
         else:
-            make = tuned if kind == "20 tuned variants" else variants
-            cases = [(one, slice(None)) for one in make(rng, 100, VARIANTS)]
+            cases = [(one, slice(None)) for one in REPEATS[kind](rng, 100, VARIANTS)]
         with no_earlier_comparisons():
             found.append([repeated(case, part, resamples) for case, part in cases])
     return found
@@ -145,7 +169,7 @@ def _told(scheme: Scheme, truth: float) -> str:
 def heading() -> None:
     """What `rows` have."""
     print("% of worlds, by scheme and path")
-    print(f"{'scheme':30s} {'truth':>8s}  path       better  worse   none  cannot  refused")
+    print(f"{'scheme':32s} {'truth':>8s}  path       better  worse   none  cannot  refused")
 
 
 def rows(scheme: Scheme, answers: Mapping[str, list[Answer]], truth: float) -> None:
@@ -156,14 +180,15 @@ def rows(scheme: Scheme, answers: Mapping[str, list[Answer]], truth: float) -> N
         false = ", ".join(f"{shares[side]:.1%} false '{side}'" for side in sides)
         missed = path != "plain" and any(_bad(shares[side], len(of_path)) for side in sides)
         cells = "  ".join(f"{100 * shares[one]:6.1f}" for one in OUTCOMES)
-        line = f"{scheme.name:30s} {_told(scheme, truth)}  {path:9s} {cells}  {false}"
-        print(f"{line}{'  MISSED' if missed else ''}".rstrip(), flush=True)
+        line = f"{scheme.name:32s} {_told(scheme, truth)}  {path:9s} {cells}  {false}"
+        note = "  hidden" if scheme.hidden else "  MISSED"
+        print(f"{line}{note if missed else ''}".rstrip(), flush=True)
 
 
 def null_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
     """False claims on either side, where neither ranker is better."""
     print("\nneither is better: % of false better / worse")
-    print(f"{'scheme':30s} " + " ".join(f"{path:>11s}" for path in PATHS))
+    print(f"{'scheme':32s} " + " ".join(f"{path:>11s}" for path in PATHS))
     for scheme in SCHEMES:
         if not scheme.null or scheme.name not in answers:
             continue
@@ -171,7 +196,7 @@ def null_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
             f"{100 * _share(of, 'better'):.1f}/{100 * _share(of, 'worse'):.1f}" if of else "-"
             for of in (answers[scheme.name].get(path, []) for path in PATHS)
         ]
-        print(f"{scheme.name:30s} " + " ".join(f"{cell:>11s}" for cell in cells))
+        print(f"{scheme.name:32s} " + " ".join(f"{cell:>11s}" for cell in cells))
 
 
 def reasons_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
@@ -183,15 +208,17 @@ def reasons_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
             counts = Counter(check for one in of for check in set(one.checks))
             if counts:
                 told = ", ".join(f"{name} {n / len(of):.0%}" for name, n in counts.most_common(5))
-                print(f"{scheme.name:30s} {path:9s} {told}")
+                print(f"{scheme.name:32s} {path:9s} {told}")
 
 
-def power_table(found: Mapping[int, Mapping[str, list[Answer]]], gain: float) -> None:
+def power_table(found: Mapping[tuple[str, int], Mapping[str, list[Answer]]]) -> None:
     """How often a better ranker is called so."""
-    print(f"\npower: a ranker that is better by {gain:+.4f}, complete judgments, % 'better'")
-    for queries, of_paths in found.items():
+    print("\npower: a ranker that is better, complete judgments, % 'better'")
+    for (kind, queries), of_paths in found.items():
+        if queries == POWER_QUERIES[0]:
+            print(f"{kind}, {truth_of(POWER[kind][0]):+.4f}")
         cells = [f"{path} {100 * _share(of, 'better'):.1f}" for path, of in of_paths.items()]
-        print(f"{queries:4d} queries  " + "  ".join(cells))
+        print(f"{queries:6,d} queries  " + "  ".join(cells))
         doubts = Counter(check for of in of_paths.values() for one in of for check in one.checks)
         if doubts:
             print(f"{'':14s}doubts, all paths together: {dict(doubts)}")
@@ -228,11 +255,11 @@ def _words(answer: Answer) -> str:
 def node_table(schemes: Sequence[Scheme], url: str) -> None:
     """The verdicts on one world of each scheme by the searches of a node."""
     print("300 queries, unless a scheme says how many: each takes about 10 seconds on two cores")
-    print(f"{'scheme':30s} {'truth':>8s}  queries  path       verdict on the node")
+    print(f"{'scheme':32s} {'truth':>8s}  queries  path       verdict on the node")
     with cluster_of(url) as cluster:
         for scheme in schemes:
             begin, team, truth = time.monotonic(), team_of(scheme), scheme.truth()
-            start = f"{scheme.name:30s} {_told(scheme, truth)}  {team.case.n_queries:7d}"
+            start = f"{scheme.name:32s} {_told(scheme, truth)}  {team.case.n_queries:7d}"
             for path, found, simulated in answers_of(team, cluster):
                 false = "  FALSE" if found.outcome in _false_sides(scheme, truth) else ""
                 other = "" if found == simulated else f"  (simulated: {_words(simulated)})"
@@ -278,8 +305,10 @@ def main() -> None:
         for one in chosen
     }
     if not asked.no_power:
-        for count in POWER_QUERIES:
-            wanted["power", count] = partial(powers, count, paths, resamples=asked.resamples)
+        for kind in POWER:
+            for count in POWER_QUERIES:
+                job = partial(powers, kind, count, paths, resamples=asked.resamples)
+                wanted["power", (kind, count)] = job
     if not asked.no_repeats:
         for kind in SEQUENCES:
             wanted["sequence", kind] = partial(sequences, kind, resamples=10_000)
@@ -302,7 +331,7 @@ def main() -> None:
         reasons_table(answers)
     power = {key: _merged(of) for (kind, key), of in done.items() if kind == "power"}
     if power:
-        power_table(power, truth_of(complete_pool(BETTER)))
+        power_table(power)
     repeats = {
         key: [world for part in of for world in part]
         for (kind, key), of in done.items()
