@@ -94,7 +94,7 @@ SEQUENCES = (*REPEATS, "25 more queries")
 
 def answered(name: str, paths: tuple[str, ...], worlds: range, resamples: int) -> dict[str, Any]:
     """Every path's answers about these worlds."""
-    scheme = next(one for one in SCHEMES if one.name.split()[0] == name.split()[0])
+    scheme = next(one for one in SCHEMES if one.name.split()[0] == name.split(maxsplit=1)[0])
     return _answers(scheme, paths, worlds, resamples)
 
 

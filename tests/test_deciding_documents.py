@@ -238,6 +238,23 @@ def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
     assert sum(one.outcome == wrong for one in worlds) == 0
 
 
+@pytest.mark.parametrize(
+    ("scheme", "found"),
+    [("35a", {"other-raters"}), ("26b", {"unjudged", "unjudged-decide"}), ("1a", set())],
+)
+def test_rules_hold_where_human_and_proxy_labels_together_make_the_difference(
+    scheme: str, found: set[str]
+) -> None:
+    worlds, paths = benchmark_script("verdict_worlds"), benchmark_script("verdict_paths")
+    of = next(one for one in worlds.SCHEMES if one.name.startswith(f"{scheme} "))
+    rng = np.random.default_rng([2, *of.name.encode()])
+    with paths.no_earlier_comparisons():
+        pair = paths.by_proxy(paths.Team(of.make(rng, 300), rng, 300)).pairs[0]
+    assert pair.outcome_of_figures is Outcome.BETTER
+    assert pair.by_human_labels.outcome_of_figures is Outcome.NO_DIFFERENCE
+    assert checks(pair.verdict) == found
+
+
 def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:
     query = JudgedQuery("q", {}, ["a"], np.ones(1, np.float32))
     named = with_judge([query, replace(query, judged_by=["ann"])], "bob")

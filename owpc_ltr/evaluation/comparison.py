@@ -388,6 +388,42 @@ def _list_warnings(names: tuple[str, str], results: PerQueryResults) -> list[Res
     return ranked_list_warnings(with_lists, results.alone)
 
 
+def powered_warnings(pair: ComparedPair, results: PerQueryResults) -> list[ResultWarning]:
+    """The warnings about a difference by human and proxy labels which human ones alone do not show.
+
+    `results` are those by human labels.
+    """
+    verdict, metrics = pair.verdict, results.plan.metrics
+    if verdict.outcome not in OPPOSITE or verdict.outcome is pair.by_human_labels.verdict.outcome:
+        return []
+    others = {
+        words: _as_powered(pair, other)
+        for words, other in zip(
+            results.by_treatment, (pair.left_out, pair.as_judged), strict=False
+        )
+    }  # fmt: skip
+    number = [str(metric) for metric in metrics].index(pair.metric)
+    warnings = [*treatment_warnings(verdict, pair.metric, others)]
+    warnings += _deciding_warnings(pair, metrics[number], results)
+    if number == 0:
+        warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
+    return warnings
+
+
+def _as_powered(pair: ComparedPair, other: Comparison | None) -> Comparison | None:
+    """Another view of a pair, by human labels, as the pair is decided.
+
+    Where there are proxy labels, the interval by both is moved as the mean by human labels is.
+    """
+    if pair.prediction_powered is None or other is None:
+        return other
+    both = pair.prediction_powered.by_both
+    moved = other.mean_difference - pair.comparison.mean_difference
+    low, high = both.low + moved, both.high + moved
+    p = 1.0 if low <= 0.0 <= high else both.p
+    return replace(other, mean_difference=both.mean + moved, low=low, high=high, p_permutation=p)
+
+
 def _deciding_warnings(
     pair: ComparedPair, metric: Metric, results: PerQueryResults
 ) -> Iterator[ResultWarning]:
@@ -403,7 +439,8 @@ def _deciding_warnings(
 
     def compared(winning: Vector, losing: Vector) -> Comparison | None:
         values = {won: winning, lost: losing}
-        return _compared_alone(values[pair.a], values[pair.b], metric, results)
+        found = _compared_alone(values[pair.a], values[pair.b], metric, results)
+        return _as_powered(pair, found)
 
     def wins_with(winning: RankedLists, losing: RankedLists) -> bool:
         found = compared(winning.unjudged_irrelevant(within), losing.unjudged_irrelevant(within))

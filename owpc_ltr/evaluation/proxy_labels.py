@@ -20,8 +20,9 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
+from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
+from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.resampling import room_of
@@ -63,18 +64,20 @@ def compare_with_proxy_labels(
         notes = (*unseen.chosen.notes, *notes)
         sample = in_memory(unseen.part, option_name("proxy_labels"))
     sample, places = _among(sample, part, weights)
-    human = compare_on_data(replace(request, split="all", weighted=True), sample)
-    of_sample = (
+    of_sample = replace(request, split="all", weighted=True)
+    measured = chosen_data(of_sample, sample).measured(of_sample)
+    human = compare_results(measured)
+    note = (
         f"human labels for {human.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
         "figures by both hold if these are a random sample of all"
     )
-    notes = (*chosen.notes, *notes, *human.notes, of_sample, IDEAL)
+    notes = (*chosen.notes, *notes, *human.notes, note, IDEAL)
     human = replace(human, split=chosen.side, notes=notes)
     for name, warnings in chosen.seen.items():
         human = human.with_warnings(warnings, name)
     copied = copied_label_warnings(*_common_labels(sample, labelled))
     human = human.with_warnings(list(copied))
-    return with_proxy_labels(human, compared.measured(request), places, weights)
+    return with_proxy_labels(human, measured, compared.measured(request), places, weights)
 
 
 def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDataset:
@@ -100,14 +103,15 @@ def _keys(data: RankingDataset) -> pa.StringArray:
 
 def with_proxy_labels(
     human: RankerComparison,
+    of_sample: PerQueryResults,
     proxy: PerQueryResults,
     places: NDArray[np.int64],
     weights: Vector | None,
 ) -> RankerComparison:
     """The comparison by human labels, each pair with its figures by human and proxy labels.
 
-    `places` says where each human-labelled query stands among the proxy-labelled ones, which have
-    the `weights`.
+    `of_sample` are the results by human labels, and `places` says where each of these queries
+    stands among the proxy-labelled ones, which have the `weights`.
     """
     ids, figures = proxy.queries.ids.to_pylist(), []
     for pair in human.pairs:
@@ -132,6 +136,10 @@ def with_proxy_labels(
     pairs = tuple(
         replace(pair, prediction_powered=replace(both, p_holm=min(1.0, p)))
         for pair, both, p in zip(human.pairs, figures, corrected.tolist(), strict=True)
+    )
+    pairs = tuple(
+        replace(pair, warnings=(*pair.warnings, *powered_warnings(pair, of_sample)))
+        for pair in pairs
     )
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for both in figures))

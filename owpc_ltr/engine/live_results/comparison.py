@@ -351,10 +351,11 @@ class LiveResults:
             chosen=self.chosen._replace(queries=self.chosen.queries[places]),
         )
         copied = copied_label_warnings(*_common_grades(human, proxy))
-        comparison = sample.compared().with_warnings(list(copied))
+        measured = sample.results()
+        comparison = compare_results(measured).with_warnings(list(copied))
         weights = uneven(np.array([importance_of(query) for query in self.queries]))
         return with_proxy_labels(
-            comparison, self.results(), np.array(places, np.int64),
+            comparison, measured, self.results(), np.array(places, np.int64),
             weights if self.weighted else None,
         )  # fmt: skip
 
