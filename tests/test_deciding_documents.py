@@ -255,6 +255,13 @@ def test_rules_hold_where_human_and_proxy_labels_together_make_the_difference(
     assert checks(pair.verdict) == found
 
 
+def test_a_fusion_is_doubtful_for_the_same_raters_as_live_results() -> None:
+    answers = benchmark_script("verdicts").answered("25a", ("fuse", "live"), range(1), 200)
+    assert {path: one[0].checks for path, one in answers.items()} == {
+        "fuse": ("other-raters",), "live": ("other-raters",),
+    }  # fmt: skip
+
+
 def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:
     query = JudgedQuery("q", {}, ["a"], np.ones(1, np.float32))
     named = with_judge([query, replace(query, judged_by=["ann"])], "bob")

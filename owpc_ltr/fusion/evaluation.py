@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.engine.legs import Legs
 from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
@@ -284,11 +284,15 @@ def measure_fusion(
     of = compared_queries(queries, ChosenQueries(np.arange(len(queries)), "test"))
     of = replace(of, weights=weights)
     plan = ComparisonPlan((metric,), "zero", best_leg, drawing)
+    judges = [dict(zip(q.doc_ids, judges_by_document(q), strict=True)) for q in queries]
     ranked = {LEARNED: (learned, legs.served), best_leg: (columns[best_leg], shown[best_leg])}
     both = {
         name: RankerResults(
             [values[name], *(legs.values(scores, seen, guard) for guard in plan.guards)],
-            lists=legs.lists(scores, seen, complete=complete),
+            # Of complete judgments nobody gave those of the other documents.
+            lists=replace(
+                legs.lists(scores, seen, complete=complete), judges=[] if complete else judges
+            ),
         )
         for name, (scores, seen) in ranked.items()
     }
