@@ -69,9 +69,9 @@ _COPIED = 0.9
 """The agreement beyond chance that two independent judges hardly reach."""
 _FLIPS = 199
 _STANDARD_ERRORS = 2.0
+"""How far below chance the query's own order must be: 1 in 40 by chance."""
 _UNLIKELY = 0.01
 """Samples that are random look so strange once in a hundred."""
-"""How far below chance the query's own order must be: 1 in 40 by chance."""
 
 
 POOL = (
