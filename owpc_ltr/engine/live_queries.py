@@ -127,12 +127,18 @@ def judged_queries(
 
 def with_judge(queries: Sequence[JudgedQuery], name: str | None) -> list[JudgedQuery]:
     """The queries, whose judgments without a judge are by this one."""
-    from owpc_ltr.data.judgments.grouping import judges_by_document
+    from owpc_ltr.data.judgments.grouping import UNNAMED, judges_by_document
 
     if not name:
         return list(queries)
+    # Votes of several unnamed lists stay those of several raters.
     return [
-        replace(query, judged_by=[judge or name for judge in judges_by_document(query)])
+        replace(
+            query,
+            judged_by=[
+                judge.replace(UNNAMED, f"{name}:") or name for judge in judges_by_document(query)
+            ],
+        )
         for query in queries
     ]
 

@@ -21,6 +21,7 @@ from owpc_ltr.data.judgments.grouping import (
     JUDGED_BY,
     JudgedQuery,
     is_machine,
+    is_unnamed,
     judges_by_document,
     machines_among,
     votes_of,
@@ -98,7 +99,7 @@ def machine_labels(judged: Any) -> Iterator[ResultWarning]:
 
 def unnamed_judges(queries: Sequence[JudgedQuery]) -> Iterator[ResultWarning]:
     """Whether nobody vouches for some of the judgments: they may be clicks of the old list."""
-    unnamed = sum(judges_by_document(query).count("") for query in queries)
+    unnamed = sum(sum(map(is_unnamed, judges_by_document(query))) for query in queries)
     total = sum(len(query.doc_ids) for query in queries)
     said = 'judged_by="people"' if in_python() else "--judged-by people"
     if unnamed:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
-from owpc_ltr.data.judgments.grouping import group_judgments, votes_of
+from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, votes_of
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
@@ -218,7 +218,7 @@ def _read(path: Path) -> Votes:
     # Duplicates are other raters' votes; the queries are checked as in every judgment list.
     checked = group_judgments(judged, "first")
     grades: dict[Key, dict[str, float]] = {}
-    name = path.name.partition(".")[0]
+    name = f"{UNNAMED}{path.name.partition('.')[0]}"
     raters = [""] * len(judged.numbers)
     if judged.judged_by is not None:
         raters = judged.judged_by.to_pylist()
@@ -238,8 +238,10 @@ def _read(path: Path) -> Votes:
     if isinstance(reader, RatingReader):
         ratings = read_ratings(path).values()
     # Several votes and second ratings are what these commands are for.
-    unnamed = [f"its format names no judge: the grades count as those of '{name}'"]
-    unnamed *= judged.judged_by is None and reader.name not in {"csv", "tsv"}
+    unnamed = [
+        "it does not name who judged: its grades are those of one rater, for whom nobody vouches; "
+        "add a column judged_by, or compare with --judged-by"
+    ] * ("" in raters)
     notes = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
     return Votes(
         path,
@@ -273,12 +275,15 @@ def _renamed(votes: Votes, ids: Mapping[str, str]) -> Votes:
 
 
 def all_votes(lists: Sequence[Votes]) -> dict[str, dict[Key, float]]:
-    """The grades of each rater over all lists; of two by one rater the later list's."""
+    """The grades of each rater over all lists; of two by one rater the later list's.
+
+    A list that names no rater is one, called as its file.
+    """
     raters: dict[str, dict[Key, float]] = {}
     for votes in lists:
         for key, grades in votes.grades.items():
             for rater, grade in grades.items():
-                raters.setdefault(rater, {})[key] = grade
+                raters.setdefault(rater.removeprefix(UNNAMED), {})[key] = grade
     return raters
 
 

@@ -26,7 +26,9 @@ from owpc_ltr.data.judgments.grouping import (
 )
 from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.judgments.tables import write_judgments
+from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.evaluation.rules import machine_labels, unnamed_judges
 from tests.rating.grading_sheets import grading_sheet
 
 RATERS = ("ann", "bob", "carl@a.org", "model:gpt", "clicks")
@@ -155,13 +157,32 @@ def test_lists_of_every_tool_are_merged_by_the_text_of_the_query(tmp_path: Path)
     with pytest.warns(OwpcLtrWarning) as told:
         merged = judge_merge([tmp_path / name for name in names])
     assert grades_of(merged.judgments) == {
-        ("q1", "a"): (2.5, "cleo@a.org=3, model:m1=1, sheet=2"),
-        ("q1", "b"): (2, "ann@a.org=3, case=1"),
+        ("q1", "a"): (2.5, "cleo@a.org=3, model:m1=1, unnamed:sheet=2"),
+        ("q1", "b"): (2, "ann@a.org=3, unnamed:case=1"),
         ("q1", "c"): (2, "ann@a.org=0, bob@a.org=4"),
     }
     notes = " ".join(str(one.message) for one in told)
     for words in ("2 lines without a grade", "1 judgements without a rating", "1 documents that"):
         assert words in notes
+
+
+def test_what_nobody_vouches_for_is_not_vouched_for_by_a_merge(tmp_path: Path) -> None:
+    """Clicks that lost their judge are not those of a rater who has the name of the file."""
+    for name, grade in (("old", 1), ("new", 3)):
+        lines = "".join(f"q{n},text {n},d{n},{grade}\n" for n in range(4))
+        (tmp_path / f"{name}.csv").write_text(f"query_id,query,doc_id,grade\n{lines}")
+    out = tmp_path / "merged.tsv"
+    with pytest.warns(OwpcLtrWarning, match=r"\.csv: it does not name who judged"):
+        judge_merge([tmp_path / "old.csv", tmp_path / "new.csv"], out=out)
+    # A merged list may be merged again: its raters keep their names.
+    again = judge_merge([out]).judgments
+    assert grades_of(again)["q0", "d0"] == (2, "unnamed:new=3, unnamed:old=1")
+    for name in ("people", "clicks"):
+        (warning,) = unnamed_judges(again.queries)
+        assert warning.message.startswith("100% of the judgments do not say who gave them")
+        vouched = LiveQueries(again, judged_by=name).judged
+        assert not list(unnamed_judges(vouched))
+        assert bool(list(machine_labels(vouched))) == (name == "clicks")
 
 
 def test_a_text_of_two_ids_is_refused(tmp_path: Path) -> None:
@@ -256,8 +277,8 @@ def test_raters_on_other_scales_or_without_common_pairs_are_warned_of(tmp_path: 
 
     def sheet(name: str, first: int, low: int) -> Path:
         path = tmp_path / f"{name}.csv"
-        rows = [f"q{n},text {n},d,{low + n % 4}" for n in range(first, first + 30)]
-        path.write_text("query_id,query,doc_id,grade\n" + "\n".join(rows) + "\n")
+        rows = [f"q{n},text {n},d,{low + n % 4},{name}" for n in range(first, first + 30)]
+        path.write_text("query_id,query,doc_id,grade,judged_by\n" + "\n".join(rows) + "\n")
         return path
 
     with pytest.warns(OwpcLtrWarning) as told:

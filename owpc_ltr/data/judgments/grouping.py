@@ -83,6 +83,8 @@ class Judgments:
 JUDGED_BY = "judged_by"
 """The name of a table's column, and of a manifest's entry."""
 CLICKS = "clicks"
+UNNAMED = "unnamed:"
+"""Begins the name of a list's votes where it does not say who gave them."""
 _SEVERAL = re.compile(r"[^,=]+=-?[0-9.e+]+(, [^,=]+=-?[0-9.e+]+)*")
 """Several raters with their grades."""
 
@@ -109,7 +111,14 @@ def machines_among(judged: Any) -> dict[str, float]:
 
 def is_machine(judges: str) -> bool:
     """Whether whoever judged is clicks or a language model, by name, and no person did, too."""
-    return all(name == CLICKS or _MODELS.match(name) for name in votes_of(judges, 0.0))
+    return all(
+        name.partition(":")[0] == CLICKS or _MODELS.match(name) for name in votes_of(judges, 0.0)
+    )
+
+
+def is_unnamed(judges: str) -> bool:
+    """Whether nobody is named for one of the votes: clicks may have given it."""
+    return any(not name or name.startswith(UNNAMED) for name in votes_of(judges, 0.0))
 
 
 def grade_by_people(cell: str, grade: float) -> float | None:
