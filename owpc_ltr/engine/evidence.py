@@ -33,7 +33,8 @@ class SearchConfiguration(ShortRepr):
 
     `model` and `query` are digests: of the model's content, None for the query alone, and of the
     template with its filters, None where it is not known. `window` is how many documents the model
-    rescores, None without one. `name` is what the ranker is called.
+    rescores, None without one. `name` is what the ranker is called. `uuids` are those of the index,
+    or of all behind its name, when it was searched; None where users searched.
     """
 
     name: str
@@ -41,15 +42,18 @@ class SearchConfiguration(ShortRepr):
     query: str | None
     model: str | None = None
     window: int | None = None
+    uuids: str | None = None
 
     def differences(self, other: SearchConfiguration) -> list[str]:
         """In which parts it differs from another one."""
         windows = self.model is not None and self.window != other.window
+        rebuilt = self.index == other.index and None not in (uuids := {self.uuids, other.uuids})
         parts = {
             "model": self.model != other.model,
             "query template": self.query != other.query,
             f"window ({self.window} and {other.window})": windows,
             f"index ('{self.index}' and '{other.index}')": self.index != other.index,
+            f"index that was called '{self.index}'": rebuilt and len(uuids) > 1,
         }
         return [part for part, differs in parts.items() if differs]
 

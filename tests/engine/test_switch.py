@@ -26,7 +26,14 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.engine.small_cluster import WORDS, Small, emptied_store, linear, shared_cluster
+from tests.engine.small_cluster import (
+    WORDS,
+    Small,
+    emptied_store,
+    fill,
+    linear,
+    shared_cluster,
+)
 
 shared = shared_cluster(documents=240)
 
@@ -146,15 +153,17 @@ def test_without_evidence_the_champion_stays(small: Small, switch: Switch) -> No
         # Champion and candidate are compared under a query that users do not have.
         ({"same_query": True, "query_template": {"match": {"title": "{{keywords}}"}}},
          {"query": {"match": {"title": "{{keywords}}"}}}, "another query template"),
-        # Good documents are filtered away by what is beside the query.
+        # Good documents are filtered away by what is beside the query, or not waited for.
         ({}, {"query": {"query": QUERY, "post_filter": {"range": {"size": {"lt": 0}}}}},
+         "evidence is of another query template"),
+        ({}, {"query": {"query": QUERY, "timeout": "1ms"}},
          "evidence is of another query template"),
         ({}, {"window": 10}, r"evidence is of another window \(50 and 10\)"),
         ({"over": "query", "query_template": QUERY}, {},
          "compares with the query alone, and users have"),
         ({"weights": GOOD}, {}, "the evidence is of another model"),
     ],
-    ids=["query", "filter", "window", "baseline", "model"],
+    ids=["query", "filter", "timeout", "window", "baseline", "model"],
 )  # fmt: skip
 def test_evidence_of_something_else_switches_nothing(
     small: Small,
@@ -182,6 +191,46 @@ def test_a_champion_that_came_meanwhile_stays(
     with pytest.raises(Refused, match=r"the evidence compares with m-.*, and users have m-"):
         switch(small, comparison)
     assert current(small) == meanwhile
+
+
+@PATHS
+def test_evidence_of_an_index_that_had_the_name_switches_nothing(
+    small: Small, judged: Judgments, switch: Switch
+) -> None:
+    """An index that was made anew, another behind an alias, and that of another cluster."""
+    index, own, name = small.index, f"{small.index}-own", f"{small.index}-alias"
+
+    def change(*actions: dict[str, Any]) -> None:
+        small.engine.request("POST", "/_aliases", body={"actions": list(actions)})
+
+    change({"add": {"index": index, "alias": name}})
+    there = replace(small, index=name)
+    old, comparison = first(there), compared(there, judged)
+    fill(small.engine, own, 240)
+    try:
+        change({"remove": {"index": index, "alias": name}}, {"add": {"index": own, "alias": name}})
+        with pytest.raises(Refused, match=f"another index that was called '{name}' than those"):
+            switch(there, comparison)
+        assert current(there) == old
+    finally:
+        small.engine.request("DELETE", f"/{own}")
+
+
+@PATHS
+def test_evidence_from_before_a_rollback_switches_nothing(
+    small: Small, judged: Judgments, switch: Switch
+) -> None:
+    old = first(small)
+    comparison = compared(small, judged)
+    switch(small, comparison)
+    better = current(small)
+    small.cluster.models.rollback(small.name)
+    with pytest.raises(Refused, match=f"and '{small.name}' was rolled back at 20"):
+        small.cluster.models.promote(better, require=comparison)
+    assert current(small) == old
+    later = f"{datetime.now(UTC) + timedelta(seconds=2):%Y-%m-%dT%H:%M:%SZ}"
+    small.cluster.models.promote(better, require=replace(comparison.evidence(), written=later))
+    assert current(small) == better
 
 
 @PATHS

@@ -29,6 +29,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
     read_versioned,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
+from owpc_ltr.engine.experiments import now
 from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import (
     BadInput,
@@ -51,7 +52,8 @@ class Alias(ShortRepr):
     """The model that an alias is set to (`current`, the champion), and earlier ones (latest last).
 
     `challenger` is the model that is tried against it, if there is one; `history` is how many
-    earlier models are kept for rollback. `store` (None for the default one) and `store_kind` say
+    earlier models are kept for rollback. `last_rollback` is its time (ISO 8601), before which all
+    evidence was not right. `store` (None for the default one) and `store_kind` say
     where its models are; an alias that is not written yet has neither.
     """
 
@@ -60,7 +62,8 @@ class Alias(ShortRepr):
     previous: tuple[str, ...] = ()
     challenger: str | None = None
     history: int = DEFAULT_HISTORY
-    # Not compared: an alias that is not written yet lacks them.
+    # Not compared: an alias that is not written yet lacks the places.
+    last_rollback: str | None = field(default=None, compare=False)
     store: str | None = field(default=None, compare=False)
     store_kind: str | None = field(default=None, compare=False)
 
@@ -81,7 +84,9 @@ class Alias(ShortRepr):
         """The alias set to the model before."""
         if not self.previous:
             raise Refused(f"'{self.name}' has no earlier model to roll back to")
-        return replace(self, current=self.previous[-1], previous=self.previous[:-1])
+        return replace(
+            self, current=self.previous[-1], previous=self.previous[:-1], last_rollback=now()
+        )
 
     def challenged_by(self, model: str, history: int | None = None) -> Alias:
         """The alias with this model as the challenger of the current one."""
@@ -407,6 +412,7 @@ class Aliases:
             "current": alias.current,
             "previous": list(alias.previous),
             **({"challenger": alias.challenger} if alias.challenger else {}),
+            **({"last_rollback": alias.last_rollback} if alias.last_rollback else {}),
             "history": alias.history,
         }
 
@@ -428,20 +434,22 @@ def all_aliases(engine: Engine) -> list[Alias]:
 def _alias(content: dict[str, Any]) -> Alias:
     name, current, kind = (content.get(key) for key in ("name", "current", "store_kind"))
     previous, history = content.get("previous"), content.get("history")
-    challenger, store = content.get("challenger"), content.get("store")
+    optional = [content.get(key) for key in ("challenger", "store", "last_rollback")]
     texts = [name, current, kind, *(previous if isinstance(previous, list) else [None])]
-    texts += [text for text in (challenger, store) if text is not None]
+    texts += [text for text in optional if text is not None]
     if not all(isinstance(text, str) for text in texts) or type(history) is not int:
         raise BadInput(
             f"the document of alias {name!r} in the index {INDEX} is damaged: delete it, and "
             "upload again"
         )
+    challenger, store, last_rollback = optional
     return Alias(
         str(name),
         str(current),
         tuple(previous or ()),
         challenger,
         max(history, 0),
+        last_rollback,
         store=store,
         store_kind=kind,
     )

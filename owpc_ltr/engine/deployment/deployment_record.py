@@ -191,15 +191,15 @@ class DeploymentRecords:
 
     def __init__(self, engine: Engine, store: Store | StorePlace) -> None:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
-        self._engine = engine
+        self.engine = engine
         self._place = "/".join(["certificate", store.kind, *([store.name] if store.name else [])])
 
     def put(self, deployment: DeploymentRecord) -> None:
         """Write a record; it replaces an earlier one of the same model."""
-        prepare(self._engine)
+        prepare(self.engine)
         what, identifier = _what(deployment.model), self._id(deployment.model)
         params, body = {"refresh": "true"}, {"certificate": deployment.as_dict()}
-        answer = self._engine.request("PUT", document_path(identifier), params=params, body=body)
+        answer = self.engine.request("PUT", document_path(identifier), params=params, body=body)
         check_written(answer, what, identifier, "created", "updated")
 
     def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
@@ -210,7 +210,7 @@ class DeploymentRecords:
         excluded = ",".join(f"certificate.{part}" for part in _LARGE)
         params = {} if whole else {"_source_excludes": excluded}
         what, path = _what(model), document_path(self._id(model))
-        answer = answer_if_found(self._engine, "GET", path, what, params=params)
+        answer = answer_if_found(self.engine, "GET", path, what, params=params)
         return None if answer is None else _read(what, answer["_source"].object)
 
     def get(self, model: str) -> DeploymentRecord:
@@ -219,7 +219,7 @@ class DeploymentRecords:
         if deployment is None:
             raise BadInput(
                 f"the model '{model}' has no deployment record in "
-                f"{self._engine.settings.url}: check the name and the --store, or upload it again"
+                f"{self.engine.settings.url}: check the name and the --store, or upload it again"
             )
         return deployment
 
@@ -230,7 +230,7 @@ class DeploymentRecords:
         if not by_id:
             return set()
         what = "its deployment records"
-        answer = answer_if_found(self._engine, "POST", f"/{INDEX}/_search", what, body=body)
+        answer = answer_if_found(self.engine, "POST", f"/{INDEX}/_search", what, body=body)
         hits = SearchAnswer.read(answer.value, body, what).hits if answer else ()
         return {by_id[hit["_id"]] for hit in hits if hit["_id"] in by_id}
 
@@ -238,7 +238,7 @@ class DeploymentRecords:
         """Delete a record; nothing happens where there is none."""
         what, identifier, params = _what(model), self._id(model), {"refresh": "true"}
         path = document_path(identifier)
-        answer = answer_if_found(self._engine, "DELETE", path, what, params=params)
+        answer = answer_if_found(self.engine, "DELETE", path, what, params=params)
         if answer is not None:
             check_written(answer.value, what, identifier, "deleted")
 

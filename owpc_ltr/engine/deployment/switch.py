@@ -22,6 +22,7 @@ from owpc_ltr.engine.evidence import (
     content_digest,
     evidence_of,
 )
+from owpc_ltr.engine.feature_log.job import index_uuids
 from owpc_ltr.engine.search.request import query_digest
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
@@ -97,10 +98,12 @@ def check_switch(
     it. Raises Refused, with what is wrong and the command that makes the right evidence.
     """
     evidence = grounds.evidence
+    if evidence is not None:
+        new = replace(new, uuids=index_uuids(records.engine, new.index))
     if alias is None:
         if evidence is not None:
             alone = replace(evidence.old, model=None, index=new.index)
-            _check(evidence, new, alone, name, _command(file, new, alone, "query"))
+            _check(evidence, new, alone, name, None, _command(file, new, alone, "query"))
         return grounds.as_dict(None)
     champion = None
     with suppress(BadInput):
@@ -111,7 +114,7 @@ def check_switch(
         return None if champion is None else champion.switch
     command = _command(file, new, old, name)
     if evidence is not None:
-        _check(evidence, new, old, name, command)
+        _check(evidence, new, old, name, alias.last_rollback, command)
     elif grounds.unproven is None:
         known = ""
         if old.query is None:
@@ -144,9 +147,10 @@ def _check(
     new: SearchConfiguration,
     old: SearchConfiguration,
     name: str,
+    last_rollback: str | None,
     command: str,
 ) -> None:
-    faults = [*_faults(evidence, new, old, name)]
+    faults = [*_faults(evidence, new, old, name, last_rollback)]
     if faults:
         more = "".join(f"; {advice}" for advice in evidence.more)
         better = evidence.verdict.get("outcome") == Outcome.BETTER
@@ -155,7 +159,11 @@ def _check(
 
 
 def _faults(
-    evidence: Evidence, new: SearchConfiguration, old: SearchConfiguration, name: str
+    evidence: Evidence,
+    new: SearchConfiguration,
+    old: SearchConfiguration,
+    name: str,
+    last_rollback: str | None,
 ) -> Iterator[str]:
     """Why the evidence does not allow the switch."""
     is_known = old.query is not None or old.model is None
@@ -184,7 +192,13 @@ def _faults(
             f"the comparison was not counted among the attempts of '{name}': name the alias in it, "
             "and not a file or another alias"
         )
-    age = datetime.now(UTC) - datetime.fromisoformat(evidence.written)
+    written = datetime.fromisoformat(evidence.written)
+    if last_rollback is not None and written <= datetime.fromisoformat(last_rollback):
+        yield (
+            f"the evidence is of {evidence.written}, and '{name}' was rolled back at "
+            f"{last_rollback}: compare again"
+        )
+    age = datetime.now(UTC) - written
     if age > MAX_AGE or age < -timedelta(days=1):
         yield f"the evidence is of {evidence.written}, and must be of the last {MAX_AGE.days} days"
 

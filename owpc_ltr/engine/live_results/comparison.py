@@ -22,6 +22,7 @@ from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
+from owpc_ltr.engine.experiments import now
 from owpc_ltr.engine.live_queries import graded_lists, typed_queries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
 from owpc_ltr.engine.search.request import SearchRequest
@@ -70,6 +71,8 @@ class LiveComparison(RankerComparison):
     alias: str | None = None
     pool: str = ""
     """The command that writes a sheet of what is not judged; empty where none can be typed."""
+    measured: str = field(default_factory=now)
+    """When users would have got these results (ISO 8601)."""
 
     def evidence(self) -> Evidence:
         """The comparison as evidence. Raises UsageError unless it is one of a new model.
@@ -102,6 +105,7 @@ class LiveComparison(RankerComparison):
         return Evidence(
             self.configurations[new], self.configurations[old], LIVE, verdict.as_dict(), figures,
             judges=self.judges, more=_more(verdict, self.pool), alias=self.alias,
+            written=self.measured,
         )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,9 +144,11 @@ def compare_rankers(
     Models are on trial only while they search. Raises NotAllowed where the account may not count
     the attempt of an alias, and the comparison is `for_evidence`.
     """
-    plan = request.plan
+    plan, began, engine = request.plan, now(), live.cluster.engine
     rankers = {name: live.of(ranker) for name, ranker in request.rankers.items()}
-    searched = {name: one for name, one in rankers.items() if isinstance(one, LiveRanker)}
+    searched = {
+        name: one.identified(engine) for name, one in rankers.items() if isinstance(one, LiveRanker)
+    }
     windows = [ranker.search.window for ranker in searched.values()]
     depth = max(filter(None, windows), default=live.depth)
     for metric in plan.metrics:
@@ -183,6 +189,7 @@ def compare_rankers(
             name: _times(of) for name, of in zip(rankers, of_all, strict=False) if name in searched
         },
         same_query=live.same_query,
+        measured=began,
         alias=None if attempts is None else attempts.alias,
     )
 

@@ -21,6 +21,7 @@ from owpc_ltr.engine.evidence import (
     content_digest,
     model_digest,
 )
+from owpc_ltr.engine.feature_log.job import index_uuids
 from owpc_ltr.engine.live_queries import typed_queries
 from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
@@ -37,6 +38,7 @@ from owpc_ltr.signatures import Progress
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store
 
@@ -89,6 +91,11 @@ class LiveRanker:
     of_template: bool = True
     by_folds: Callable[[FoldOf], Serve] | None = None
     alias: str | None = None
+
+    def identified(self, engine: Engine) -> LiveRanker:
+        """The ranker whose configuration tells the index from others of its name, of now."""
+        uuids = index_uuids(engine, self.search.index)
+        return replace(self, configuration=replace(self.configuration, uuids=uuids))
 
     def measured(self, fold_of: FoldOf) -> LiveRanker:
         """The ranker as it is measured on queries, of which models of folds rank some."""

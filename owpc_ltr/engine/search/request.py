@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 
 KEYWORDS = "{{keywords}}"
 COLLAPSE = "collapse"
-FILTERS = frozenset({"post_filter", "min_score", "runtime_mappings", "terminate_after", COLLAPSE})
+FILTERS = frozenset(
+    {"post_filter", "min_score", "runtime_mappings", "terminate_after", "timeout", COLLAPSE}
+)
 """Keys of a search's body that decide which documents are found.
 
 Not every engine collapses results that it rescores: see `check_collapse`.
@@ -62,7 +64,7 @@ Not every engine collapses results that it rescores: see `check_collapse`.
 CARRIED = FILTERS | {
     *("from", "size", "_source", "fields", "stored_fields", "docvalue_fields", "script_fields"),
     *("aggs", "aggregations", "highlight", "suggest", "explain", "profile", "version"),
-    *("seq_no_primary_term", "track_total_hits", "track_scores", "timeout", "stats", "ext"),
+    *("seq_no_primary_term", "track_total_hits", "track_scores", "stats", "ext"),
 }
 """Keys of a search's body beside its query that rescoring leaves as they are."""
 REFUSED = {
