@@ -29,10 +29,10 @@ _ADDRESSES = frozenset(
 )
 """Options that name another address, or open one: whoever starts the server has chosen them."""
 _FOR_PEOPLE = frozenset(
-    {"unproven", "allow_slow", "allow_unmapped", "force", "max_drift", "min_proof_coverage",
-     "tolerance", "append", "recreate", "yes"}
+    {"unproven", "judged_by", "allow_slow", "allow_unmapped", "force", "max_drift",
+     "min_proof_coverage", "tolerance", "append", "recreate", "yes"}
 )  # fmt: skip
-"""Options that pass over a check, and those that delete or replace documents and models."""
+"""Options that pass over a check, or vouch for it, and those that delete or replace something."""
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 _TYPES = {bool: "boolean", int: "integer", float: "number"}
 _PARTS = re.compile(r"=@|[=,]")

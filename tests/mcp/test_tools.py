@@ -151,6 +151,7 @@ def test_no_tool_names_an_address_passes_over_a_check_or_deletes() -> None:
         "dask",
         "endpoint",
         "unproven",
+        "judged_by",
         "tolerance",
         "force",
         "yes",
