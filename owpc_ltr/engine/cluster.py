@@ -12,6 +12,7 @@ where only one can be meant; else UsageError names those that there are.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -77,15 +78,11 @@ class Cluster:
         return choose_store(self.engine, self._store_kind, self.store_name)
 
     @property
-    def store_options(self) -> str:
-        """The options that name the store, for commands to be typed; empty where none was named."""
-        kind = f" --store-kind {self._store_kind}" if self._store_kind else ""
-        return kind + (f" --store {self.store_name}" if self.store_name else "")
-
-    @property
-    def typed_options(self) -> list[str]:
-        """The options that name the cluster and its store, word by word, for a command."""
-        return [*self.store_options.split(), *self._connection]
+    def typed_options(self) -> str:
+        """The options that named the cluster and its store, for a command that is to be typed."""
+        named = {"--store-kind": self._store_kind, "--store": self.store_name}
+        words = [word for pair in named.items() if pair[1] for word in pair]
+        return "".join(f" {shlex.quote(str(word))}" for word in (*words, *self._connection))
 
     @cached_property
     def stores(self) -> tuple[Store, ...]:

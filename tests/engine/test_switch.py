@@ -428,7 +428,11 @@ def test_the_two_commands(run: Run, small: Small, judged: Judgments, tmp_path: P
     assert "nothing was compared" in out
     code, _, err = run("upload", "new.json", *own)
     assert code == 5
-    assert f"compare-live new.json {small.name}" in " ".join(err.split())
+    # The command is one that may be typed as it is: for this cluster, and this store.
+    words = f"compare-live new.json {small.name} --judgments FILE --out better.json --store-kind"
+    assert f"{words} plugin-free --store {small.store_name} --url {url} and" in " ".join(
+        err.split()
+    )
     compare = ["compare-live", "new.json", small.name, "--judgments", "judged.csv", *place]
     out = run.output(*compare, "--metric", "ndcg@10", "--out", "better.json")
     out = run.output("upload", "new.json", "--require", "better.json", *own)

@@ -330,6 +330,7 @@ class _Upload(ServingCase):
             proof.parity,
             self.store.kind,
             switch=record.switch,
+            typed_options=self.grounds.typed_options,
             searched=self.search is not None,
             type=self.stored.type,
             features=proof.features,

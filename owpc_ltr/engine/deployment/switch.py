@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,15 +39,18 @@ MAX_AGE = timedelta(days=30)
 class SwitchGrounds:
     """Why an alias may be switched: evidence, or the reason to do without. Neither is the default.
 
-    Raises UsageError for both, and for an empty reason.
+    `typed_options` go with the command that makes the right evidence.
     """
 
     evidence: Evidence | None = None
     unproven: str | None = None
+    typed_options: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, require: Any = None, unproven: str | None = None) -> SwitchGrounds:
-        """The grounds, with the evidence read."""
+    def of(
+        cls, require: Any = None, unproven: str | None = None, typed_options: str = ""
+    ) -> SwitchGrounds:
+        """The grounds, with the evidence read. Raises UsageError for both, and an empty reason."""
         if unproven is not None and not unproven.strip():
             raise UsageError(
                 f"{option_name('unproven')} is empty: give the reason, which is recorded"
@@ -57,7 +60,7 @@ class SwitchGrounds:
                 f"{option_name('require')} and {option_name('unproven')} do not go together: a "
                 "switch has evidence, or a reason to do without"
             )
-        return cls(None if require is None else evidence_of(require), unproven)
+        return cls(None if require is None else evidence_of(require), unproven, typed_options)
 
     def as_dict(self, over: str | None) -> dict[str, Any] | None:
         """What a deployment record has of the switch; None where nothing was replaced."""
@@ -103,7 +106,7 @@ def check_switch(
     if alias is None:
         if evidence is not None:
             alone = replace(evidence.old, model=None, index=new.index)
-            _check(evidence, new, alone, name, None, _command(file, new, alone, "query"))
+            _check(evidence, new, alone, name, None, _command(file, new, alone, "query", grounds))
         return grounds.as_dict(None)
     champion = None
     with suppress(BadInput):
@@ -112,7 +115,7 @@ def check_switch(
     changes = _changes(old, new)
     if not changes:
         return None if champion is None else champion.switch
-    command = _command(file, new, old, name)
+    command = _command(file, new, old, name, grounds)
     if evidence is not None:
         _check(evidence, new, old, name, alias.last_rollback, command)
     elif grounds.unproven is None:
@@ -204,7 +207,11 @@ def _faults(
 
 
 def _command(
-    file: Path | None, new: SearchConfiguration, old: SearchConfiguration, over: str
+    file: Path | None,
+    new: SearchConfiguration,
+    old: SearchConfiguration,
+    over: str,
+    grounds: SwitchGrounds,
 ) -> str:
     """The command that makes the right evidence."""
     template = "" if new.query == old.query else " --query-template FILE"
@@ -212,5 +219,5 @@ def _command(
     window = "" if is_same else f" --window {new.window}"
     return (
         f"owpc-ltr compare-live {file or new.name} {over} --judgments FILE{template}{window} "
-        "--out better.json"
+        f"--out better.json{grounds.typed_options}"
     )

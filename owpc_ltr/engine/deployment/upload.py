@@ -113,7 +113,8 @@ def upload(
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
-    serving, grounds = serving or ServingOptions(), SwitchGrounds.of(require, unproven)
+    serving = serving or ServingOptions()
+    grounds = SwitchGrounds.of(require, unproven, cluster.typed_options)
     if role == CHALLENGER and grounds != SwitchGrounds():
         given = "require" if require is not None else "unproven"
         raise UsageError(

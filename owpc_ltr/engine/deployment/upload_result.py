@@ -29,7 +29,7 @@ class Uploaded(ShortRepr):
     model remembers no features. `serving_mode` says where the model runs and why, if that was a
     choice. `request_bytes` is the size of each search request; None where the LTR plugin or the
     client has the model, so that requests only name it. `search_template` is the name of the search
-    template that serves the model, if one does.
+    template that serves the model, if one does. `typed_options` go with commands that are printed.
     """
 
     model: str
@@ -44,6 +44,7 @@ class Uploaded(ShortRepr):
     serving_mode: ServingMode | None = None
     request_bytes: int | None = None
     search_template: str | None = None
+    typed_options: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -78,7 +79,10 @@ class Uploaded(ShortRepr):
             lines.append(f"search request with the model: {kilobytes(self.request_bytes)}")
         if self.search_template is not None:
             name = self.search_template
-            lines.append(f"search template '{name}': owpc-ltr request --model {name} has its call")
+            lines.append(
+                f"search template '{name}': owpc-ltr request --model {name}{self.typed_options} "
+                "has its call"
+            )
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
         lines += map(wrapped_text, self._grounds())
         return "\n".join(lines)
@@ -88,10 +92,9 @@ class Uploaded(ShortRepr):
         alias, switch = self.alias, self.switch
         if switch is None:
             role = alias.name if alias.current == self.model else f"{alias.name}:challenger"
-            store = f" --store {alias.store}" if alias.store else ""
             yield (
                 "nothing was compared: measure what users get by owpc-ltr compare-live "
-                f"{role}{store} --judgments FILE"
+                f"{role} --judgments FILE{self.typed_options}"
             )
         else:
             yield switch_line(switch)

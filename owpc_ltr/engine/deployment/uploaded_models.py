@@ -298,7 +298,7 @@ def promote(
     Raises Refused where there is no challenger or the alias may not be switched, BadInput where
     there is no such model.
     """
-    grounds = SwitchGrounds.of(require, unproven)
+    grounds = SwitchGrounds.of(require, unproven, cluster.typed_options)
     store = cluster.holding(name).store
     alias = model_lifecycle.promote(cluster.engine, store, name, grounds)
     left = alias.previous[-1] if alias.previous else None
@@ -320,7 +320,7 @@ def rollback(
     """
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
-    undo = f'owpc-ltr models promote {left} --unproven "REASON"{cluster.store_options}'
+    undo = f'owpc-ltr models promote {left} --unproven "REASON"{cluster.typed_options}'
     return switched(cluster, alias, left, undo)
 
 
@@ -407,9 +407,9 @@ class UploadedModels:
         return alias_names(self.engine, self._cluster.stores)
 
     @property
-    def store_options(self) -> str:
-        """The options that name the store, for commands to be typed."""
-        return self._cluster.store_options
+    def typed_options(self) -> str:
+        """The options that named the cluster and its store, for a command that is to be typed."""
+        return self._cluster.typed_options
 
     def holding(self, model: str) -> Cluster:
         """The cluster with the store that a model, or the alias of one, is in."""
@@ -479,7 +479,7 @@ def switched(
     with contextlib.suppress(OwpcLtrError):
         store = cluster.holding(alias.current).store
         client_scored = is_client_scored(store.get_model(alias.current))
-    request = f"owpc-ltr request --model {alias.name}{cluster.store_options}"
+    request = f"owpc-ltr request --model {alias.name}{cluster.typed_options}"
     return AliasSwitch(
         alias, left, None if client_scored else request, undo, by_template=by_template
     )

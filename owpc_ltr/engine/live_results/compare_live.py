@@ -196,7 +196,7 @@ def _pool_command(
         "query-template": template, **given, "out": "to-judge.csv",
     }  # fmt: skip
     words = [word for name, value in options.items() if value for word in (f"--{name}", str(value))]
-    return shlex.join(["owpc-ltr", "judge", "pool", *words, *cluster.typed_options])
+    return shlex.join(["owpc-ltr", "judge", "pool", *words]) + cluster.typed_options
 
 
 def _shared(values: Sequence[Any]) -> Any:
