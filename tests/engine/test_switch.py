@@ -269,6 +269,20 @@ def test_a_challenger_and_a_first_model_need_nothing_and_a_reason_is_recorded(
         upload(small, BAD, unproven=" ")
 
 
+def test_a_challenger_does_not_change_what_a_rollback_brings_back(small: Small) -> None:
+    old = first(small, GOOD)
+    upload(small, BETTER, unproven="a test")
+    filtered = {"query": QUERY, "post_filter": {"range": {"size": {"lt": 0}}}}
+    for changed in ({"query": filtered}, {"window": 1}):
+        with pytest.raises(Refused, match="a rollback would bring it back with another"):
+            upload(small, GOOD, role="challenger", **changed)
+    upload(small, GOOD, role="challenger")
+    small.cluster.models.rollback(small.name)
+    record = DeploymentRecords(small.engine, small.store).get(current(small))
+    assert record.model == old
+    assert record.search == {"template": {"query": QUERY}, "params": {}, "window": 50}
+
+
 def test_a_champion_without_a_known_query_is_not_compared(small: Small, judged: Judgments) -> None:
     old = small.cluster.upload(linear(BAD), name=small.name, index=small.index)
     assert "the application's query is not known" in " ".join(str(old).split())

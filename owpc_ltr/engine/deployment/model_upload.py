@@ -42,7 +42,12 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_external_features,
     with_fewer_features,
 )
-from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch, configuration
+from owpc_ltr.engine.deployment.switch import (
+    SwitchGrounds,
+    check_challenger,
+    check_switch,
+    configuration,
+)
 from owpc_ltr.engine.deployment.upload_result import Uploaded, kilobytes
 from owpc_ltr.engine.evidence import SearchConfiguration, model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
@@ -263,6 +268,8 @@ class _Upload(ServingCase):
     def check(self, alias: Alias | None) -> dict[str, Any] | None:
         """Refuse to replace the champion without grounds; what the record has of it."""
         if self.role == CHALLENGER:
+            if alias is not None:
+                check_challenger(self.records, alias, self.configuration)
             return None
         return check_switch(
             self.records, alias, self.configuration, self.grounds, name=self.name, file=self.file

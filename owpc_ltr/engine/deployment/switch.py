@@ -132,6 +132,17 @@ def check_switch(
     return grounds.as_dict(alias.current)
 
 
+def check_challenger(records: DeploymentRecords, alias: Alias, new: SearchConfiguration) -> None:
+    """Refuse a challenger that changes what a rollback would bring back."""
+    before = records.find(new.name) if new.name in alias.previous else None
+    if before is not None and (changes := _changes(deployed(before), new)):
+        raise Refused(
+            f"'{new.name}' is an earlier model of '{alias.name}', and a rollback would bring it "
+            f"back with another {', '.join(changes)} than users had: leave these as they were, or "
+            f"upload it as champion with {option_name('require')}"
+        )
+
+
 def _unknown(champion: str, new: SearchConfiguration) -> SearchConfiguration:
     """What users have by a model whose deployment record is lost; its upload makes it again."""
     model = new.model if champion == new.name else "unknown"
