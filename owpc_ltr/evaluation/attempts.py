@@ -29,7 +29,7 @@ from owpc_ltr.files.output import write_atomically
 from owpc_ltr.text import normalised_text
 
 Sketch = Mapping[str, Any]
-"""A set of queries, as it is recognised again: its size `n`, and its smallest hashes."""
+"""A set of queries, as it is recognised again: its size `n`, its smallest hashes, that of `all`."""
 Pairs = Sequence[tuple[Vector, Vector]]
 """Both rankers' values of each query, by the metric that decides."""
 _HASHES = 64
@@ -63,7 +63,8 @@ def sketch_of(query_ids: pa.StringArray, texts: pa.StringArray | None = None) ->
         normalised_text(text or "") or name
         for name, text in zip(ids, ids if texts is None else texts.to_pylist(), strict=True)
     }
-    return {"n": len(names), "sketch": sorted(map(_hash, names))[:_HASHES]}
+    hashes = sorted(map(_hash, names))
+    return {"n": len(names), "sketch": hashes[:_HASHES], "all": _hash("".join(hashes))}
 
 
 def same_queries(one: Sketch, other: Sketch) -> bool:
@@ -81,7 +82,7 @@ def is_sketch(content: Any) -> bool:
         isinstance(content, dict)
         and type(content.get("n")) is int
         and isinstance(content.get("sketch"), list)
-        and all(isinstance(each, str) for each in content["sketch"])
+        and all(isinstance(each, str) for each in (*content["sketch"], content.get("all")))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -59,6 +60,17 @@ def test_each_candidate_metric_and_set_of_queries_is_an_attempt_that_counts_once
     assert made(engine) == ["a", "b", "c", "a", "a", "a"]
     assert all_aliases(cast("Engine", engine)) == []
     assert pinned(cast("Engine", engine)) == {}
+
+
+def test_leaving_out_one_query_or_another_is_one_attempt_or_another() -> None:
+    """Most sets that differ in one query have the same smallest hashes, and are not the same."""
+    texts = [f"query {n}" for n in range(200)]
+    sketches = [sketch_of(pa.array(texts[:n] + texts[n + 1 :])) for n in range(200)]
+    (smallest, many), *_ = Counter(str(one["sketch"]) for one in sketches).most_common()
+    assert many > 100
+    alike = [one for one in sketches if str(one["sketch"]) == smallest]
+    engine = MemoryCluster()
+    assert [attempt(engine, "a", one) for one in alike[:4]] == [0, 1, 2, 3]
 
 
 def test_a_comparison_counts_in_the_cluster_and_in_no_file(rng: np.random.Generator) -> None:
@@ -150,7 +162,7 @@ def test_a_damaged_document_is_an_error_and_never_nothing(content: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("candidate", 1), ("earlier", "0"), ("earlier", True), ("queries", {}), ("queries", None),
-     ("queries", {"n": 1, "sketch": [1]}), ("time", None), ("metric", 3)],
+     ("queries", {"n": 1, "sketch": [1], "all": ""}), ("time", None), ("metric", 3)],
 )  # fmt: skip
 def test_each_damaged_field_is_found(field: str, value: Any) -> None:
     cluster = MemoryCluster()
