@@ -53,7 +53,7 @@ class SearchConfiguration(ShortRepr):
             "query template": self.query != other.query,
             f"window ({self.window} and {other.window})": windows,
             f"index ('{self.index}' and '{other.index}')": self.index != other.index,
-            f"index that was called '{self.index}'": rebuilt and len(uuids) > 1,
+            f"index behind the name '{self.index}'": rebuilt and len(uuids) > 1,
         }
         return [part for part, differs in parts.items() if differs]
 

@@ -31,7 +31,8 @@ class Experiment(ShortRepr):
     `a` is what users have, `b` what is tried: NAME-HASH, or `query`. `alias` was set to `a` when
     the experiment `started` (ISO 8601), if an alias was. `page` is how many results a page has.
     With `shadow`, `b` is computed and not shown. `state` is `running`, `promoting` (the alias is
-    about to be switched) or `stopped`; `result` is that of the look that promoted `b`.
+    about to be switched) or `stopped`; `result` is that of the look that promoted `b`. `searches`
+    has the digest of the query template and the window of each model at the start, where known.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Experiment(ShortRepr):
     state: str = RUNNING
     result: Mapping[str, Any] | None = None
     stopped: str | None = None
+    searches: Mapping[str, Any] | None = None
 
     @property
     def in_use(self) -> str:

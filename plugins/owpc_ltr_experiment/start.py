@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.deployment.alias import CHAMPION, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments, now
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
@@ -55,6 +56,7 @@ def experiment_start(
             f"{option_name('a')} and {option_name('b')} are the same ranker ({both}): name two"
         )
     records = [None if model == QUERY else cluster.models.deployment(model) for model in models]
+    sides = [deployed(record) for record in records if record is not None]
     experiment = Experiment(
         name,
         models[0],
@@ -64,6 +66,7 @@ def experiment_start(
         alias=_alias(cluster, models[0], records[0]),
         page=page,
         shadow=shadow,
+        searches={side.name: [side.query, side.window] for side in sides if side.query is not None},
     )
     Experiments(cluster.engine).start(experiment)
     return experiment

@@ -126,7 +126,7 @@ class ExperimentStatus(ShortRepr):
         if not self.sides:
             raise Refused(
                 f"what users of '{name}' got is not known any more: a model of the experiment, or "
-                "its deployment record, is gone"
+                "its deployment record, is gone, or was uploaded again with another query"
             )
         old, new = self.sides
         verdict = self.result.verdict
@@ -200,13 +200,16 @@ def experiment_status(
 def sides_of(
     cluster: Cluster, experiment: Experiment
 ) -> tuple[SearchConfiguration, SearchConfiguration]:
-    """What users have by A, and by B: both rank the same query of the application."""
+    """What users have by A, and by B: both rank the same query of the application.
+
+    Raises BadInput where that is not what they had when the experiment started.
+    """
     if experiment.b == QUERY:
         return (_query_alone(experiment), _query_alone(experiment))
-    b = _deployed(cluster, experiment.b)
+    b = _deployed(cluster, experiment, experiment.b)
     if experiment.a == QUERY:
         return replace(b, name=QUERY_ALONE, model=None, window=None), b
-    a = _deployed(cluster, experiment.a)
+    a = _deployed(cluster, experiment, experiment.a)
     return a, replace(b, query=a.query, window=a.window)
 
 
@@ -214,9 +217,16 @@ def _query_alone(experiment: Experiment) -> SearchConfiguration:
     return SearchConfiguration(QUERY_ALONE, experiment.index, None)
 
 
-def _deployed(cluster: Cluster, model: str) -> SearchConfiguration:
+def _deployed(cluster: Cluster, experiment: Experiment, model: str) -> SearchConfiguration:
     store = cluster.uploaded(model)[0]
-    return deployed(DeploymentRecords(cluster.engine, store).get(model))
+    side = deployed(DeploymentRecords(cluster.engine, store).get(model))
+    started = (experiment.searches or {}).get(model)
+    if started not in (None, [side.query, side.window]):
+        raise BadInput(
+            f"'{model}' was uploaded again with another query template or window since "
+            f"'{experiment.name}' started, and its users had the former: start another experiment"
+        )
+    return replace(side, index=experiment.index)
 
 
 def status_of(

@@ -209,7 +209,7 @@ def test_evidence_of_an_index_that_had_the_name_switches_nothing(
     fill(small.engine, own, 240)
     try:
         change({"remove": {"index": index, "alias": name}}, {"add": {"index": own, "alias": name}})
-        with pytest.raises(Refused, match=f"another index that was called '{name}' than those"):
+        with pytest.raises(Refused, match=f"another index behind the name '{name}' than"):
             switch(there, comparison)
         assert current(there) == old
     finally:

@@ -229,6 +229,33 @@ def test_a_better_b_is_what_the_alias_is_set_to_with_the_evidence(
     assert (again.promoted, again.experiment) == (True, stored)
 
 
+def test_clicks_of_another_query_window_or_index_promote_nothing(
+    world: World, tmp_path: Path
+) -> None:
+    """What users got is that of the start, whatever was uploaded since."""
+
+    def searched(window: int) -> Callable[[dict[str, Any]], None]:
+        search = {"template": {"match": {"title": "{{keywords}}"}}, "params": {}, "window": window}
+        return lambda record: record.update(search=search)
+
+    before, cluster = alias_of(world), cluster_of(world.engine)
+    log = better(start(world), tmp_path)
+    # To say for the first time what the query is changes nothing for users.
+    changed_record(world, searched(50))
+    experiment_status(cluster, "titles", log=ClickLog(events=[log])).evidence()
+    log = better(start_again(world), tmp_path)
+    changed_record(world, searched(10))
+    with pytest.raises(BadInput, match="since 'titles' started, and its users had the former"):
+        stop(world.engine, log)
+    status = experiment_status(cluster, "titles", log=ClickLog(events=[log]))
+    with pytest.raises(Refused, match="or was uploaded again with another query"):
+        status.evidence()
+    log = better(start_again(world, index="docs"), tmp_path)
+    with pytest.raises(Refused, match=r"is of another index \('docs' and 'small'\)"):
+        stop(world.engine, log)
+    assert alias_of(world) == before
+
+
 def test_another_verdict_leaves_the_alias_and_the_experiment(world: World, tmp_path: Path) -> None:
     experiment = start(world)
     before = alias_of(world)
