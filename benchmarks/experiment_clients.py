@@ -353,6 +353,19 @@ def untracked(rng: Rng, demoted: bool = True) -> UserLog:
     return _log(rng, world, searches, hidden)
 
 
+def worthless(rng: Rng, wanted: float = 0.01) -> UserLog:
+    """So few users want a quarter of the documents, and B puts these lower, which is better."""
+    world = drawn_world(rng)
+    poor = rng.random(world.attraction.shape) < 0.25
+    rank = np.argsort(world.a, axis=1).astype(np.float64)
+    world = replace(
+        world,
+        attraction=np.where(poor, wanted, world.attraction),
+        b=np.argsort(rank + 2.5 * poor, axis=1, kind="stable"),
+    )
+    return _log(rng, world, in_time(rng, searches_of(rng, world, rng.geometric(0.5, CLIENTS // 2))))
+
+
 USERS: dict[str, Callable[[Rng], UserLog]] = {
     "B is better": better,
     "B is a little better": partial(better, effect=0.4),
@@ -363,6 +376,8 @@ USERS: dict[str, Callable[[Rng], UserLog]] = {
     "novelty wears off": novelty,
     "a quarter untracked, no difference": partial(untracked, demoted=False),
     "a quarter untracked, B demotes it": untracked,
+    "a quarter worthless, B demotes it": worthless,
+    "a quarter without a click": partial(worthless, wanted=0.0),
 }
 LOOKS = 10
 

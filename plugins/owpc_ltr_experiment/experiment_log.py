@@ -70,6 +70,14 @@ _EXPECTED = 10.0
 
 """Clicks to be expected on a document before one without any is called never clicked."""
 
+_SELDOM = 0.25
+
+"""The share of the clicks to be expected below which a document is seldom clicked."""
+
+_NAMED = 3
+
+"""Documents that are named, for people to click on."""
+
 
 @dataclass
 class ExperimentLog:
@@ -176,9 +184,10 @@ class CountedSearches:
     """The searches of an experiment as columns; `client` numbers the clients from 0.
 
     `leads` is True where B led. `empty` marks searches without results, `late` the last third by
-    time; `clicks` counts those of a search, `on_first` is True where one is on the first document,
-    `never_clicked` where that gets no click in any search, though `_EXPECTED` were to be expected.
-    Milliseconds and `tau` (rank agreement of both lists) are NaN where nothing logged them.
+    time; `clicks` counts those of a search, `on_first` is True where one is on the first document.
+    `never_clicked` and `seldom_clicked`: that document gets no click in any search, or as first one
+    less than a quarter of what others get, though `_EXPECTED` were to be expected. Milliseconds and
+    `tau` (rank agreement of both lists) are NaN where nothing logged them.
     """
 
     client: NDArray[np.int64]
@@ -188,6 +197,7 @@ class CountedSearches:
     clicks: NDArray[np.int64]
     on_first: NDArray[np.bool_]
     never_clicked: NDArray[np.bool_]
+    seldom_clicked: NDArray[np.bool_]
     ms_a: Vector
     ms_b: Vector
     tau: Vector
@@ -198,7 +208,8 @@ class Counted:
     """What counts of a log: searches, and the clicks on their results, each once.
 
     `of_search` is the row of the search of each click; `bots` the number of clients that were
-    dropped, `failed` that of the searches that showed A alone, because B failed.
+    dropped, `failed` that of the searches that showed A alone, because B failed. `never_clicked`
+    are some documents of `searches.never_clicked`, the most frequent first.
     """
 
     searches: CountedSearches
@@ -207,6 +218,7 @@ class Counted:
     n_clients: int
     bots: int
     failed: int
+    never_clicked: tuple[str, ...]
     unusable: Counter[str]
 
     @property
@@ -239,6 +251,11 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     shown_at = np.where(places.leads, places.in_b, places.in_a)
     on_first = np.zeros(len(queries), bool)
     on_first[of_search[shown_at == 1]] = True
+    first = pc.list_element(
+        pc.list_slice(queries["shown"].combine_chunks(), 0, 1, return_fixed_size_list=True), 0
+    )
+    never, seldom = _hardly_clicked(first, on_first, clicks["document"])
+    untouched = pc.value_counts(first.filter(pa.array(never))).to_pylist()
     searches = CountedSearches(
         client=(np.cumsum(~bots) - 1)[client[human]],
         leads=leads[human],
@@ -246,7 +263,8 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
         late=_last_third(seconds_of(queries["time"].combine_chunks())),
         clicks=np.bincount(of_search, minlength=len(queries)),
         on_first=on_first,
-        never_clicked=_never_clicked(queries["shown"], clicks["document"], float(on_first.mean())),
+        never_clicked=never,
+        seldom_clicked=seldom,
         **{name: _numbers(queries[name]) for name in ("ms_a", "ms_b", "tau")},
     )
     return Counted(
@@ -256,6 +274,9 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
+        never_clicked=tuple(
+            count["values"] for count in sorted(untouched, key=lambda one: -one["counts"])[:_NAMED]
+        ),
         unusable=log.unusable,
     )
 
@@ -267,18 +288,22 @@ def _last_third(seconds: Vector) -> NDArray[np.bool_]:
     return late
 
 
-def _never_clicked(shown: Any, clicked: Any, rate: float) -> NDArray[np.bool_]:
-    """Which searches have a first document without a click, if so many clicks were to be expected.
+def _hardly_clicked(
+    first: Any, on_first: NDArray[np.bool_], clicked: Any
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which searches have a first document without a click, and which one with few as the first.
 
-    `rate` is the share of searches with a click on the first document.
+    Only those of which `_EXPECTED` clicks are to be expected, as often as it is first.
     """
-    head = pc.list_slice(shown.combine_chunks(), 0, 1, return_fixed_size_list=True)
-    first = pc.list_element(head, 0)
     codes = _codes(first)
-    often = rate * np.bincount(codes + 1)[codes + 1] >= _EXPECTED
-    clicked_on = pc.is_in(first, value_set=clicked.combine_chunks().unique())
-    never: NDArray[np.bool_] = ~clicked_on.to_numpy(zero_copy_only=False)
-    return often & (codes >= 0) & never
+    expected, got = (
+        np.bincount(codes + 1, weights)[codes + 1]
+        for weights in (np.full(len(codes), on_first.mean()), on_first)
+    )
+    often = (expected >= _EXPECTED) & (codes >= 0)
+    known = pc.is_in(first, value_set=clicked.combine_chunks().unique())
+    ever: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
+    return often & ~ever, often & ever & (got < _SELDOM * expected)
 
 
 def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:

@@ -272,7 +272,10 @@ def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
     seen = ~searches.empty & ~searches.never_clicked
     rate = float(searches.on_first[seen].mean()) if seen.any() else 0.0
     # The first document is the leader's own; each leads half of the searches.
-    for_b = searches.never_clicked * np.where(searches.leads, 2 * rate, -2 * rate)
+    for_b = np.where(searches.leads, 2 * rate, -2 * rate)
+    never, seldom = for_b * searches.never_clicked, for_b * searches.seldom_clicked
+    # Clicks on documents that users seldom want are logged: as many may be those that none wants.
+    wanted = max(0.0, 1 - max(0.0, seldom.sum() / (never.sum() or 1.0)))
     return ClientTotals(
         credit=total(credit),
         late=total(credit * searches.late[counts.of_search]),
@@ -280,7 +283,8 @@ def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
         searches=np.bincount(searches.client, minlength=most),
         clicks=np.bincount(counts.of_client, minlength=most),
         led_b=np.bincount(searches.client[searches.leads], minlength=most),
-        unlogged=total(for_b.astype(np.float64), searches.client),
+        unlogged=total(wanted * never, searches.client),
+        never_clicked=counts.never_clicked,
     )
 
 

@@ -213,7 +213,8 @@ class ClientTotals:
     all searches, `searches` counts its searches, `led_b` those that B led, `clicks` its clicks.
     `residual` is the sum of `coin_residuals` over its clicks: 0 on average, if no clicks are lost.
     `unlogged` is the credit that clicks would bring on first documents that never get one, if these
-    got as many as other first documents.
+    got as many as other first documents, less those that as many seldom clicked ones explain;
+    `never_clicked` names some of them.
     """
 
     credit: Vector
@@ -223,6 +224,7 @@ class ClientTotals:
     led_b: NDArray[np.int64]
     residual: Vector
     unlogged: Vector
+    never_clicked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -404,7 +406,8 @@ def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[Resu
             f"documents that never get a click are first more often where {side} leads: with as "
             f"many clicks as others {side} would have {abs(unlogged):.4f} clicks a client more, "
             "which is half of the difference at least",
-            "check that the page logs clicks on all documents",
+            f"click on some in a search of the experiment ({', '.join(clients.never_clicked)}): if "
+            "the log has that, users do not want them, and if not, mend what logs clicks",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
+from owpc_ltr_experiment.experiment_log import (
+    Counted,
+    CountedSearches,
+    ExperimentLog,
+    counted,
+    read_files,
+    read_indices,
+)
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
-from owpc_ltr_experiment.verdict import adjusted_credit, debiased_credit
+from owpc_ltr_experiment.verdict import ClickedPositions, adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.experiments import Experiment
@@ -245,6 +253,72 @@ def test_documents_that_never_get_a_click_are_told_by_leader_and_decide(tmp_path
     status = status_of(EXPERIMENT, read([*lines, *at_once], tmp_path))
     assert status.result is not None
     assert "never-clicked" not in [one.check for one in status.result.verdict.warnings]
+
+
+def of_demoter(folder: Path, attraction: float, *, logged: bool = True, person: int = 0) -> Any:
+    """A puts x first, B last, in 16 queries; users look at rank p with the chance 1/p.
+
+    x attracts `attraction` of those who see it, the others .5. A `person` clicks on it that often
+    in each query; what is clicked on x may not be logged.
+    """
+    rng, lines, clicks = np.random.default_rng(6), list[Any](), list[tuple[str, str, str, str]]()
+    for n in range(1600):
+        search, of, leads = f"s{n}", n % 16, "ab"[n // 16 % 2]
+        page = ["x", "y", "z"] if leads == "a" else ["y", "x", "z"]
+        shown_ids = [f"{document}{of}" for document in page]
+        lines.append(query_line(search, f"u{n}", attributes(leads), shown_ids))
+        for place, document in enumerate(page, 1):
+            if rng.random() * place < (attraction if document == "x" else 0.5):
+                clicks.append((search, f"u{n}", document, leads))
+        if n < 16 * person:
+            clicks.append((search, f"u{n}", "x", leads))
+    places = {"x": (1, 3, 1, 2), "y": (2, 1, 2, 1), "z": (3, 2, 3, 3)}
+    for search, client, document, leads in clicks:
+        at = dict(zip(("a", "b", "in_a", "in_b"), places[document], strict=True))
+        click = clicked(search, client, f"{document}{int(search[1:]) % 16}", leads, **at)
+        lines += [click] * (logged or document != "x")
+    status = status_of(EXPERIMENT, read(lines, folder))
+    assert status.result is not None
+    return status.result
+
+
+def test_who_demotes_worthless_documents_is_better_and_untracked_ones_are_caught(
+    tmp_path: Path,
+) -> None:
+    """Both are one log, where nobody ever clicks on them: until somebody does, as is advised."""
+    assert of_demoter(tmp_path, 0.01).verdict.outcome == "better"
+    liar, worthless = of_demoter(tmp_path, 0.6, logged=False), of_demoter(tmp_path, 0.0)
+    for result in (liar, worthless):
+        assert [one.check for one in result.verdict.warnings] == ["never-clicked"]
+        assert "click on some in a search of the experiment (x0, x1, x2)" in " ".join(
+            str(result).split()
+        )
+    assert of_demoter(tmp_path, 0.0, person=1).verdict.outcome == "better"
+    still = of_demoter(tmp_path, 0.6, logged=False, person=1)
+    assert [one.check for one in still.verdict.warnings] == ["never-clicked"]
+
+
+@pytest.mark.parametrize(("clicked_on", "better"), [(2, False), (4, True)])
+def test_seldom_clicked_documents_explain_as_many_that_are_never_clicked(
+    clicked_on: int, *, better: bool
+) -> None:
+    """Eight documents that A puts first have none or one click of twenty; B's have all of these."""
+    leads = np.arange(640) % 2 == 1
+    first = np.arange(640) // 2 % 8
+    seldom = ~leads & (first < clicked_on)
+    searches = CountedSearches(
+        client=np.arange(640), leads=leads, clicks=leads.astype(np.int64), on_first=leads,
+        never_clicked=~leads & ~seldom, seldom_clicked=seldom,
+        **dict.fromkeys(("empty", "late"), np.zeros(640, bool)),
+        **dict.fromkeys(("ms_a", "ms_b", "tau"), np.full(640, np.nan)),
+    )  # fmt: skip
+    none = np.zeros(0, np.int64)
+    counts = Counted(
+        searches, ClickedPositions(none, none, none, none, none > 0), none, 640,
+        bots=0, failed=0, never_clicked=(), unusable=Counter(),
+    )  # fmt: skip
+    unlogged = client_totals(counts, 10, 1.0).unlogged.sum()
+    assert unlogged == (0 if better else pytest.approx(-2 * 320 / 400 * (240 - 80)))
 
 
 def test_the_last_third_by_time_is_what_novelty_is_seen_in(tmp_path: Path) -> None:
