@@ -178,7 +178,7 @@ def course_of(searches: Searches, clicks: Clicks, clients: int) -> Course:
     claims, tests, checks, at_end = [], [], set[str](), ""
     for first, last in blocks(clients):
         before = clicks.part(of_client < last)
-        exponent = examination_exponent(before.positions, PAGE)[0]
+        exponent = examination_exponent(before.positions, PAGE)
         totals = totals_of(searches.part(searches.client < last), before, exponent, last)
         looks = looks_at(totals.credit, first)
         result = experiment_result(totals, exponent=exponent)
@@ -222,7 +222,7 @@ def returning_course(seed: int) -> tuple[int, int]:
     claims = np.zeros(2, np.int64)
     for last in range(200, len(order) + 1, 50):
         before = clicks.part(clicks.search < last)
-        exponent = examination_exponent(before.positions, PAGE)[0]
+        exponent = examination_exponent(before.positions, PAGE)
         client = np.unique(searches.client[:last], return_inverse=True)[1]
         so_far = Searches(client, searches.query[:last], searches.b_leads[:last])
         clients = int(client.max()) + 1

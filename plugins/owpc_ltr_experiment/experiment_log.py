@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.engine.feature_log.snapshot import point_in_time
 from owpc_ltr.engine.ubi import FUTURE, ScanWindow, pages, table_of
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import line_blocks, open_bytes
-from owpc_ltr.files.strict_json import NoJson, read_json_value
+from owpc_ltr.files.input import lines_in
+from owpc_ltr.files.strict_json import kind_of, read_json_value
 from owpc_ltr_experiment.verdict import ClickedPositions
 
 _OF_QUERY = "query_attributes.experiment"
@@ -48,8 +49,6 @@ EVENT_FIELDS = {
     "time": "timestamp",
     "action": "action_name",
     "document": "event_attributes.object.object_id",
-    "configuration": "event_attributes._search_configuration_id",
-    "object_configuration": "event_attributes.object._search_configuration_id",
     **{
         name: f"{_OF_EVENT}.{name}"
         for name in ("name", "failed", "leads", "a", "b", "in_a", "in_b")
@@ -83,15 +82,13 @@ _NAMED = 3
 class ExperimentLog:
     """The queries and clicks of an experiment as tables, and the count of what cannot be used.
 
-    Times after `until` (seconds since 1970; an hour from now) are wrong. `team_draft` counts clicks
-    on hits of the workbench's team draft by search configuration.
+    Times after `until` (seconds since 1970; an hour from now) are wrong.
     """
 
     experiment: Experiment
     queries: list[pa.Table] = field(default_factory=list)
     clicks: list[pa.Table] = field(default_factory=list)
     unusable: Counter[str] = field(default_factory=Counter)
-    team_draft: Counter[str] = field(default_factory=Counter)
     until: float = field(default_factory=lambda: time.time() + _HOUR)
 
     def add_queries(self, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -101,12 +98,9 @@ class ExperimentLog:
     def add_events(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add those of these events that are clicks of the experiment."""
         table = table_of(documents, EVENT_FIELDS)
-        table = table.filter(pc.equal(table["action"], "click"))
-        drafted = pc.coalesce(table["configuration"], table["object_configuration"])
-        for count in pc.value_counts(drafted.drop_null()).to_pylist():
-            self.team_draft[count["values"]] += count["counts"]
         # Others are on pages that do not count.
-        self._add(table.filter(table["failed"].is_null()), self.clicks)
+        counts = pc.and_(pc.equal(table["action"], "click"), table["failed"].is_null())
+        self._add(table.filter(counts), self.clicks)
 
     def _add(self, table: pa.Table, to: list[pa.Table]) -> None:
         table = table.filter(pc.equal(table["name"], self.experiment.name))
@@ -128,36 +122,29 @@ class ExperimentLog:
 
 
 def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
-    """The log in files of JSON lines. Raises BadInput for a file that is none."""
+    """The log in files of JSON lines. Raises BadInput, with its number, for a line that is none."""
     log = ExperimentLog(experiment)
     for path in paths:
-        for documents in _objects(path, log):
+        objects = _objects(path)
+        while documents := list(islice(objects, _LINES)):
             log.add_events([event for event in documents if "action_name" in event])
             log.add_queries([query for query in documents if "action_name" not in query])
     return log
 
 
-def _objects(path: Path, log: ExperimentLog) -> Iterator[list[dict[str, Any]]]:
-    """The objects of a file, some lines at a time."""
-    with open_bytes(path) as source:
-        for first, block in line_blocks(source):
-            lines = block.split(b"\n")
-            for start in range(0, len(lines), _LINES):
-                numbered = enumerate(lines[start : start + _LINES], first + start)
-                values = [_value(path, number, line) for number, line in numbered if line.strip()]
-                objects = [value for value in values if isinstance(value, dict)]
-                log.leave_out("a line that is no object", len(values) - len(objects))
-                yield objects
-
-
-def _value(path: Path, number: int, line: bytes) -> Any:
-    """The value of a line; None where it is no JSON, as a line that was cut."""
-    try:
-        return read_json_value(line.decode())
-    except (NoJson, UnicodeDecodeError):
-        return None
-    except ValueError as error:
-        raise BadInput(f"cannot read {path}, line {number}: {error}") from error
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines_in(path), 1):
+        if not line.strip():
+            continue
+        try:
+            value = read_json_value(line.decode())
+        except ValueError as error:
+            value, why = None, str(error)
+        else:
+            why = f"it is {kind_of(value)}, not an object"
+        if not isinstance(value, dict):
+            raise BadInput(f"cannot read {path}, line {number}: {why}: correct or delete the line")
+        yield value
 
 
 def read_indices(
@@ -180,14 +167,19 @@ def read_indices(
 
 
 @dataclass(frozen=True, eq=False)
-class CountedSearches:
-    """The searches of an experiment as columns; `client` numbers the clients from 0.
+class Counted:
+    """What counts of a log: its searches as columns, and the clicks on their results, each once.
 
-    `leads` is True where B led. `empty` marks searches without results, `late` the last third by
-    time; `clicks` counts those of a search, `on_first` is True where one is on the first document.
-    `never_clicked` and `seldom_clicked`: that document gets no click in any search, or as first one
-    less than a quarter of what others get, though `_EXPECTED` were to be expected. Milliseconds and
-    `tau` (rank agreement of both lists) are NaN where nothing logged them.
+    `client` numbers the clients of searches from 0, of `n_clients`. `leads` is True where B led.
+    `empty` marks searches without results, `late` the last third by time; `clicks` counts those of
+    a search, `on_first` is True where one is on the first document. `never_clicked` and
+    `seldom_clicked`: that document gets no click in any search, or as first one less than a quarter
+    of what others get, though `_EXPECTED` were to be expected. Milliseconds and `tau` (rank
+    agreement of both lists) are NaN where nothing logged them.
+
+    `of_search` is the row of the search of each click at `positions`. `untouched` are some
+    documents that are never clicked, the most frequent first. `bots` is the number of clients that
+    were dropped, `failed` that of the searches that showed A alone, because B failed.
     """
 
     client: NDArray[np.int64]
@@ -201,30 +193,18 @@ class CountedSearches:
     ms_a: Vector
     ms_b: Vector
     tau: Vector
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """What counts of a log: searches, and the clicks on their results, each once.
-
-    `of_search` is the row of the search of each click; `bots` the number of clients that were
-    dropped, `failed` that of the searches that showed A alone, because B failed. `never_clicked`
-    are some documents of `searches.never_clicked`, the most frequent first.
-    """
-
-    searches: CountedSearches
-    clicks: ClickedPositions
+    positions: ClickedPositions
     of_search: NDArray[np.int64]
+    untouched: tuple[str, ...]
     n_clients: int
     bots: int
     failed: int
-    never_clicked: tuple[str, ...]
     unusable: Counter[str]
 
     @property
     def of_client(self) -> NDArray[np.int64]:
         """The client of each click."""
-        return self.searches.client[self.of_search]
+        return self.client[self.of_search]
 
 
 def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
@@ -244,39 +224,33 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     clicks = log.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
     human = ~bots[client]
     queries, of_search = queries.filter(pa.array(human)), (np.cumsum(human) - 1)[_rows(clicks)]
-    places = ClickedPositions(
+    positions = ClickedPositions(
         **{name: _whole_numbers(clicks[name]) for name in _PLACES},
         leads=_equals(clicks["leads"], "b"),
     )
-    shown_at = np.where(places.leads, places.in_b, places.in_a)
+    shown_at = np.where(positions.leads, positions.in_b, positions.in_a)
     on_first = np.zeros(len(queries), bool)
     on_first[of_search[shown_at == 1]] = True
-    first = pc.list_element(
-        pc.list_slice(queries["shown"].combine_chunks(), 0, 1, return_fixed_size_list=True), 0
-    )
+    shown = queries["shown"].combine_chunks()
+    first = pc.list_element(pc.list_slice(shown, 0, 1, return_fixed_size_list=True), 0)
     never, seldom = _hardly_clicked(first, on_first, clicks["document"])
-    untouched = pc.value_counts(first.filter(pa.array(never))).to_pylist()
-    searches = CountedSearches(
+    untouched = Counter(first.filter(pa.array(never)).to_pylist())
+    return Counted(
         client=(np.cumsum(~bots) - 1)[client[human]],
         leads=leads[human],
-        empty=_equals(pc.list_value_length(queries["shown"]), 0),
+        empty=_equals(pc.list_value_length(shown), 0),
         late=_last_third(seconds_of(queries["time"].combine_chunks())),
         clicks=np.bincount(of_search, minlength=len(queries)),
         on_first=on_first,
         never_clicked=never,
         seldom_clicked=seldom,
         **{name: _numbers(queries[name]) for name in ("ms_a", "ms_b", "tau")},
-    )
-    return Counted(
-        searches,
-        places,
+        positions=positions,
         of_search=of_search,
+        untouched=tuple(document for document, _ in untouched.most_common(_NAMED)),
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
-        never_clicked=tuple(
-            count["values"] for count in sorted(untouched, key=lambda one: -one["counts"])[:_NAMED]
-        ),
         unusable=log.unusable,
     )
 
@@ -382,8 +356,7 @@ def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
 
 
 def _equals(column: Any, value: str | int) -> NDArray[np.bool_]:
-    same: NDArray[np.bool_] = pc.equal(column, value).fill_null(False).to_numpy()
-    return same
+    return np.asarray(pc.equal(column, value).fill_null(False), bool)
 
 
 def _whole_numbers(column: Any) -> NDArray[np.int64]:

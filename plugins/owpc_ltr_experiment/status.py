@@ -24,7 +24,6 @@ from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_experiment.experiment_log import (
     Counted,
-    CountedSearches,
     ExperimentLog,
     counted,
     read_files,
@@ -56,11 +55,6 @@ _Z = 4.0
 """Standard errors for a warning: it is looked at every day."""
 _SLOWER, _SLOWER_BY = 1.5, 20.0
 """B is called slow where it takes so many times as long as A, and so many milliseconds more."""
-TEAM_DRAFT = (
-    "{clicks:,} clicks are on hits of the workbench's team draft, and give no verdict: where A "
-    "shows a, b, c, B shows b, c, a, and only c is relevant, B gets one click more in six "
-    "searches, which team draft cannot see."
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,20 +93,19 @@ class ClickLog(ShortRepr):
 class ExperimentStatus(ShortRepr):
     """What the clicks of an experiment say so far; `result` is None where B is not shown.
 
-    `by_leader` has the figures of the searches that A and B led, `shadow` those of lists that were
-    not shown; milliseconds are medians and 99th percentiles. `unusable` counts what was left out,
-    `team_draft` clicks on hits of the workbench by search configuration.
+    `by_leader` has the figures of the searches that A and B led, `tau` is the mean rank agreement
+    of both lists, None where nothing logged it; milliseconds are medians and 99th percentiles.
+    `unusable` counts what was left out.
     """
 
     experiment: Experiment
     result: ExperimentResult | None
     warnings: tuple[ResultWarning, ...]
     by_leader: dict[str, dict[str, float | None]]
-    shadow: dict[str, float | None] | None
+    tau: float | None
     bots: int
     failed: int
     unusable: dict[str, int]
-    team_draft: dict[str, int]
     sides: tuple[SearchConfiguration, ...] = ()
 
     def evidence(self) -> Evidence:
@@ -156,16 +149,13 @@ class ExperimentStatus(ShortRepr):
         headers = ["", *(f"{side.upper()}{leads}" for side in self.by_leader)]
         lines = [str(first), "", text_table(headers, rows), "", str(self.experiment)]
         lines += [wrapped_text(f"warning: {warning.line}") for warning in self.warnings]
-        if self.shadow is not None:
-            tau, searches = _cell("tau", self.shadow["tau"]), self.shadow["searches"]
-            lines.append(f"rank agreement of both lists (tau): {tau}, of {searches:,.0f} searches")
+        if self.tau is not None:
+            lines.append(f"rank agreement of both lists (tau): {self.tau:.2f}")
         if self.bots:
             lines.append(f"clients dropped as bots: {self.bots:,}")
         if self.failed:
             lines.append(f"searches that showed A alone, and do not count: {self.failed:,}")
         lines += [f"left out: {number:,} × {reason}" for reason, number in self.unusable.items()]
-        if self.team_draft:
-            lines.append(wrapped_text(TEAM_DRAFT.format(clicks=sum(self.team_draft.values()))))
         return "\n".join(lines)
 
 
@@ -236,12 +226,11 @@ def status_of(
     negligible: float = 0.0,
 ) -> ExperimentStatus:
     """The status by what users did."""
-    limit = (log or ClickLog()).max_clicks_per_hour
-    counts = counted(behaviour, limit)
-    warnings = tuple(guard_rails(counts.searches, shadow=experiment.shadow))
+    counts = counted(behaviour, (log or ClickLog()).max_clicks_per_hour)
+    warnings = tuple(guard_rails(counts, shadow=experiment.shadow))
     result = None
     if not experiment.shadow:
-        exponent, *_ = examination_exponent(counts.clicks, experiment.page)
+        exponent = examination_exponent(counts.positions, experiment.page)
         result = experiment_result(
             client_totals(counts, experiment.page, exponent),
             exponent=exponent,
@@ -252,43 +241,41 @@ def status_of(
         experiment,
         result,
         warnings=warnings,
-        by_leader=_by_leader(counts.searches, shadow=experiment.shadow),
-        shadow=_shadow(counts.searches) if experiment.shadow else None,
+        by_leader=_by_leader(counts, shadow=experiment.shadow),
+        tau=_mean(counts.tau[~np.isnan(counts.tau)]),
         bots=counts.bots,
         failed=counts.failed,
         unusable=dict(counts.unusable.most_common()),
-        team_draft=dict(behaviour.team_draft.most_common()),
     )
 
 
 def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
     """The credit, searches and clicks of each client; one without clicks has the credit 0."""
-    searches, most = counts.searches, counts.n_clients
+    most, positions = counts.n_clients, counts.positions
 
     def total(values: Vector, of: NDArray[np.int64] = counts.of_client) -> Vector:
         return np.bincount(of, values, most).astype(np.float64)
 
-    credit = adjusted_credit(counts.clicks, exponent, page)
-    seen = ~searches.empty & ~searches.never_clicked
-    rate = float(searches.on_first[seen].mean()) if seen.any() else 0.0
+    credit = adjusted_credit(positions, exponent, page)
+    rate = _mean(counts.on_first[~counts.empty & ~counts.never_clicked]) or 0.0
     # The first document is the leader's own; each leads half of the searches.
-    for_b = np.where(searches.leads, 2 * rate, -2 * rate)
-    never, seldom = for_b * searches.never_clicked, for_b * searches.seldom_clicked
+    for_b = np.where(counts.leads, 2 * rate, -2 * rate)
+    never, seldom = for_b * counts.never_clicked, for_b * counts.seldom_clicked
     # Clicks on documents that users seldom want are logged: as many may be those that none wants.
     wanted = max(0.0, 1 - max(0.0, seldom.sum() / (never.sum() or 1.0)))
     return ClientTotals(
         credit=total(credit),
-        late=total(credit * searches.late[counts.of_search]),
-        residual=total(coin_residuals(counts.clicks, exponent, page)),
-        searches=np.bincount(searches.client, minlength=most),
+        late=total(credit * counts.late[counts.of_search]),
+        residual=total(coin_residuals(positions, exponent, page)),
+        searches=np.bincount(counts.client, minlength=most),
         clicks=np.bincount(counts.of_client, minlength=most),
-        led_b=np.bincount(searches.client[searches.leads], minlength=most),
-        unlogged=total(wanted * never, searches.client),
-        never_clicked=counts.never_clicked,
+        led_b=np.bincount(counts.client[counts.leads], minlength=most),
+        unlogged=total(wanted * never, counts.client),
+        never_clicked=counts.untouched,
     )
 
 
-def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarning]:
+def guard_rails(searches: Counted, *, shadow: bool) -> list[ResultWarning]:
     """Warnings of what gets worse beside the credit: empty lists, searches left, slow answers."""
     warnings = []
     if not shadow:
@@ -321,33 +308,27 @@ def _is_higher(a: Any, b: Any) -> bool:
     return bool(b.mean() - a.mean() > _Z * error > 0)
 
 
-def _by_leader(searches: CountedSearches, *, shadow: bool) -> dict[str, dict[str, float | None]]:
+def _by_leader(searches: Counted, *, shadow: bool) -> dict[str, dict[str, float | None]]:
     sides: dict[str, dict[str, float | None]] = {}
     for side, ms in (("a", searches.ms_a), ("b", searches.ms_b)):
         figures: dict[str, float | None] = {}
         if not shadow:
             led = searches.leads == (side == "b")
-            figures["searches"] = float(led.sum())
-            figures["without a click"] = _share(searches.clicks[led] == 0)
-            figures["without results"] = _share(searches.empty[led])
-            figures["first never clicked"] = _share(searches.never_clicked[led])
+            figures["searches"] = int(led.sum())
+            figures["without a click"] = _mean(searches.clicks[led] == 0)
+            figures["without results"] = _mean(searches.empty[led])
+            figures["first never clicked"] = _mean(searches.never_clicked[led])
         figures["median ms of the list"] = _quantile(ms, 0.5)
         figures["99 % ms of the list"] = _quantile(ms, 0.99)
         sides[side] = figures
     return sides
 
 
-def _shadow(searches: CountedSearches) -> dict[str, float | None]:
-    measured = searches.tau[~np.isnan(searches.tau)]
-    tau = float(measured.mean()) if len(measured) else None
-    return {"tau": tau, "searches": float(len(searches.tau))}
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
-def _share(happens: Any) -> float | None:
-    return float(happens.mean()) if len(happens) else None
-
-
-def _quantile(values: Any, share: float) -> float | None:
+def _quantile(values: Vector, share: float) -> float | None:
     measured = values[~np.isnan(values)]
     return float(np.quantile(measured, share)) if len(measured) else None
 
@@ -355,8 +336,6 @@ def _quantile(values: Any, share: float) -> float | None:
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "–"
-    if name == "searches":
-        return f"{value:,.0f}"
-    if name == "tau":
-        return f"{value:.2f}"
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.1f}" if "ms" in name else f"{value:.1%}"

@@ -28,7 +28,6 @@ TYPICAL, SPREAD = 1.0, 0.5
 """Exponents of examination that web search has, mean and deviation: what is said before clicks."""
 _LARGEST = 4.0
 _STEPS = 50
-_Z = 1.96
 CAP = 3.0
 """Clicks that a client counts at most, for either ranker."""
 CHECKED_AT = 0.01
@@ -85,18 +84,19 @@ def debiased_credit(clicks: ClickedPositions, exponent: float, page: int) -> Vec
     return np.divide(b - a, (in_a + in_b) / 2, out=np.zeros(len(shown)), where=shown > 0)
 
 
-def examination_exponent(clicks: ClickedPositions, page: int) -> tuple[float, float, float]:
-    """The exponent of examination by these clicks, and the ends of its 95 % interval.
+def examination_exponent(clicks: ClickedPositions, page: int) -> float:
+    """The exponent of examination by these clicks.
 
     The coin puts a document at one of two positions, and nothing else differs: of its clicks, the
     share θ(in_b) / (θ(in_a) + θ(in_b)) comes while B leads (intervention harvesting, Agarwal et
     al., WSDM 2019). That is a logistic regression on log(in_a / in_b) with one coefficient, the
-    exponent. Its prior is normal around `TYPICAL`, which decides where clicks are few. The interval
-    takes clicks as independent.
+    exponent. Its prior is normal around `TYPICAL`, which decides where clicks are few.
     """
     from scipy.special import expit
 
-    x, leads = _swapped(clicks, page)
+    in_a, in_b = clicks.in_a, clicks.in_b
+    on_both = (in_a > 0) & (in_b > 0) & (in_a <= page) & (in_b <= page) & (in_a != in_b)
+    x, leads = np.log(in_a[on_both] / in_b[on_both]), clicks.leads[on_both]
     exponent = TYPICAL
     for _ in range(_STEPS):
         chance = expit(exponent * x)
@@ -106,8 +106,7 @@ def examination_exponent(clicks: ClickedPositions, page: int) -> tuple[float, fl
         exponent += step
         if abs(step) < 1e-9:
             break
-    half = _Z / curvature**0.5
-    return exponent, max(exponent - half, 0.0), exponent + half
+    return exponent
 
 
 def coin_residuals(clicks: ClickedPositions, exponent: float, page: int) -> Vector:
@@ -141,14 +140,6 @@ def _share_of_b(clicks: ClickedPositions, exponent: float, page: int) -> Vector:
     )
     shown = np.where(clicks.leads, in_b, in_a) > 0
     return np.divide(in_b, in_a + in_b, out=clicks.leads.astype(np.float64), where=shown)
-
-
-def _swapped(clicks: ClickedPositions, page: int) -> tuple[Vector, NDArray[np.bool_]]:
-    """log(in_a / in_b) of the clicks whose document is at two positions of the page."""
-    in_a, in_b = clicks.in_a, clicks.in_b
-    on_both = (in_a > 0) & (in_b > 0) & (in_a <= page) & (in_b <= page) & (in_a != in_b)
-    x: Vector = np.log(in_a[on_both] / in_b[on_both])
-    return x, clicks.leads[on_both]
 
 
 def spread_on_grid(values: Vector, cap: float) -> Vector:

@@ -183,8 +183,7 @@ class Round:
         if status is None or trouble is not None:
             return self._withdraw(step, "rolled back", f"{experiment.b} is withdrawn: {trouble}")
         if experiment.shadow:
-            tau = (status.shadow or {}).get("tau") or 0
-            self._made(step, f"rank agreement with {experiment.a} (tau): {tau:.2f}")
+            self._made(step, f"rank agreement with {experiment.a} (tau): {status.tau or 0:.2f}")
             self._workflow.stop(promote=False)
             return self._try(self._start(experiment.b, shadow=False), alias)
         result = status.result
