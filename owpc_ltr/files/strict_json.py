@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_duplicate, read_text
+from owpc_ltr.files.input import (
+    bad_line_of,
+    first_duplicate,
+    line_blocks,
+    open_bytes,
+    read_text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,6 +246,32 @@ def read_json_object(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
+    return content
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a log, one a line. Raises BadInput, with its number, for a line that is none.
+
+    Empty lines do not count.
+    """
+    with open_bytes(path) as source:
+        for first, block in line_blocks(source):
+            for number, line in enumerate(block.split(b"\n"), first):
+                if line.strip():
+                    yield _object(path, number, line)
+
+
+def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        content = read_json_value(line.decode())
+    except UnicodeDecodeError as error:
+        raise bad_line_of(path, number, line) from error
+    except ValueError as error:
+        content, why = None, str(error)
+    else:
+        why = f"it is {kind_of(content)}, not an object"
+    if not isinstance(content, dict):
+        raise BadInput(f"cannot read {path}, line {number}: {why}: correct or delete the line")
     return content
 
 

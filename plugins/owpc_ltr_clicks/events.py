@@ -104,10 +104,7 @@ class EventCoder:
 
     def rows(self, batch: EventBatch) -> Rows:
         """The rows of a batch: single events, then the results of logged lists."""
-        for reason, events in {
-            "a line that cannot be read": batch.unreadable,
-            **batch.lost,
-        }.items():
+        for reason, events in batch.lost.items():
             self.event_counts.read += events
             self.event_counts.leave_out(reason, events)
         self.event_counts.early += batch.early

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -28,8 +28,7 @@ from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.engine.feature_log.snapshot import point_in_time
 from owpc_ltr.engine.ubi import FUTURE, ScanWindow, pages, table_of
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import lines_in
-from owpc_ltr.files.strict_json import kind_of, read_json_value
+from owpc_ltr.files.strict_json import json_lines
 from owpc_ltr_experiment.verdict import ClickedPositions
 
 _OF_QUERY = "query_attributes.experiment"
@@ -125,26 +124,11 @@ def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
     """The log in files of JSON lines. Raises BadInput, with its number, for a line that is none."""
     log = ExperimentLog(experiment)
     for path in paths:
-        objects = _objects(path)
+        objects = json_lines(path)
         while documents := list(islice(objects, _LINES)):
             log.add_events([event for event in documents if "action_name" in event])
             log.add_queries([query for query in documents if "action_name" not in query])
     return log
-
-
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines_in(path), 1):
-        if not line.strip():
-            continue
-        try:
-            value = read_json_value(line.decode())
-        except ValueError as error:
-            value, why = None, str(error)
-        else:
-            why = f"it is {kind_of(value)}, not an object"
-        if not isinstance(value, dict):
-            raise BadInput(f"cannot read {path}, line {number}: {why}: correct or delete the line")
-        yield value
 
 
 def read_indices(

@@ -133,27 +133,36 @@ def test_columns_are_named_and_lead_into_objects(tmp_path: Path) -> None:
                      ("x", "d3", 3): (3, 0, 0, 0)}  # fmt: skip
 
 
-def test_lines_that_are_no_objects_are_counted_and_values_of_two_types_are_texts(
-    tmp_path: Path,
-) -> None:
+def test_values_of_two_types_are_texts_and_roles_may_come_late(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    lines = [json.dumps(event("s", document, 1)) for document in ("a", "b")]
-    lines += [json.dumps(event("s", "c", 2) | {"document": 7}), "[1]", "{broken"]
+    shown = {"query": "rambo", "session": "s", "shown": ["a", 7]}
+    rows = [*[shown] * 70_000, event("s", "c", 3), event("s", "a", 1, "click") | {"document": 7}]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = counted_file(path, min_people=1)
+    assert found.counts.documents.to_pylist() == ["7", "a", "c"]
+    assert found.counts.clicked.sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (['{"query": "x"}', "[1]"], "line 2: it is a list, not an object: correct or delete"),
+        (['{"query": "x"}', "", "{broken"], "line 3: expecting property name"),
+        (['{"query": "x", "query": "y"}'], "line 1: the key 'query' stands twice"),
+        (['{"query": "\\ud800"}'], "line 1: half a surrogate pair"),
+        (["query,document,position,action,session", "x,a,1,view,s", "", "x,b", "x,d,3,view,s"],
+         "line 4: 2 cells, where the header has 5: correct or delete the line"),
+        (["query,document,position,action,session", '"x\ny",a,1,view,s', "x,b,1"],
+         "line 4: 3 cells, where the header has 5"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_an_error_with_its_number(
+    lines: list[str], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "events"
     path.write_text("\n".join(lines))
-    found = counted_file(path)
-    assert found.counts.documents.to_pylist() == ["7", "a", "b"]
-    assert (found.event_counts.read, found.event_counts.used) == (5, 3)
-    assert found.event_counts.unusable == {"a line that cannot be read": 2}
-
-
-def test_a_line_of_csv_with_another_number_of_cells_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text(
-        "query,document,position,action,session\nx,a,1,view,s\nx,b\nx,c,2,click,s\n\nx,d,3,view,s\n"
-    )
-    account = counted_file(path).event_counts
-    assert account.unusable["a line that cannot be read"] == 1
-    assert account.read - account.used == 1
+    with pytest.raises(BadInput, match=message):
+        counted_file(path)
 
 
 @pytest.mark.parametrize("shown", [["a", "b", "c"], "a|b|c", '["a", "b", "c"]'])
