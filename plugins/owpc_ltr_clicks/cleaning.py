@@ -5,10 +5,10 @@ The defaults that decide what is left out, such as the limits for bots, are the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from owpc_ltr.data.options import parse_columns
 from owpc_ltr.errors import UsageError
@@ -90,26 +90,11 @@ class EventOptions(ShortRepr):
             metavar="ACTION=VALUE,…",
         ),
     ] = field(default_factory=lambda: dict(ACTIONS))
-    impressions: Annotated[
-        Sequence[str],
-        Help(
-            f"Actions that say that a result was shown; default: {','.join(IMPRESSIONS)}.",
-            cli=str,
-            parse=lambda text: tuple(text.split(",")),
-            panel="Data",
-            metavar="ACTION,…",
-        ),
-    ] = IMPRESSIONS
     since: Annotated[
         str | None,
         Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data", metavar="TIME"),
     ] = None
     until: Annotated[str | None, Help("Before this time.", panel="Data", metavar="TIME")] = None
-    first_position: Annotated[
-        int | None,
-        Help("The first position, 0 or 1; default: inferred.", min=0, max=1, panel="Data"),
-    ] = None
-    depth: Annotated[int, Help("The lowest rank that counts.", min=1, panel="Data")] = MAX_RANK
     max_clicks_per_session: Annotated[
         int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
     ] = MAX_CLICKS_PER_SESSION
@@ -119,13 +104,6 @@ class EventOptions(ShortRepr):
     min_people: Annotated[
         int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
     ] = MIN_PEOPLE
-    keep_case: Annotated[bool, Help("Count queries that differ in case as two.", panel="Data")] = (
-        False
-    )
-    keep_repeats: Annotated[
-        bool,
-        Help("Count a person's clicks on one result of a query in every list.", panel="Data"),
-    ] = False
     document_field: Annotated[
         str | None,
         Help(
@@ -137,22 +115,19 @@ class EventOptions(ShortRepr):
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""
-        if not self.actions or not self.impressions:
+        if not self.actions:
             raise UsageError("no action is named: give them values, as click=1,add_to_cart=2")
         for name, value in self.actions.items():
             if not 0 < value < float("inf"):
                 raise UsageError(
                     f"the action '{name}' has the value {value:g}: give it one above 0, as click=1"
                 )
-            if name in self.impressions:
+            if name in IMPRESSIONS:
                 raise UsageError(
-                    f"the action '{name}' cannot be worth something and mean that a result was "
-                    "merely shown: name it once"
+                    f"the action '{name}' says that a result was shown ({', '.join(IMPRESSIONS)} "
+                    "do), and has no value: leave it out, or rename it in the log"
                 )
-        if self.first_position not in {None, 0, 1}:
-            raise UsageError(f"positions begin with 0 or 1, not with {self.first_position}")
-        counts: dict[str, tuple[Any, int]] = {
-            "the depth": (self.depth, 1),
+        counts: dict[str, tuple[int, int]] = {
             "the clicks of a session": (self.max_clicks_per_session, 0),
             "the sessions of a client": (self.max_sessions_per_client, 0),
             "the people of a query": (self.min_people, 1),

@@ -15,7 +15,7 @@ from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.signatures import option_name
-from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.cleaning import IMPRESSIONS, MAX_RANK, EventOptions
 from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
 from owpc_ltr_clicks.log_files import EventBatch
@@ -64,14 +64,10 @@ def count_events(
     coder = EventCoder(options)
     with person_buckets(map(coder.rows, batches), in_memory) as buckets:
         events = coder.event_counts
-        events.first_position_given = options.first_position is not None
-        events.first_position = options.first_position or 0
-        if options.first_position is None:
-            events.first_position = 0 if coder.lowest == 0 else 1
         events.document_field = coder.documents.field(options.document_field)
         documents = coder.documents.resolved(events.document_field, lookup)
         events.looked_up = lookup is not None
-        table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
+        table = _Table(len(coder.queries.numbers), len(documents.texts))
         for rows in buckets:
             resolved = _with_resolved_documents(rows, documents, events)
             table.add(results_of(resolved, options, events, events.first_position))
@@ -122,8 +118,8 @@ def _with_resolved_documents(rows: Rows, documents: ResolvedDocuments, events: E
 class _Table:
     """Sums by query, document and rank, of both parts."""
 
-    def __init__(self, n_queries: int, n_documents: int, depth: int) -> None:
-        self.sizes = (max(n_queries, 1), max(n_documents, 1), depth + 1)
+    def __init__(self, n_queries: int, n_documents: int) -> None:
+        self.sizes = (max(n_queries, 1), max(n_documents, 1), MAX_RANK + 1)
         self.keys = np.zeros(0, np.int64)
         self.sums = np.zeros((2 * len(_NAMES), 0))
         self.people = np.zeros(n_queries, np.int64)
@@ -226,7 +222,8 @@ def _refuse_empty(events: EventCounts, table: _Table) -> None:
     if events.used and not table.shown:
         raise BadInput(
             f"no event says what was shown, only what was clicked ({events.used:,} events): log "
-            "impressions, or the lists that were shown, as --columns shown=COLUMN"
+            f"impressions (actions called {', '.join(IMPRESSIONS)}), or the lists that were shown, "
+            "as --columns shown=COLUMN"
         )
     if not events.used:
         raise BadInput(

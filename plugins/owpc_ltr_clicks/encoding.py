@@ -34,17 +34,15 @@ _UNFIT = re.compile(
 _LONGEST = 512
 
 
-def normalised(query: str, keep_case: bool = False) -> str:
+def normalised(query: str) -> str:
     r"""A query in normal form: NFKC, case folded, single blanks.
 
     >>> normalised("  Red\u00a0  SHOE ")
     'red shoe'
     """
     text = unicodedata.normalize("NFKC", query)
-    if not keep_case:
-        # Folding can undo what NFKC did.
-        text = unicodedata.normalize("NFKC", text.casefold())
-    return " ".join(text.split())
+    # Folding can undo what NFKC did.
+    return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())
 
 
 @dataclass
@@ -52,7 +50,6 @@ class TextCodes:
     """Codes of texts, numbered in the order of their first appearance."""
 
     queries: bool = False
-    keep_case: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
     """All texts by their codes; several encoders may share one list."""
@@ -70,7 +67,7 @@ class TextCodes:
         if text is None:
             return NO_TEXT
         if self.queries:
-            text = normalised(text, self.keep_case)
+            text = normalised(text)
         if not text:
             return NO_TEXT
         number = self.numbers.get(text)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import scrambled
 from owpc_ltr.data.log_times import TimeWindow
-from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.cleaning import IMPRESSIONS, EventOptions
 from owpc_ltr_clicks.encoding import NO_TEXT, UNFIT, DocumentCodes, TextCodes
 from owpc_ltr_clicks.log_files import EventBatch
 
@@ -26,7 +26,7 @@ class EventCounts:
 
     `implied` are clicks on results that no event says were shown. `early` events are stamped before
     the query that they name; they count. `others` are the other actions of the log, by name.
-    Positions begin with `first_position`: the option, if `first_position_given`, else inferred.
+    Positions begin with `first_position`: 0 if an event has that one, else 1.
     `document_field` is the field by which the log names documents, if it says so; `looked_up` tells
     whether these were looked up in an index.
     """
@@ -39,7 +39,6 @@ class EventCounts:
     document_field: str | None = None
     looked_up: bool = False
     first_position: int = 1
-    first_position_given: bool = False
 
     @property
     def used(self) -> int:
@@ -62,7 +61,6 @@ class EventCounts:
             "before_their_query": self.early,
             "document_field": self.document_field,
             "first_position": self.first_position,
-            "first_position_given": self.first_position_given,
         }
 
 
@@ -96,10 +94,8 @@ class EventCoder:
     def __init__(self, options: EventOptions) -> None:
         self.options = options
         self.event_counts = EventCounts()
-        self.queries = TextCodes(queries=True, keep_case=options.keep_case)
+        self.queries = TextCodes(queries=True)
         self.documents = DocumentCodes()
-        self.lowest: int | None = None
-        """The lowest position that an event has."""
         self._window = TimeWindow(options.since, options.until)
 
     def rows(self, batch: EventBatch) -> Rows:
@@ -115,10 +111,8 @@ class EventCoder:
         self._identities(batch.columns, base)
         listed = self._listed(batch.columns, base)
         single = self._single(batch.columns, base)
-        positions = single["position"][single["position"] != NO_POSITION]
-        if len(positions):
-            lowest = int(positions.min())
-            self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
+        if (single["position"] == 0).any():
+            self.event_counts.first_position = 0
         return np.concatenate([single, listed])
 
     def _identities(self, columns: Mapping[str, pa.Array], base: Rows) -> None:
@@ -182,7 +176,7 @@ class EventCoder:
         """The value of each action; other actions are left out."""
         options, encoded = self.options, actions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
-        value_of = dict.fromkeys(options.impressions, 0.0) | dict(options.actions)
+        value_of = dict.fromkeys(IMPRESSIONS, 0.0) | dict(options.actions)
         values = np.array([*(value_of.get(name, np.nan) for name in names), np.nan], np.float32)
         codes = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
         base["value"] = values[codes]

@@ -242,8 +242,7 @@ def _event_lines(counts: EventCounts) -> Iterator[str]:
             f"{counts.early:,} events are stamped before the query that they name: clocks differ, "
             "and they count by its id"
         )
-    how = "given" if counts.first_position_given else "found"
-    yield f"positions begin with {counts.first_position} ({how})"
+    yield f"positions begin with {counts.first_position}"
 
 
 def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
@@ -315,10 +314,10 @@ def _warnings(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
         )
     if clicks < _FEW_CLICKS:
         yield f"{clicks:,} clicks are few: most of each grade is the prior"
-    if not events.first_position_given and events.first_position == 0:
+    if events.first_position == 0:
         yield (
-            "positions are taken to begin with 0: if they begin with 1, give "
-            f"{option_name('first_position')} 1"
+            "positions are taken to begin with 0, as the log has it: if they begin with 1, correct "
+            "the events at position 0"
         )
     if not ranks_vary(counts):
         yield _unidentified(counts.moved, chosen)

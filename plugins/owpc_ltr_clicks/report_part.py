@@ -139,12 +139,11 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         )  # fmt: skip
     else:
         yield Paragraphs(["Every event was used."], "good")
-    given = "given" if log.first_position_given else "found"
     yield FactList([
         ("events read", plain(log.read)),
         ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),
         ("clicks without an impression", plain(log.implied)),
-        ("positions begin with", f"{log.first_position} ({given})"),
+        ("positions begin with", plain(log.first_position)),
     ])  # fmt: skip
     others = [(name or "(none)", n) for name, n in content["other_actions"].items()]
     if others:
@@ -347,12 +346,9 @@ def _settings(judgments: ClickJudgments) -> FactList:
             f"weight of {alpha + beta:.1f} examinations",
         ),
         ("actions", ", ".join(f"{name}={value:g}" for name, value in options.actions.items())),
-        ("impressions", ", ".join(options.impressions)),
-        ("lowest rank", plain(options.depth)),
         ("largest number of clicks per session", plain(options.max_clicks_per_session or None)),
         ("largest number of sessions per client", plain(options.max_sessions_per_client or None)),
         ("least number of people per query", plain(options.min_people)),
-        ("case of queries", "kept" if options.keep_case else "folded"),
         ("from", options.since or "the beginning"),
         ("until", options.until or "the end"),
     ])  # fmt: skip

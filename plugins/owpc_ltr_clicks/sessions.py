@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.cleaning import MAX_RANK, EventOptions
 from owpc_ltr_clicks.events import LISTED, NO_POSITION, ROW, EventCounts, Rows
 
 AGAIN = "the same result in one list again: its most valuable action counts"
@@ -103,10 +103,9 @@ class ListResults:
 def results_of(rows: Rows, options: EventOptions, events: EventCounts, first: int) -> ListResults:
     """The results of all rows of some people; `events` receives what is left out."""
     rows = _without_bots(rows, options, events)
-    rows, rank = _ranked(rows, options, events, first)
+    rows, rank = _ranked(rows, events, first)
     results = _results_by_list(rows, rank, events)
-    if not options.keep_repeats:
-        results = _first_clicks(results, events)
+    results = _first_clicks(results, events)
     events.implied += int((results.clicked & ~results.shown & ~results.again).sum())
     # A result that was clicked was shown.
     return replace(results, shown=results.shown | results.clicked)
@@ -132,19 +131,15 @@ def _without_bots(rows: Rows, options: EventOptions, events: EventCounts) -> Row
     return rows
 
 
-def _ranked(
-    rows: Rows, options: EventOptions, events: EventCounts, first: int
-) -> tuple[Rows, NDArray[np.int32]]:
+def _ranked(rows: Rows, events: EventCounts, first: int) -> tuple[Rows, NDArray[np.int32]]:
     """The rows whose rank is unknown or counts, and their ranks, or NO_POSITION."""
     position = rows["position"]
     rank = np.where(position > LISTED, position - LISTED, position + np.int32(1 - first))
     rank = np.where(position == NO_POSITION, NO_POSITION, rank).astype(np.int32)
     has_rank = rank != NO_POSITION
-    above, below = has_rank & (rank < 1), has_rank & (rank > options.depth)
-    events.leave_out("a position before the first", int(above.sum()))
-    events.leave_out(f"below rank {options.depth}", int(below.sum()))
-    keep = ~(above | below)
-    return rows[keep], rank[keep]
+    below = has_rank & (rank > MAX_RANK)
+    events.leave_out(f"below rank {MAX_RANK}", int(below.sum()))
+    return rows[~below], rank[~below]
 
 
 def _results_by_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:

@@ -57,7 +57,7 @@ def test_counts_are_those_of_one_event_after_the_other(
     wanted = plain_counts(events, people)
     if not wanted or not any(e["action"] == "impression" for e in events):
         return
-    found = counted(events, first_position=1, min_people=people)
+    found = counted(events, min_people=people)
     assert cells_of(found) == wanted
     account = found.event_counts
     assert account.read == len(events)
@@ -179,15 +179,12 @@ def test_a_list_that_was_shown_says_what_was_there_and_where(shown: Any) -> None
     assert (found.event_counts.read, found.event_counts.used) == (8, 8)
 
 
-def test_whether_positions_begin_with_0_is_found_and_can_be_said() -> None:
+def test_whether_positions_begin_with_0_is_found() -> None:
     from_0 = [event("s", d, place) for place, d in enumerate("abc")]
     found = counted(from_0)
     assert (found.event_counts.first_position, sorted(found.counts.rank)) == (0, [1, 2, 3])
     from_1 = counted([event("s", d, place) for place, d in enumerate("abc", 1)])
     assert (from_1.event_counts.first_position, sorted(from_1.counts.rank)) == (1, [1, 2, 3])
-    said = counted(from_0, first_position=1)
-    assert sorted(said.counts.rank) == [1, 2]
-    assert said.event_counts.unusable == {"a position before the first": 1}
 
 
 def test_bots_are_no_people() -> None:
@@ -274,8 +271,7 @@ def test_a_query_that_is_written_as_all_write_it_stays_so(text: str) -> None:
     assert normalised(f"  {text}\t") == once
 
 
-def test_case_is_kept_where_it_matters() -> None:
-    assert normalised("  US\u00a0 Army ", keep_case=True) == "US Army"
+def test_case_is_folded() -> None:
     assert normalised("ﬁne STRASSE straße") == "fine strasse strasse"
 
 
@@ -301,7 +297,7 @@ def test_a_log_that_tells_nothing_is_refused(rows: list[dict[str, Any]], message
         lambda: parse_actions("click=-1"),
         lambda: parse_actions("click=much"),
         lambda: EventOptions(actions={"view": 1.0}),
-        lambda: EventOptions(first_position=2),
+        lambda: EventOptions(actions={"view": 1.0, "click": 2.0}),
         lambda: EventOptions(min_people=0),
         lambda: counted([event("s", "a", 1)], since="yesterday"),
         lambda: counted([event("s", "a", 1)], since="2026-10-02", until="2026-10-01"),
