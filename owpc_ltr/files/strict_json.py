@@ -249,16 +249,16 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a log, one a line. Raises BadInput, with its number, for a line that is none.
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, one a line, with their lines' numbers; empty lines are left out.
 
-    Empty lines do not count.
+    Raises BadInput, with its number, for a line that is none.
     """
     with open_bytes(path) as source:
         for first, block in line_blocks(source):
             for number, line in enumerate(block.split(b"\n"), first):
                 if line.strip():
-                    yield _object(path, number, line)
+                    yield number, _object(path, number, line)
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:

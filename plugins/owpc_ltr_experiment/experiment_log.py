@@ -124,7 +124,7 @@ def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
     """The log in files of JSON lines. Raises BadInput, with its number, for a line that is none."""
     log = ExperimentLog(experiment)
     for path in paths:
-        objects = json_lines(path)
+        objects = (document for _, document in json_lines(path))
         while documents := list(islice(objects, _LINES)):
             log.add_events([event for event in documents if "action_name" in event])
             log.add_queries([query for query in documents if "action_name" not in query])

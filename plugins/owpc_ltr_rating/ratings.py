@@ -22,8 +22,8 @@ from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
 from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, votes_of
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, read_text, shown
-from owpc_ltr.files.strict_json import json_text, read_json_value
+from owpc_ltr.files.input import first_lines, shown
+from owpc_ltr.files.strict_json import json_lines, json_text
 from owpc_ltr.host.judgment_lists import reader_of_file
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import JudgmentReader
@@ -96,16 +96,8 @@ def read_ratings(path: Path | str) -> dict[int, Rating]:
     Raises BadInput naming the line of what is no rating.
     """
     latest: dict[Any, tuple[int, Rating]] = {}
-    # Unicode has more line ends than one, which may be inside a text.
-    for number, line in enumerate(read_text(Path(path)).split("\n"), 1):
-        if not line.strip():
-            continue
-        place = f"{path}, line {number}"
-        try:
-            content = read_json_value(line)
-        except ValueError as error:
-            raise BadInput(f"cannot read {place}: {shown(line)} is not JSON ({error})") from error
-        rating, undone = rating_of(content, place)
+    for number, content in json_lines(Path(path)):
+        rating, undone = rating_of(content, f"{path}, line {number}")
         latest.pop(rating.key, None)
         if not undone:
             latest[rating.key] = number, rating

@@ -214,8 +214,8 @@ def test_grades_in_a_sheet_do_not_change_its_digest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 2: '{' is not JSON"),
-        ("[]", "line 2: it is not a JSON object"),
+        ("{", "line 2: expecting property name"),
+        ("[]", "line 2: it is a list, not an object"),
         ('{"sheet": "s", "judged_by": 3}', "line 2: its 'judged_by' is no text: '3'"),
         (
             '{"sheet":"s","judged_by":"a","query_id":"q","query":"t","doc_id":"d","grade":true}',
