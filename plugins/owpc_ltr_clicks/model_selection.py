@@ -35,8 +35,7 @@ class HeldOutScore:
 
     `session_log_likelihood` is the mean of a list, by which models are compared; `log_likelihood`
     is the mean of an impression, by its document and rank alone. A perplexity of 1 is certainty,
-    one of 2 a coin. `examination` is that of the fit to the other people; `identified` whether the
-    log identifies it.
+    one of 2 a coin. `identified` says whether the log identifies the examination.
     """
 
     model: str
@@ -46,13 +45,11 @@ class HeldOutScore:
     perplexity: float
     perplexity_by_rank: Vector
     impressions: int
-    examination: Vector
     identified: bool
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
-        figures = vars(self) | {"perplexity_by_rank": self.perplexity_by_rank.tolist()}
-        return {name: value for name, value in figures.items() if name != "examination"}
+        return vars(self) | {"perplexity_by_rank": self.perplexity_by_rank.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +95,7 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore
     return HeldOutScore(
         name, of_lists, lists=lists.n_lists, log_likelihood=mean_of_all,
         perplexity=float(np.exp(-mean_of_all)), perplexity_by_rank=np.exp(-mean),
-        impressions=int(shown.sum()), examination=fit.examination, identified=fit.identified,
+        impressions=int(shown.sum()), identified=fit.identified,
     )  # fmt: skip
 
 

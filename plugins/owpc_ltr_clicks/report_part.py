@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,6 @@ _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10
 
 _BINS = (1, 2, 5, 10, 30, 100, 300, 1000, 3000, 10_000)
-
-_WEIGHTS = (0.1, 0.25, 0.5, 0.75, 0.9)
-
-_EXAMINATION = "Examination probability by rank"
 
 
 def report_part() -> ReportPart:
@@ -97,14 +93,14 @@ def click_sections(judgments: ClickJudgments) -> list[ReportSection]:
             "examination", "Examination", "How far down do users look?",
             "Users click on what they examine, and they examine high ranks more often. Clicks "
             "become judgments by removing this bias; 100 % is the rank that they examine most.",
-            [*_examinations(judgments.behaviour.counts, chosen)],
+            [_examination(judgments.behaviour.counts, chosen)],
         ),
         ReportSection(
             "click-models", "Click models", "Which model predicts clicks best?",
             "One person in five is held out of the fits. The likelihood is that of all clicks in a "
             "list together, each given the clicks above it. A perplexity of 1 is certainty, one of "
             "2 a coin toss.",
-            [*_models(chosen)],
+            [_models(chosen)],
         ),
         ReportSection(
             "evidence", "Evidence", "What are the judgments based on?",
@@ -150,12 +146,6 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         yield Table("Other actions, which are left out", ["action", "events"], others)
 
 
-def _examinations(counts: ClickCounts, chosen: ChosenModel) -> Iterator[ChartData]:
-    yield _examination(counts, chosen)
-    if len(chosen.held_out) > 1:
-        yield _examination_by_model(chosen)
-
-
 def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
     values = chosen.fit.examination
     impressions, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
@@ -182,47 +172,16 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
         )
         for rank, value, lowest, highest in rows
     ]  # fmt: skip
-    table, title = Table(_EXAMINATION, headers, cells), f"{_EXAMINATION}, by {chosen.name}"
+    caption = "Examination probability by rank"
+    table, title = Table(caption, headers, cells), f"{caption}, by {chosen.name}"
     return ChartData(
         "examination", title, sentence, table,
         kind="share_by_rank", rows=rows[:_RANKS_IN_CHART], words={"y": "examination probability"},
     )  # fmt: skip
 
 
-def _examination_by_model(chosen: ChosenModel) -> ChartData:
-    """The estimates of all models, fitted without held-out people."""
-    by_model = {score.model: score.examination for score in chosen.held_out}
-    sentence = (
-        "Each model's own estimate, from four of five people. A click-through rate takes every "
-        "rank for examined."
-    )
-    caption, rows = f"{_EXAMINATION}, by model", _by_rank(by_model, ".1%")
-    table = Table(caption, ("rank", *by_model), rows)
-    words = {"x": "rank", "y": "examination probability", "marks": False, "zero": True}
-    return ChartData(
-        "examination-by-model", f"{_EXAMINATION}, by every model", sentence, table,
-        kind="lines", rows=_first_ranks(by_model), words=words,
-    )  # fmt: skip
-
-
-def _by_rank(by_model: Mapping[str, Vector], digits: str) -> list[Row]:
-    """The cells of all ranks, a column for each model."""
-    return [
-        (rank, *(None if value is None else f"{value:{digits}}" for value in values))
-        for rank, values in enumerate(zip_longest(*by_model.values()), 1)
-    ]
-
-
-def _first_ranks(by_model: Mapping[str, Vector]) -> dict[str, list[tuple[float, float]]]:
-    """A line for each model through the first ranks."""
-    return {
-        name: [(float(rank), at) for rank, at in enumerate(values[:_RANKS_IN_CHART].tolist(), 1)]
-        for name, values in by_model.items()
-    }
-
-
-def _models(chosen: ChosenModel) -> Iterator[Block]:
-    """Likelihood of sessions and perplexity of each model, over all and by rank."""
+def _models(chosen: ChosenModel) -> Table:
+    """Likelihood of sessions and perplexity of each model."""
     models = sorted(chosen.held_out, key=lambda score: -score.session_log_likelihood)
     rows = [
         (
@@ -233,18 +192,7 @@ def _models(chosen: ChosenModel) -> Iterator[Block]:
         for score in models
     ]  # fmt: skip
     caption = f"Sessions of held-out people, {plain(models[0].lists)} lists"
-    yield Table(caption, ["model", "log likelihood of a session", "perplexity", ""], rows)
-    values = {score.model: score.perplexity_by_rank for score in models}
-    sentence = (
-        "The nearer to 1, the better the clicks at a rank are predicted. Ranks with few clicks are "
-        "easy to predict: compare models at one rank."
-    )
-    title, headers = "Perplexity by rank", ("rank", *(score.model for score in models))
-    table = Table(title, headers, _by_rank(values, ".4f"))
-    words = {"x": "rank", "y": "perplexity", "marks": False}
-    yield ChartData(
-        "perplexity", title, sentence, table, kind="lines", rows=_first_ranks(values), words=words
-    )
+    return Table(caption, ["model", "log likelihood of a session", "perplexity", ""], rows)
 
 
 def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
@@ -270,16 +218,8 @@ def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
     yield _documents("click-grades", "Grades", "grade", of_grades)
     if "weight" in judgments.table.column_names:
         weights: Vector = judgments.table["weight"].to_numpy()
-        shares = bool(weights.max(initial=0.0) <= 1.0)
-        binned = _tenths(weights) if shares else _binned(weights)
+        binned = _tenths(weights) if weights.max(initial=0.0) <= 1 else _binned(weights)
         yield _documents("click-weights", "Weights", "weight", binned)
-        if shares:
-            above = [(at, weights >= at) for at in _WEIGHTS]
-            yield Table(
-                "Documents by the least share of their grade that is due to their own clicks",
-                ["weight at least", "documents", "share"],
-                [(f"{at:g}", int(has.sum()), f"{np.mean(has):.1%}") for at, has in above],
-            )
     queries, n = _queries(judgments, seen, sizes), _QUERIES_IN_TABLE
     headers = ["query", "people", "documents", "impressions", "clicks", "examinations per document"]
     for which, rows in (("most", queries[:n]), ("least", queries[n:][::-1][:n])):

@@ -173,7 +173,7 @@ def of_fusion() -> str:
 
 
 @pytest.mark.parametrize(
-    ("made", "charts"), [(judged_by_clicks, 7), (judged_by_two, 4), (of_fusion, 4)]
+    ("made", "charts"), [(judged_by_clicks, 5), (judged_by_two, 4), (of_fusion, 4)]
 )
 def test_pages_of_proxy_judgments_and_of_fusions_are_so_too(
     browser: Any, tmp_path: Path, made: Callable[[], str], charts: int
