@@ -15,7 +15,6 @@ from owpc_ltr.data.external_features.table import hashed
 from owpc_ltr.data.log_times import seconds_of
 from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.log_files import EventBatch
-from owpc_ltr_clicks.sessions import changes
 
 UNKNOWN = "a query id that no query has"
 AMBIGUOUS = "a query id that several queries have"
@@ -122,108 +121,89 @@ class Searches:
     """All searches by id: each once, with the session and the client of its events."""
 
     def __init__(self, queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> None:
-        keys, self._times, columns = _by_search(queries, ("query", "client", "field"), dated=True)
-        starts = np.flatnonzero(changes(keys))
-        self._keys, self._times = keys[starts], self._times[starts]
-        self._ambiguous = _is_ambiguous(columns["query"], starts)
-        self._texts = {
-            name: _first_text(column, starts, alike=name != "query")
-            for name, column in columns.items()
-        }
-        self._texts["session"] = pa.nulls(len(starts), pa.string())
-        keys, _, columns = _by_search(events, ("session", "client"), dated=False)
-        starts = np.flatnonzero(changes(keys))
-        place = np.minimum(np.searchsorted(keys[starts], self._keys), len(starts) - 1)
-        rows = pa.array(place, mask=keys[starts][place] != self._keys)
-        for name, column in columns.items():
-            # Of several sessions the first counts; several clients are ambiguous.
-            first = _first_text(column, starts, alike=name == "client").take(rows).cast(pa.string())
-            self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), first)
+        asked = _by_search(queries, ("query", "client", "field"))
+        done = _by_search(events, ("session", "client"))
+        self._keys: NDArray[np.uint64] = asked["key"].to_numpy()
+        self._info = {name: _array(asked, name) for name in ("query", "time", "normal differs")}
+        done = done.take(_places(done["key"].to_numpy(), self._keys))
+        # Of several sessions the first counts; several clients are ambiguous.
+        self._info["session"] = _array(done, "session")
+        self._info["client"] = pc.coalesce(_only(asked, "client"), _only(done, "client"))
+        self._info["field"] = _only(asked, "field")
 
     def of(self, search: pa.Array) -> SearchInfo:
         """The known facts of each search."""
-        keys = hashed([search.fill_null("")], 4)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        is_known = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
-        rows = pa.array(place, mask=~is_known)
-        texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in self._texts}
-        times = np.where(is_known, self._times[place], np.nan)
-        return SearchInfo(**texts, time=times, ambiguous=is_known & self._ambiguous[place])
+        places = _places(self._keys, hashed([search.fill_null("")], 4))
+        rows = pc.if_else(search.is_valid(), places, None)
+        info = {name: values.take(rows) for name, values in self._info.items()}
+        time = info.pop("time").to_numpy(zero_copy_only=False)
+        ambiguous = info.pop("normal differs").fill_null(False).to_numpy(zero_copy_only=False)
+        return SearchInfo(**info, time=time, ambiguous=ambiguous)
 
 
-def _by_search(
-    tables: Iterable[pa.Table], names: Sequence[str], *, dated: bool
-) -> tuple[NDArray[np.uint64], NDArray[Any], dict[str, Any]]:
-    """The rows that name a search, by its key, then time if they are `dated`.
+def _places(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> pa.Array:
+    """Where each of the wanted ones is among sorted keys; null where it is not."""
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    known = keys[place] == wanted if len(keys) else np.zeros(len(wanted), bool)
+    return pa.array(place, mask=~known)
 
-    The keys, the times, and the columns of texts. Where no row does, one of which nothing is known.
+
+def _only(table: pa.Table, name: str) -> pa.Array:
+    """The text of each search that has one alone."""
+    return pc.if_else(_array(table, f"{name} differs"), None, _array(table, name))
+
+
+def _by_search(tables: Iterable[pa.Table], names: Sequence[str]) -> pa.Table:
+    """A row for each search that rows name, by its key: its first time, and the first of its texts.
+
+    `NAME differs` says whether it has others, `normal differs` whether its queries do, normalised.
     """
-    nothing = pa.nulls(1, pa.string()).dictionary_encode()
-    parts: list[tuple[Any, ...]] = []
+    none = pa.array([], pa.string()).dictionary_encode()
+    parts = [
+        pa.table({"key": np.zeros(0, np.uint64), "time": np.zeros(0), **dict.fromkeys(names, none)})
+    ]
     for table in tables:
-        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        rows = table.filter(pc.is_valid(table["search"]))
         if len(rows):
-            times = seconds_of(_array(rows, "time")) if dated else np.zeros(len(rows), np.int8)
-            columns = (_client(rows) if name == "client" else _array(rows, name) for name in names)
-            texts = [column.dictionary_encode() for column in columns]
-            parts.append((hashed([_array(rows, "search")], 4), times, *texts))
-    parts = parts or [(np.zeros(1, np.uint64), np.full(1, np.nan), *[nothing] * len(names))]
-    of_keys, of_times, *chunks = zip(*parts, strict=True)
-    keys, times = np.concatenate(of_keys), np.concatenate(of_times)
-    order = np.lexsort((times, keys))
-    return (
-        keys[order],
-        times[order],
-        {
-            name: pa.chunked_array(chunk)
-            .unify_dictionaries()
-            .combine_chunks()
-            .take(pa.array(order))
-            for name, chunk in zip(names, chunks, strict=True)
-        },
-    )
+            texts = {
+                name: _client(rows) if name == "client" else _array(rows, name) for name in names
+            }
+            parts.append(
+                pa.table(
+                    {
+                        "key": hashed([_array(rows, "search")], 4),
+                        "time": pa.array(seconds_of(_array(rows, "time")), from_pandas=True),
+                        **{name: column.dictionary_encode() for name, column in texts.items()},
+                    }
+                )
+            )
+    whole = pa.concat_tables(parts).unify_dictionaries()
+    ranks, words = {"key": whole["key"], "time": whole["time"]}, {}
+    for name in names:
+        column = whole[name].combine_chunks()
+        order = pc.sort_indices(column.dictionary)
+        words[name] = column.dictionary.take(order)
+        ranks[name] = pa.array(np.argsort(order)).take(column.indices)
+        if name == "query":
+            normal = pa.array(
+                [normalised(text) for text in column.dictionary.to_pylist()], pa.string()
+            )
+            ranks["normal"] = normal.dictionary_encode().indices.take(column.indices)
+    ends = [(name, end) for name in ranks if name != "key" for end in ("min", "max")]
+    grouped = pa.table(ranks).group_by("key").aggregate(ends).sort_by("key")
+    found = {"key": grouped["key"], "time": grouped["time_min"]}
+    for name in ranks.keys() - found.keys():
+        low, high = (_array(grouped, f"{name}_{end}") for end in ("min", "max"))
+        found[f"{name} differs"] = pc.not_equal(low, high).fill_null(False)
+        if name in words:
+            found[name] = words[name].take(low)
+    return pa.table(found)
 
 
 def _client(table: pa.Table) -> pa.Array:
     """The client that a query names; of an event, its client or its user."""
     client = _array(table, "client")
     return pc.coalesce(client, _array(table, "user")) if "user" in table.column_names else client
-
-
-def _first_text(column: Any, starts: NDArray[np.int64], *, alike: bool) -> pa.Array:
-    """One text per id, the first in sorted order; with `alike`, null where they differ."""
-    lowest, highest, words = _extremes(column, starts)
-    none = lowest == len(words)
-    if alike:
-        none |= highest > lowest
-    codes = pa.array(np.where(none, 0, lowest).astype(np.int32), mask=none)
-    return pa.DictionaryArray.from_arrays(codes, words)
-
-
-def _is_ambiguous(queries: Any, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether an id has several queries, in normal form."""
-    texts = [normalised(text or "") for text in queries.dictionary.to_pylist()]
-    normal = pa.array(texts, pa.string()).dictionary_encode()
-    indices = pa.DictionaryArray.from_arrays(queries.indices, normal.indices).cast(pa.int32())
-    column = pa.DictionaryArray.from_arrays(indices, normal.dictionary)
-    lowest, highest, _ = _extremes(column, starts)
-    return highest > lowest
-
-
-def _extremes(
-    column: Any, starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    """The places of the first and the last text of each id among the sorted texts, and these.
-
-    Where an id has no text, its first place is behind all texts.
-    """
-    order = pc.sort_indices(column.dictionary).to_numpy()
-    place = np.full(len(order) + 1, -1)
-    place[order] = np.arange(len(order))
-    codes = column.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
-    ranks, words = place[codes], column.dictionary.take(pa.array(order))
-    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
-    return lowest, np.maximum.reduceat(ranks, starts), words
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
