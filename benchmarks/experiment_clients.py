@@ -218,9 +218,8 @@ class UserLog:
                 for name in ("a", "b", "in_a", "in_b")
             },
         }
-        log = ExperimentLog(EXPERIMENT)
-        log.queries, log.clicks = [_table(queries, QUERY_FIELDS)], [_table(events, EVENT_FIELDS)]
-        return status_of(EXPERIMENT, log)
+        tables = [_table(queries, QUERY_FIELDS)], [_table(events, EVENT_FIELDS)]
+        return status_of(EXPERIMENT, ExperimentLog(EXPERIMENT, *tables))
 
 
 EXPERIMENT = Experiment("x", "a-1", "b-1", index="i", started="2026-01-01T00:00:00Z")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -57,7 +57,6 @@ EVENT_FIELDS = {
 _PLACES = ("a", "b", "in_a", "in_b")
 
 _LINES = 10_000
-
 """Lines of a file that are objects in memory at the same time."""
 
 _HOUR = 3600
@@ -65,59 +64,33 @@ _HOUR = 3600
 _END = "9999-01-01"
 
 _EXPECTED = 10.0
-
 """Clicks to be expected on a document before one without any is called never clicked."""
 
 _SELDOM = 0.25
-
 """The share of the clicks to be expected below which a document is seldom clicked."""
 
 _NAMED = 3
-
 """Documents that are named, for people to click on."""
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class ExperimentLog:
-    """The queries and clicks of an experiment as tables, and the count of what cannot be used.
-
-    Times after `until` (seconds since 1970; an hour from now) are wrong.
-    """
+    """The queries and clicks of an experiment as tables."""
 
     experiment: Experiment
     queries: list[pa.Table] = field(default_factory=list)
     clicks: list[pa.Table] = field(default_factory=list)
-    unusable: Counter[str] = field(default_factory=Counter)
-    until: float = field(default_factory=lambda: time.time() + _HOUR)
 
-    def add_queries(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Add those of these queries that are of the experiment."""
-        self._add(table_of(documents, QUERY_FIELDS), self.queries)
-
-    def add_events(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Add those of these events that are clicks of the experiment."""
-        table = table_of(documents, EVENT_FIELDS)
-        # Others are on pages that do not count.
-        counts = pc.and_(pc.equal(table["action"], "click"), table["failed"].is_null())
-        self._add(table.filter(counts), self.clicks)
-
-    def _add(self, table: pa.Table, to: list[pa.Table]) -> None:
-        table = table.filter(pc.equal(table["name"], self.experiment.name))
-        began = datetime.fromisoformat(self.experiment.started).timestamp()
-        times = seconds_of(table["time"].combine_chunks())
-        early, late = times < began, times > self.until
-        self.leave_out("before the experiment began", int(early.sum()))
-        to.append(self.without(table.filter(pa.array(~early)), late[~early], FUTURE))
-
-    def leave_out(self, reason: str, number: int) -> None:
-        """Count what cannot be used."""
-        if number:
-            self.unusable[reason] += number
-
-    def without(self, table: pa.Table, unusable: NDArray[np.bool_], reason: str) -> pa.Table:
-        """The table without rows that cannot be used, which are counted."""
-        self.leave_out(reason, int(unusable.sum()))
-        return table.filter(pa.array(~unusable))
+    def add(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Add those that are of the experiment: queries, and clicks on pages that count."""
+        queries = [document for document in documents if "action_name" not in document]
+        events = [document for document in documents if "action_name" in document]
+        clicks = table_of(events, EVENT_FIELDS)
+        clicks = clicks.filter(
+            pc.and_(pc.equal(clicks["action"], "click"), clicks["failed"].is_null())
+        )
+        for table, to in ((table_of(queries, QUERY_FIELDS), self.queries), (clicks, self.clicks)):
+            to.append(table.filter(pc.equal(table["name"], self.experiment.name)))
 
 
 def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
@@ -126,8 +99,7 @@ def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
     for path in paths:
         objects = (document for _, document in json_lines(path))
         while documents := list(islice(objects, _LINES)):
-            log.add_events([event for event in documents if "action_name" in event])
-            log.add_queries([query for query in documents if "action_name" not in query])
+            log.add(documents)
     return log
 
 
@@ -137,17 +109,31 @@ def read_indices(
     """The log in the two indices of User Behavior Insights, since the experiment began."""
     log = ExperimentLog(experiment)
     elastic = engine.about().distribution == "elasticsearch"
-    for index, fields, add in (
-        (queries, QUERY_FIELDS, log.add_queries),
-        (events, EVENT_FIELDS, log.add_events),
-    ):
+    for index, fields in ((queries, QUERY_FIELDS), (events, EVENT_FIELDS)):
         # Documents of the future are read, too, and counted as left out.
         window = ScanWindow(experiment.started, _END, datetime.now(UTC).isoformat())
         with point_in_time(engine, index, elastic=elastic) as pinned:
             for part in window.slices(1, elastic=elastic):
                 for documents in pages(pinned, index, sorted(fields.values()), part):
-                    add(documents)
+                    log.add(documents)
     return log
+
+
+class LeftOut(Counter[str]):
+    """How many searches and clicks cannot be used, by reason."""
+
+    def without(self, table: pa.Table, unusable: NDArray[np.bool_], reason: str) -> pa.Table:
+        """The table without rows that cannot be used, which are counted."""
+        if number := int(unusable.sum()):
+            self[reason] += number
+        return table.filter(pa.array(~unusable))
+
+    def in_time(self, table: pa.Table, experiment: Experiment) -> pa.Table:
+        """The rows since the experiment began, until an hour from now."""
+        times = seconds_of(table["time"].combine_chunks())
+        early = times < datetime.fromisoformat(experiment.started).timestamp()
+        table, times = self.without(table, early, "before the experiment began"), times[~early]
+        return self.without(table, times > time.time() + _HOUR, FUTURE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +169,7 @@ class Counted:
     n_clients: int
     bots: int
     failed: int
-    unusable: Counter[str]
+    unusable: LeftOut
 
     @property
     def of_client(self) -> NDArray[np.int64]:
@@ -196,16 +182,16 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
 
     Clients with more clicks in an hour of the clock are dropped as bots; 0 keeps all.
     """
-    log = replace(log, unusable=log.unusable.copy())
-    queries, failed = _whole_queries(log)
+    left_out = LeftOut()
+    queries, failed = _whole_queries(log, left_out)
     clients = queries["client"].combine_chunks().dictionary_encode()
     client: NDArray[np.int64] = clients.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     leads = _equals(queries["leads"], "b")
-    clicks = _clicks_of(log, queries, leads)
+    clicks = _clicks_of(log, queries, leads, left_out)
     bots = _bots(clicks, client, len(clients.dictionary), max_clicks_per_hour)
-    clicks = log.without(clicks, bots[client[_rows(clicks)]], "a click of a bot")
+    clicks = left_out.without(clicks, bots[client[_rows(clicks)]], "a click of a bot")
     # Only now: bots click again and again.
-    clicks = log.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
+    clicks = left_out.without(clicks, _repeated(_rows(clicks), clicks["document"]), "clicked again")
     human = ~bots[client]
     queries, of_search = queries.filter(pa.array(human)), (np.cumsum(human) - 1)[_rows(clicks)]
     positions = ClickedPositions(
@@ -235,7 +221,7 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
-        unusable=log.unusable,
+        unusable=left_out,
     )
 
 
@@ -264,9 +250,9 @@ def _hardly_clicked(
     return often & ~ever, often & ever & (got < _SELDOM * expected)
 
 
-def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
+def _whole_queries(log: ExperimentLog, left_out: LeftOut) -> tuple[pa.Table, int]:
     """The searches that count, each once, and how many showed A alone. Raises BadInput for none."""
-    table = _one_table(log.queries, QUERY_FIELDS)
+    table = left_out.in_time(_one_table(log.queries, QUERY_FIELDS), log.experiment)
     if not len(table):
         name = log.experiment.name
         raise BadInput(
@@ -279,24 +265,28 @@ def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
     shown = table.filter(pc.invert(alone))
     failed = len(table) - len(shown)
     nobody = pc.or_(shown["client"].is_null(), shown["search"].is_null())
-    queries = log.without(shown, nobody.to_numpy(), "a search without client or id")
+    queries = left_out.without(shown, nobody.to_numpy(), "a search without client or id")
     repeated = _repeated(np.zeros(len(queries), np.int64), queries["search"])
-    return log.without(queries, repeated, "a search that was logged again"), failed
+    return left_out.without(queries, repeated, "a search that was logged again"), failed
 
 
-def _clicks_of(log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_]) -> pa.Table:
+def _clicks_of(
+    log: ExperimentLog, queries: pa.Table, leads: NDArray[np.bool_], left_out: LeftOut
+) -> pa.Table:
     """The clicks on results of these searches, each logged once; `row` is the search of each."""
-    clicks = _one_table(log.clicks, EVENT_FIELDS)
+    clicks = left_out.in_time(_one_table(log.clicks, EVENT_FIELDS), log.experiment)
     row = pc.index_in(clicks["search"], value_set=queries["search"].combine_chunks())
     clicks = clicks.append_column("row", row)
-    clicks = log.without(clicks, row.is_null().to_numpy(), "a click whose search was not logged")
+    clicks = left_out.without(
+        clicks, row.is_null().to_numpy(), "a click whose search was not logged"
+    )
     nowhere = np.maximum(*(_whole_numbers(clicks[name]) for name in ("in_a", "in_b"))) == 0
-    clicks = log.without(clicks, nowhere, "a click without positions")
+    clicks = left_out.without(clicks, nowhere, "a click without positions")
     contradicts = _equals(clicks["leads"], "b") != leads[_rows(clicks)]
-    clicks = log.without(clicks, contradicts, "a click that its search contradicts")
+    clicks = left_out.without(clicks, contradicts, "a click that its search contradicts")
     parts = (clicks[name].cast(pa.string()).fill_null("") for name in ("document", "time"))
     at = pc.binary_join_element_wise(*parts, " ")
-    return log.without(clicks, _repeated(_rows(clicks), at), "a click that was logged again")
+    return left_out.without(clicks, _repeated(_rows(clicks), at), "a click that was logged again")
 
 
 def _rows(clicks: pa.Table) -> NDArray[np.int64]:
