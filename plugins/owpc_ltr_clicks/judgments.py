@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts
@@ -39,8 +39,8 @@ _BAR = 30
 _WIDTH = 76
 
 
-@dataclass(frozen=True, eq=False)
-class ClickJudgments:
+@dataclass(frozen=True, repr=False, eq=False)
+class ClickJudgments(ShortRepr):
     """Judgments as a table, one row per document of a query, and what they were made from.
 
     `chosen` is the click model that judged. `settings` are the names and values of the options, for
@@ -86,9 +86,6 @@ class ClickJudgments:
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self.table):,} documents of {self.n_queries:,} queries)"
 
     def write(self, path: Path | str) -> None:
         """Write a judgment list: Parquet, or TSV by its name. It has no user and no session."""

@@ -19,7 +19,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
-from owpc_ltr.text import text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_rating.ratings import Key, all_votes, query_texts, rater_warnings, read_votes
 
 RESAMPLES = 1000
@@ -56,8 +56,8 @@ class RaterPair:
         return figures
 
 
-@dataclass(frozen=True)
-class RaterAgreement:
+@dataclass(frozen=True, repr=False)
+class RaterAgreement(ShortRepr):
     """The agreement of every two raters with common pairs, and of raters with themselves.
 
     `themselves` has, by rater, how many pairs were graded twice, and how many of them alike.
@@ -104,13 +104,6 @@ class RaterAgreement:
             )
         )
         return "\n".join(parts)
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            f"{' / '.join(pair.raters)}: kappa {pair.kappa:.2f} {_ends(pair.kappa_interval)}, "
-            f"{pair.pairs:,} pairs"
-            for pair in self.agreements
-        )
 
 
 @job

@@ -24,7 +24,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError, give_warnin
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
-from owpc_ltr.text import shortened, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, shortened, text_table, wrapped_text
 from owpc_ltr_rating.endpoint import KEY, ChatEndpoint, Unanswered
 from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
@@ -52,8 +52,8 @@ class CanaryShift:
     changed: int
 
 
-@dataclass(frozen=True)
-class ModelRatings:
+@dataclass(frozen=True, repr=False)
+class ModelRatings(ShortRepr):
     """What a model was asked, how many pairs it graded, and what failed.
 
     `asked` pairs are graded or failed; `left` ones were not asked, for the limit of calls.
@@ -117,9 +117,6 @@ class ModelRatings:
             table = text_table(["CANARY", "PAIRS", "SHIFT", "CHANGED"], rows)
             lines += ["", table, wrapped_text(note)]
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"ModelRatings: {self.graded:,} of {self.pairs:,} pairs by {self.model}"
 
 
 _SHOWN = 5

@@ -17,7 +17,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
-from owpc_ltr.text import text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_rating.page import read_sheet
 from owpc_ltr_rating.ratings import Key, Votes, all_votes, rater_warnings, read_votes
 
@@ -35,8 +35,8 @@ class Conflict:
     grade: float
 
 
-@dataclass(frozen=True)
-class MergedJudgments:
+@dataclass(frozen=True, repr=False)
+class MergedJudgments(ShortRepr):
     """The merged list, how many judgments each file brought, and what was decided.
 
     `corrected` are grades that a rater gave again in a later file; `overruled` are grades of
@@ -88,9 +88,6 @@ class MergedJudgments:
         ):
             lines += [wrapped_text(f"{number:,} {what}")] * bool(number)
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"MergedJudgments: {self.judgments}, {len(self.conflicts):,} conflicts"
 
 
 @job

@@ -24,7 +24,7 @@ from owpc_ltr.files.input import read_text, why_no_id
 from owpc_ltr.files.output import digest_of, open_in_shared, write_output
 from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
-from owpc_ltr.text import wrapped_text
+from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_rating.ratings import rating_of, read_ratings
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ A document that has the words of the query and does not help is not relevant.
 If two grades seem right, choose the lower one. Do not look the document up elsewhere."""
 
 
-@dataclass(frozen=True)
-class RatingPage:
+@dataclass(frozen=True, repr=False)
+class RatingPage(ShortRepr):
     """The page of a sheet: how many pairs it has, for whom, and the file that it was written to."""
 
     pairs: int
@@ -168,9 +168,6 @@ class RatingPage:
             f"{self.pairs:,} pairs of {self.queries:,} queries to rate{left}. Open {self.out} in a "
             "browser; judge merge reads the exported answers"
         )
-
-    def __repr__(self) -> str:
-        return f"RatingPage: {self.pairs:,} pairs of {self.queries:,} queries"
 
 
 @job
