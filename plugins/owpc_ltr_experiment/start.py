@@ -11,7 +11,7 @@ from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments, now
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import Help, job, option_name
-from owpc_ltr.text import check_index, check_name, split_immutable
+from owpc_ltr.text import check_name, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -46,8 +46,6 @@ def experiment_start(
     same searches, Refused where an experiment of this name runs.
     """
     check_name("search experiment", name)
-    if index is not None:
-        check_index(index)
     models = [QUERY if ranker == QUERY else cluster.uploaded(ranker)[1] for ranker in (a, b)]
     contents = [(split_immutable(model) or ("", model))[1] for model in models]
     if contents[0] == contents[1]:
@@ -79,7 +77,7 @@ def _common_index(
     index: str | None,
 ) -> str:
     """The index of both. Raises BadInput where no search can be ranked by both."""
-    (a, b), proved = records, [record for record in records if record is not None]
+    a, b = records
     if a is not None and b is not None:
         more = sorted({*b.featureset.params} - {*a.featureset.params})
         if more:
@@ -92,10 +90,9 @@ def _common_index(
                 f"'{a.model}' is for the index '{a.index}', '{b.model}' for '{b.index}': name the "
                 f"one that users search with {option_name('index')}"
             )
-    if index is not None or not proved:
-        model = next(model for model in models if model != QUERY)
-        return cluster.index_of(model, index)
-    return proved[0].index
+    proved = [record.model for record in records if record is not None]
+    ranked = [model for model in models if model != QUERY]
+    return cluster.index_of((proved or ranked)[0], index)
 
 
 def _alias(cluster: Cluster, model: str, record: DeploymentRecord | None) -> str | None:
