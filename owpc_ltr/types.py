@@ -124,14 +124,10 @@ if TYPE_CHECKING:
     from owpc_ltr.host.registry import Registry as Registry
     from owpc_ltr.host.settings import check_settings as check_settings
     from owpc_ltr.host.settings import choice_number as choice_number
-    from owpc_ltr.inspection.result import Canary as Canary
-    from owpc_ltr.inspection.result import CurvePoint as CurvePoint
     from owpc_ltr.inspection.result import DataFigures as DataFigures
     from owpc_ltr.inspection.result import FeatureRow as FeatureRow
     from owpc_ltr.inspection.result import Finding as Finding
-    from owpc_ltr.inspection.result import Gain as Gain
     from owpc_ltr.inspection.result import Inspection as Inspection
-    from owpc_ltr.inspection.result import LearningCurve as LearningCurve
     from owpc_ltr.kernels.kernel import BoundLoss as BoundLoss
     from owpc_ltr.kernels.kernel import Kernel as Kernel
     from owpc_ltr.kernels.kernel import KernelLoss as KernelLoss

@@ -73,11 +73,6 @@ def constant(data: RankingDataset) -> RankingDataset:
     return with_column(data, "titel", np.full(data.n_documents, 1.0, np.float32))
 
 
-def duplicate(data: RankingDataset) -> RankingDataset:
-    """The same feature twice."""
-    return with_column(data, "again", data.features[:, telling(data)[0]])
-
-
 def leak(data: RankingDataset) -> RankingDataset:
     """The grade, a little noisy, as a feature."""
     noise = np.random.default_rng(3).normal(size=data.n_documents)
@@ -94,71 +89,12 @@ def split_query(data: RankingDataset) -> RankingDataset:
     return _beside(data, _renamed(again))
 
 
-def shuffled(data: RankingDataset) -> RankingDataset:
-    """Labels joined to the wrong rows."""
-    order = np.random.default_rng(4).permutation(data.n_documents)
-    return replace(data, labels=data.labels[order])
-
-
 def missing_spike(data: RankingDataset) -> RankingDataset:
     """A field that the engine lacked while every seventh query was logged."""
     column = telling(data)[0]
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     values = np.where(query % 7 == 3, np.float32(np.nan), data.features[:, column])
     return without(data, column, values)
-
-
-def grade_typo(data: RankingDataset) -> RankingDataset:
-    """10 for 1, twice."""
-    labels = data.labels.copy()
-    labels[np.flatnonzero(labels == 1)[:2]] = 10
-    return replace(data, labels=labels)
-
-
-def unit_change(data: RankingDataset) -> RankingDataset:
-    """Cents for euros in the last two fifths."""
-    column = telling(data)[0]
-    factor = np.where(last_rows(data, 0.4), 100, 1)
-    return without(data, column, (data.features[:, column] * factor).astype(np.float32))
-
-
-def offset_change(data: RankingDataset) -> RankingDataset:
-    """Degrees Fahrenheit for Celsius, so to speak, in the last two fifths."""
-    column = telling(data)[1]
-    values = data.features[:, column]
-    other = 0.5 * values + 4 * np.nanstd(values, dtype=np.float64)
-    moved = np.where(last_rows(data, 0.4), other, values)
-    return without(data, column, moved.astype(np.float32))
-
-
-def one_document(data: RankingDataset) -> RankingDataset:
-    """Every fifth query with its first document alone."""
-    sizes = np.diff(data.offsets)
-    query = np.repeat(np.arange(data.n_queries), sizes)
-    first = np.zeros(data.n_documents, bool)
-    first[data.offsets[:-1]] = True
-    kept = (query % 5 != 2) | first
-    sizes = np.where(np.arange(data.n_queries) % 5 == 2, 1, sizes)
-    return replace(
-        data,
-        features=data.features[kept],
-        labels=data.labels[kept],
-        offsets=np.concatenate(([0], np.cumsum(sizes))),
-        comments=None,
-        doc_ids=None if data.doc_ids is None else data.doc_ids.filter(pa.array(kept)),
-    )
-
-
-def swapped(data: RankingDataset) -> RankingDataset:
-    """Two columns in another order in the last two fifths."""
-    one, other = far_apart(data)
-    rows = last_rows(data, 0.4)
-    features = data.features.copy()
-    features[rows, one], features[rows, other] = (
-        data.features[rows, other],
-        data.features[rows, one],
-    )
-    return replace(data, features=features)
 
 
 def stands_twice(data: RankingDataset) -> RankingDataset:
@@ -219,13 +155,6 @@ def scattered(data: RankingDataset, share: float, *, reverse: bool) -> RankingDa
     return replace(data, labels=np.where(chosen, other, data.labels).astype(np.float32))
 
 
-def far_apart(data: RankingDataset) -> tuple[int, int]:
-    """Two columns of which hardly a value of one lies among those of the other."""
-    columns = telling(data)
-    medians = np.nanmedian(data.features[:, columns], axis=0)
-    return int(columns[np.argmin(medians)]), int(columns[np.argmax(medians)])
-
-
 def from_one(data: RankingDataset) -> RankingDataset:
     """Labels from 1, of which none is irrelevant."""
     return replace(data, labels=data.labels + 1)
@@ -233,21 +162,14 @@ def from_one(data: RankingDataset) -> RankingDataset:
 
 FAULTS: dict[str, tuple[Fault, str]] = {
     "constant": (constant, "constant-column"),
-    "duplicate": (duplicate, "duplicate-column"),
     "leak": (leak, "leak"),
     "split query text": (split_query, "split-leak"),
     "reversed grades": (reversed_tail, "inverted-labels"),
     "partly shuffled": (shuffled_tail, "partly-shuffled-labels"),
     "no irrelevant grade": (from_one, "no-irrelevant-grade"),
-    "shuffled labels": (shuffled, "shuffled-labels"),
     "missing spike": (missing_spike, "missing-spike"),
     "coded grade": (coded, "leak"),
     "document twice": (stands_twice, "contradicting-grades"),
-    "grade typo": (grade_typo, "grade-typo"),
-    "unit change": (unit_change, "unit-change"),
-    "offset change": (offset_change, "unit-change"),
-    "one-document queries": (one_document, "one-document-queries"),
-    "swapped columns": (swapped, "swapped-columns"),
 }
 """Each fault by name, and the check that must find it."""
 

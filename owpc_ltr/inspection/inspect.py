@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.inspection.result import FEATURE_ROWS, Finding, Inspection
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.inspection.result import FEATURE_ROWS, Inspection
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -31,77 +31,42 @@ def inspect(
         bool, Help(f"Show all features, not the first {FEATURE_ROWS}.", flag="--features")
     ] = False,
     strict: Annotated[bool, Help("Exit code 5 if there is a warning.")] = False,
-    learning_curve: Annotated[
-        bool | None, Help("Measure how many judgments are enough, however long it takes.")
-    ] = None,
-    training: Annotated[
-        bool,
-        Help(
-            "Skip the trial with shuffled labels and the learning curve.",
-            python="Make the trial with shuffled labels and the learning curve; False: skip them.",
-        ),
-    ] = True,
     report: ReportPage = None,
     max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
-    seed: Seed = 0,
     progress: Progress = silent,
 ) -> Inspection:
     """Look for faults in data before training.
 
     Findings come worst first, each with what to do: warnings do harm, notes are worth knowing.
-    Every row is checked; values are compared on a sample of whole queries. The default ranker is
-    trained on true labels, on shuffled labels, and on shares of the queries, which shows what more
-    judgments would give; by default only if that takes about 10 seconds.
+    Every row is checked; values are compared on a sample of whole queries.
 
     Python: `data` is also a dataset, or datasets by name: several are sides of a split (train,
-    test), which must not share a query.
-    Raises BadInput for data of different features, UsageError for a learning curve of more data
-    than `memory`, and Refused, with the `result`, for a warning where that is `strict`.
+    test), which must not share a query, and whose features should have the same values.
+    Raises BadInput for data of different features, and Refused, with the `result`, for a warning
+    where that is `strict`.
 
     >>> import owpc_ltr as ltr
     >>> import numpy as np
     >>> values, queries = np.arange(80.0), np.repeat(np.arange(20), 4)
-    >>> columns = np.column_stack([values % 7, values % 7, values % 5])
-    >>> labels = columns[:, 1] + columns[:, 2] > 5
-    >>> data = ltr.make_dataset(columns, labels, queries, ["title", "titel", "votes"])
-    >>> [finding.subject for finding in ltr.inspect(data, training=False).warnings]
-    ['title, titel']
+    >>> columns = np.column_stack([values % 7, 0 * values, values % 5])
+    >>> labels = columns[:, 0] + columns[:, 2] > 5
+    >>> data = ltr.make_dataset(columns, labels, queries, ["title", "boddy", "votes"])
+    >>> [finding.subject for finding in ltr.inspect(data).warnings]
+    ['boddy']
     """
     from dataclasses import replace
 
     from owpc_ltr.inspection.checks import all_checks
-    from owpc_ltr.protocols import Run
 
-    if learning_curve and not training:
-        raise UsageError(
-            f"a learning curve is made by training: leave out {option_name('training')}"
-        )
     named = _named(data, max_feature_number, memory)
-    run = replace(Run(seed=seed), progress=progress)
-    found = all_checks(named, run, training=training, curve=learning_curve)
-    findings = found.findings
-    if isinstance(data, str | Path) or (isinstance(data, Sequence) and data):
-        findings = tuple(_placed(one) for one in findings)
-    found = replace(found, findings=findings, all_features=all_features)
-    write_report(found, report)
-    if strict and found.warnings:
-        count = len(found.warnings)
+    inspection = replace(all_checks(named, progress), all_features=all_features)
+    write_report(inspection, report)
+    if strict and inspection.warnings:
+        count = len(inspection.warnings)
         several = "1 warning" if count == 1 else f"{count} warnings, the worst"
-        raise Refused(f"{several}: {found.warnings[0].line}").with_result(found)
-    return found
-
-
-def _placed(finding: Finding) -> Finding:
-    """The finding with its line, where its source is a text of one document a line."""
-    from dataclasses import replace
-
-    from owpc_ltr.data.letor import line_of_row
-
-    if finding.row is None or Path(finding.row[0]).is_dir():
-        return finding
-    line = line_of_row(Path(finding.row[0]), finding.row[1])
-    return finding if line is None else replace(finding, place=f"{finding.row[0]}, line {line}")
+        raise Refused(f"{several}: {inspection.warnings[0].line}").with_result(inspection)
+    return inspection
 
 
 def _named(

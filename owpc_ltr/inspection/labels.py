@@ -1,4 +1,4 @@
-"""Labels: judgments that teach harm, columns that are the grade, and labels out of order.
+"""Labels: grades without an irrelevant one, or that contradict; columns that are the grade; order.
 
 For the last, of each query the correlation between its labels and a linear ranker of the other
 queries is taken (on ranks, by Fisher's discriminant). Labels shuffled within the query give one of
@@ -10,7 +10,7 @@ others, which takes far fewer, and detects shuffled labels too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,17 +21,24 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_warnings, shares_right
 from owpc_ltr.inspection import thresholds
+from owpc_ltr.inspection.queries import contradicting_copies
 from owpc_ltr.inspection.result import WARNING, Finding, of_columns
-from owpc_ltr.inspection.sample import Sample, Stretches, queries_within, sampled, value_bins
+from owpc_ltr.inspection.sample import (
+    Sample,
+    Stretches,
+    queries_within,
+    query_of_rows,
+    sampled,
+    value_bins,
+)
+from owpc_ltr.inspection.totals import Totals
 
 _CODED_DOCUMENTS = 10_000
 _TELLS = 0.2
 """A correlation below which no column has nearly all pairs right."""
 
 
-def harmful_judgments(
-    data: RankingDataset, text_features: Collection[str] | None = None
-) -> Iterator[Finding]:
+def harmful_judgments(data: RankingDataset) -> Iterator[Finding]:
     """What `judgment_warnings` finds, and columns that are the grade in other words."""
     reported: set[str] = set()
     for name in grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS)):
@@ -39,7 +46,7 @@ def harmful_judgments(
             name, "the grade in other words: its values alone tell every grade of every query"
         )
         reported.add(name)
-    for warning in judgment_warnings(data, text_features):
+    for warning in judgment_warnings(data):
         if not set(warning.columns) & reported:
             reported.update(warning.columns)
             yield Finding(
@@ -129,6 +136,45 @@ def _decoded(
     return decoded
 
 
+def no_irrelevant_grade(grades: Collection[float]) -> Iterator[Finding]:
+    """Where every document is relevant to what takes a label above 0 for relevant."""
+    if len(grades) > 1 and (lowest := min(grades)) > 0:
+        yield Finding(
+            "no-irrelevant-grade",
+            WARNING,
+            "labels",
+            f"no document is irrelevant: the lowest label is {lowest:g}, and a label above 0 is "
+            "relevant to map, mrr and losses of two grades",
+            f"subtract {lowest:g} from all labels, or choose by a metric of grades, as ndcg@10",
+        )
+
+
+def contradicting_grades(totals: Totals, sample: RankingDataset) -> Iterator[Finding]:
+    """A finding on the documents told by their ids, or without these by the sample's features."""
+    if sample.doc_ids is None:
+        rows = contradicting_copies(sample)
+        if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
+            return
+        first = sample.query_ids[int(query_of_rows(sample)[rows[0]])].as_py()
+        count, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
+        what = "have the features of another of their query, and another grade"
+    elif totals.contradicting:
+        count = f"{totals.contradicting:,} of {totals.columns.rows:,}"
+        queries = totals.contradicting_ids
+        what = "stand in their query before, with another grade"
+    else:
+        return
+    yield Finding(
+        "contradicting-grades",
+        WARNING,
+        "grades",
+        f"{count} documents {what}, as in '{queries[0]}'",
+        advice="keep one of them: which grade is right its judges must say; a model learns both, "
+        "and no order satisfies them",
+        queries=tuple(queries),
+    )
+
+
 _CELLS = 1_000_000
 _COLUMNS = 300
 """At most so many features are looked at: memory grows with their square."""
@@ -154,21 +200,6 @@ def label_agreement(sample: Sample) -> Iterator[Finding]:
         finding = _in_stretch(sample, agreement) or _in_no_order(sample, agreement)
         if finding is not None:
             yield finding
-
-
-def no_irrelevant_grade(data: RankingDataset, grades: Iterable[float]) -> Iterator[Finding]:
-    """Where every document is relevant to what takes a label above 0 for relevant."""
-    levels = list(grades)
-    lowest = min([*levels, float(data.labels.min(initial=np.inf))])
-    if len(levels) > 1 and lowest > 0:
-        yield Finding(
-            "no-irrelevant-grade",
-            WARNING,
-            "labels",
-            f"no document is irrelevant: the lowest label is {lowest:g}, and a label above 0 is "
-            "relevant to map, mrr and losses of two grades",
-            f"subtract {lowest:g} from all labels, or choose by a metric of grades, as ndcg@10",
-        )
 
 
 def _in_stretch(sample: Sample, agreement: _Agreement) -> Finding | None:

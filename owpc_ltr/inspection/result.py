@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from owpc_ltr.data.html import bars, block, facts, line, table
+from owpc_ltr.data.html import block, facts, line, table
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import (
     REPR_LINES,
@@ -26,25 +26,16 @@ CHECKS = (
     "leak",
     "external-features",
     "no-irrelevant-grade",
-    "shuffled-labels",
     "inverted-labels",
     "partly-shuffled-labels",
-    "canary",
     "never-retrieved",
     "worse-than-random",
     "sampled-negatives",
     "contradicting-grades",
-    "grade-typo",
-    "swapped-columns",
-    "unit-change",
+    "feature-drift",
     "missing-spike",
     "constant-column",
-    "outlier",
-    "duplicate-column",
-    "one-document-queries",
-    "no-contrast",
     "missing-rate",
-    "not-looked-at",
 )
 """The names of all checks, the worst first: what makes figures lie, then what harms a model."""
 
@@ -55,8 +46,7 @@ class Finding(ShortRepr):
 
     `subject` is what it is about in few words: a column, a grade, some queries. `message` says
     what and where, `advice` what to do. `columns` and `queries` name those concerned: the first
-    few, where they are many. `row` is the first document concerned: the name of its source, and its
-    number there, counted from 0; `place` its file and line, where a text can be fixed there.
+    few, where they are many.
     """
 
     check: str
@@ -66,14 +56,11 @@ class Finding(ShortRepr):
     advice: str
     columns: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
-    row: tuple[str, int] | None = None
-    place: str = ""
 
     @property
     def line(self) -> str:
-        """The message, its place and the advice as one line."""
-        text = f"{self.message} ({self.place})" if self.place else self.message
-        return f"{text}: {self.advice}" if self.advice else text
+        """The message and the advice as one line."""
+        return f"{self.message}: {self.advice}"
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON."""
@@ -99,16 +86,11 @@ _HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """What was found in data: figures, columns, findings (the worst first), and two trials.
-
-    `canary` and `learning_curve` are None where they were not asked for or not affordable.
-    """
+    """What was found in data: figures, columns, and findings, the worst first."""
 
     data: DataFigures
     features: tuple[FeatureRow, ...]
     findings: tuple[Finding, ...]
-    canary: Canary | None = None
-    learning_curve: LearningCurve | None = None
     all_features: bool = False
     """Whether the text has a row for every feature."""
 
@@ -139,14 +121,13 @@ class Inspection:
 
 
 def _text(inspection: Inspection) -> str:
-    """The figures, the features (those that findings name first), the findings and the trials."""
+    """The figures, the features (those that findings name first), and the findings."""
     features = inspection.features
     rows = sorted(features, key=lambda row: not row.checks)[:FEATURE_ROWS]
     if inspection.all_features:
         rows = [*features]
     left = len(features) - len(rows)
     lines = [f"{one.severity}: {one.line}" for one in inspection.findings]
-    lines = [*(lines or ["nothing was found"]), *_trials(inspection)]
     return "\n".join(
         [
             printable(", ".join(inspection.data.names)),
@@ -155,7 +136,7 @@ def _text(inspection: Inspection) -> str:
             text_table(_HEADERS, [_cells(row, digits=2) for row in rows]),
             *([f"and {left} more: {option_name('all_features')} shows all"] if left else []),
             "",
-            *map(wrapped_text, lines),
+            *map(wrapped_text, lines or ["nothing was found"]),
         ]
     )
 
@@ -210,55 +191,6 @@ class FeatureRow(ShortRepr):
     checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Gain:
-    """A mean over held-out queries, and its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Canary:
-    """What the default learns of true labels, and of labels shuffled within queries.
-
-    Gains of `metric` over a random order, on queries that the model was not trained on. That of
-    shuffled labels must be about 0, and that of true ones above it.
-    """
-
-    metric: str
-    queries: int
-    random: float
-    true: Gain
-    shuffled: Gain
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """The metric on held-out queries after training on so many: the mean of several draws."""
-
-    queries: int
-    draws: int
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, repr=False)
-class LearningCurve(ShortRepr):
-    """How the metric grows with the training queries, and what `twice` as many would add.
-
-    `told` says it in a sentence, also where nothing can be told.
-    """
-
-    metric: str
-    held_out: int
-    points: tuple[CurvePoint, ...]
-    twice: Gain
-    told: str
-
-
 _GRADES = 8
 """More grades than these are told as a range."""
 
@@ -282,25 +214,6 @@ def figures(data: DataFigures) -> list[tuple[str, str]]:
     return rows
 
 
-def _trials(inspection: Inspection) -> Iterator[str]:
-    """What training showed: gains of true and of shuffled labels, and the learning curve."""
-    canary, curve = inspection.canary, inspection.learning_curve
-    if canary is not None:
-        yield _canary_line(canary)
-    if curve is not None:
-        points = ", ".join(f"{point.queries:,} → {point.mean:.3f}" for point in curve.points)
-        yield f"learning curve: {curve.metric} by training queries {points}; {curve.told}"
-
-
-def _canary_line(canary: Canary) -> str:
-    true, shuffled = canary.true, canary.shuffled
-    return (
-        f"labels: {canary.metric} {true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a "
-        f"random order ({canary.random:.3f}) by the default on held-out queries; of shuffled "
-        f"labels {shuffled.mean:+.3f} [{shuffled.low:+.3f}, {shuffled.high:+.3f}]"
-    )
-
-
 def _grades(data: DataFigures) -> str:
     if len(data.grades) > _GRADES:
         return (
@@ -322,12 +235,6 @@ def _html(inspection: Inspection) -> str:
     rows = [(one.severity, one.subject, one.line) for one in inspection.findings]
     parts = [facts(figures(inspection.data))]
     parts.append(table(("", "what", "finding"), rows) if rows else line("nothing was found"))
-    if inspection.canary is not None:
-        parts.append(line(_canary_line(inspection.canary)))
-    curve = inspection.learning_curve
-    if curve is not None:
-        parts.append(bars([(f"{point.queries:,} queries", point.mean) for point in curve.points]))
-        parts.append(line(curve.told))
     parts.append(table(_HEADERS, [_cells(feature, digits=3) for feature in inspection.features]))
     return block(f"Inspection of {', '.join(inspection.data.names)}", *parts)
 

@@ -17,61 +17,14 @@ SAMPLE_CELLS = 1 << 24
 """The same in values, for wide data: 64 MiB."""
 
 BLOCKS = 32
-"""Stretches of queries that are told apart; a fault in less than 3 % of them is an outlier's."""
+"""Stretches of queries that are told apart; a fault in less than 3 % of them is not seen."""
 
 FEWEST_IN_BLOCK = 5
 """Queries of a stretch: fewer could not pass the bound of `sample.py` anyway."""
 
-MOVED = 0.25
-"""The least distance (Kolmogorov–Smirnov) of a stretch's values from all others that matters."""
-
-SAME_SHAPE = 0.35
-"""What is explained (by a factor, by an exchange) must leave less than this share of a distance.
-
-Chance alone leaves about .1 of it for the smallest samples that pass; real drift above .6.
-"""
-
-FEWEST_DIFFERENT = 10
-"""Different values below which a column is a count or a yes, of which any factor fits some."""
-
-SAME_SPREAD = 0.6
-"""A factor keeps the spread of logarithms, a constant that is added does not; 100 queries of
-OHSUMED against the rest differ by a fifth."""
-
-FACTOR = 1.8
-"""The least factor of a change of units; BM25 of OpenSearch 2 and 3 differ by 2.2.
-
-The last block of movies sorted by one feature has 1.7 times the values of some other.
-"""
-
-AT_ONCE = 0.5
-"""A unit changes at once: near the border by half of what it changes at all. What rises evenly
-over 32 blocks, split where it differs most, changes by a quarter there."""
-
-STRAIGHT = 0.97
-"""The correlation of deciles that are a line of one another."""
-
-GAP_SPREAD = 1.5
-"""The same of values: in standard deviations of the medians of either population. Of 60 queries
-and more, a tenth of them on either side, chance leaves such a gap in less than one of 2,000 columns
-(normal, uniform, exponential, log-normal medians), whose sides must be lines of each other too."""
-
-GAP_FACTOR = 3.0
-"""The least gap between two populations of queries that stand in no order."""
-
-FEW = 0.01
-"""The largest share of rows that is an accident and no population of its own."""
-
-OUTLIER_RATIO = 10.0
-"""An outlier is this many times as far from the median as the next value below it.
-
-Ten is a slipped decimal point. Whether so wide a gap is chance is told by the tail below it
-(Rényi 1953: k log(x_k / x_{k+1}) of a Pareto tail is exponential), so that votes and prices, whose
-tails are heavy, stay silent.
-"""
-
-FEWEST_VALUES = 50
-"""Values that a tail is judged by."""
+DRIFT = 0.25
+"""The least distance (Kolmogorov–Smirnov) of a file's values from all others that matters: the
+folds of OHSUMED are nearer."""
 
 OFTEN_MISSING = 0.95
 """Above this share a column is noted: in clean data fields that few documents have reach .9."""
@@ -104,36 +57,7 @@ FEWEST_SPIKES = 3
 """Queries without any value of a column: two could be two odd queries."""
 
 LEVELS = 20
-"""More different grades than these are measurements (click rates), of which none is a typo."""
-
-GAP_OF_GRADES = 2.0
-"""A grade is far if its gap is more than twice the next: 0, 1, 3, 7, 15 (gains) are not far."""
-
-ONE_DOCUMENT = 0.05
-"""The share of one-document queries that is warned of: they teach nothing and cost judgments."""
-
-WITHOUT_CONTRAST = 0.5
-"""The share of queries of one grade that is warned of: OHSUMED and movies have a few per cent."""
+"""More different grades than these are measurements (click rates)."""
 
 SAME_QUERIES = 0.01
 """The share of queries on two sides from which held-out figures are flattered by a per cent."""
-
-WEAK_GAIN = 0.15
-"""Labels are said to carry nothing only where a gain of this share of what a random order leaves
-would have been seen: on OHSUMED the default gains .3 of it, on movies .85."""
-
-CANARY_LEVEL = 1e-3
-"""Level of the test of shuffled labels: they are drawn anew, so that this is its error rate."""
-
-TRIAL_QUERIES = 2_000
-"""Queries of the trial with shuffled labels."""
-
-TRIAL_CELLS = 60_000_000
-"""Values that the fits of a learning curve may read where none was asked for.
-
-One core read 8 million a second on movies, so that these are about 10 s. It is a size, and not a
-time, so that the same data are inspected alike on every machine.
-"""
-
-SMALL_GAIN = 0.005
-"""A gain that twice the judgments are hardly worth."""

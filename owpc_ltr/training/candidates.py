@@ -19,8 +19,12 @@ from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_qu
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.inspection.columns import constant_features
-from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
+from owpc_ltr.inspection.columns import (
+    ColumnFacts,
+    column_facts,
+    constant_features,
+    facts_together,
+)
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record

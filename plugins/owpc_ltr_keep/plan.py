@@ -44,7 +44,7 @@ class KeepData:
     columns: dict[str, Any] = field(default_factory=dict)
     judged_by: str | None = None
     max_absent: float = LogOptions.max_absent
-    accept: tuple[str, ...] = ("constant-column", "duplicate-column")
+    accept: tuple[str, ...] = ("constant-column",)
 
 
 @dataclass(frozen=True, kw_only=True)

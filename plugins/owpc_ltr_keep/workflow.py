@@ -87,7 +87,7 @@ class Workflow:
 
     def findings(self) -> tuple[Finding, ...]:
         """What makes the data harmful to train on."""
-        return inspect(self.data, training=False).warnings
+        return inspect(self.data).warnings
 
     def train(self) -> str:
         """Train the candidate; what it is."""

@@ -171,19 +171,7 @@ def data_section(
 
 
 def inspection_section(inspection: Inspection) -> Section:
-    """The findings, the worst first; the learning curve and the test with shuffled labels."""
-    charts, curve = [], inspection.learning_curve
-    warnings = [
-        (entry.severity, (entry.message, entry.advice) if entry.advice else entry.message)
-        for entry in inspection.findings
-    ]
-    if curve is not None and len(curve.points) > 1:
-        points = [(point.queries, point.mean, point.low, point.high) for point in curve.points]
-        caption = f"{curve.metric} on {curve.held_out:,} held-out queries"
-        table = Table(caption, ("training queries", "mean", "95 % low", "95 % high"), points)
-        spec = drawing("learning_curve", points, x="queries to train on", y=curve.metric)
-        title = "Are there enough judgments?"
-        charts = [Chart("learning-curve", title, spec, curve.told, table)]
-    n_warnings = len(inspection.warnings)
-    words = {"findings": warnings, "canary": inspection.canary, "n_warnings": n_warnings}
-    return Section("inspection", charts, words)
+    """The findings, the worst first."""
+    findings = [(entry.severity, (entry.message, entry.advice)) for entry in inspection.findings]
+    words = {"findings": findings, "n_warnings": len(inspection.warnings)}
+    return Section("inspection", [], words)

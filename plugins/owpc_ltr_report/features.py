@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.report_parts import Row, Table, plain
-from owpc_ltr.inspection.totals import column_facts
+from owpc_ltr.inspection.columns import column_facts
 from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, importances

@@ -208,7 +208,7 @@ def measure(
         measured += [*side_by_side, judged]
     if isinstance(judged, RankingDataset):
         progress("inspecting the data", None)
-        measured.append(inspect(judged, training=False))
+        measured.append(inspect(judged))
     return [*measured, *_bounds(next(iter(loaded.values())), data, how["plugins"], progress)], new
 
 

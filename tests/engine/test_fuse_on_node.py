@@ -277,7 +277,7 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:.* stands again as", "ignore:the client scores")
+@pytest.mark.filterwarnings("ignore:the client scores")
 @pytest.mark.parametrize("shards", [1, 3])
 def test_words_and_vectors_without_scripts(
     vectors_url: str, scriptless_url: str, tmp_path: Path, shards: int

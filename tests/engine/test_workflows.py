@@ -240,7 +240,6 @@ def run(empty_node: str, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
 
 # What stands in for a page's data is small: its columns are copies of each other by chance.
 @pytest.mark.modules
-@pytest.mark.filterwarnings("ignore:.* stands again as :owpc_ltr.errors.OwpcLtrWarning")
 @pytest.mark.parametrize(
     "page",
     [

@@ -56,7 +56,6 @@ query_template = "query.json"
 judgments = "judgments.csv"
 judged_by = "people"
 columns = {{doc_id = "sku"}}
-accept = ["duplicate-column", "unit-change"]
 
 [train]
 optimizer = "larank"

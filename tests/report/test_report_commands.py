@@ -217,7 +217,7 @@ PAGES = {
     "explain m.json --data d.parquet --query-id q1": (
         "Why “q1” ranks as it does", "is at rank 1 of 12 by",
     ),
-    "inspect d.parquet --no-training": ("Data checks of d.parquet",),
+    "inspect d.parquet": ("Data checks of d.parquet",),
 }  # fmt: skip
 """What the page of each command says."""
 

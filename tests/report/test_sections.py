@@ -31,7 +31,7 @@ from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.report_parts import signed
-from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
+from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
@@ -381,23 +381,20 @@ def test_an_explanation_is_an_example_of_what_moved() -> None:
         assert apart == pytest.approx(hit.score - mean, abs=1e-5)
 
 
-def test_an_inspection_says_its_findings_and_whether_judgments_are_enough() -> None:
-    found = owpc_ltr.inspect(dataset(), training=False)
-    points = tuple(CurvePoint(n, 3, 0.5 + n / 1000, 0.4, 0.6) for n in (10, 20, 40))
-    curve = LearningCurve("ndcg@10", 20, points, Gain(0.01, 0.0, 0.02), "twice would add .01")
+def test_an_inspection_says_its_findings() -> None:
+    found = owpc_ltr.inspect(dataset())
     finding = Finding("leak", "warning", "good", "it <tells> the grade", "leave it out")
-    found = replace(found, findings=(finding,), learning_curve=curve)
+    found = replace(found, findings=(finding,))
     page = owpc_ltr.report(found)
     assert page.verdict is not None
     assert page.verdict.mood == "worse"
     assert "it <tells> the grade: leave it out" in page.verdict.sentence
-    assert page.charts["learning-curve"].sentence == "twice would add .01"
     shown = Elements(page.html())
     leads = [text for style, text in shown.paragraphs if style == "lead"]
     assert leads[0].startswith("1 warning that")
     rows = shown.tables["Findings, the worst first"]
     assert rows[1:] == [["warning", "it <tells> the grade leave it out"]]
-    quiet = owpc_ltr.report(replace(found, findings=(), learning_curve=None))
+    quiet = owpc_ltr.report(replace(found, findings=()))
     assert ("lead", "No finding that affects figures or models.") in Elements(
         quiet.html()
     ).paragraphs

@@ -1,5 +1,5 @@
 """LETOR and SVMrank text, read and written."""
 
-from owpc_ltr.data.letor.text import line_of_row, read_letor, stream_letor, write_letor
+from owpc_ltr.data.letor.text import read_letor, stream_letor, write_letor
 
-__all__ = ["line_of_row", "read_letor", "stream_letor", "write_letor"]
+__all__ = ["read_letor", "stream_letor", "write_letor"]

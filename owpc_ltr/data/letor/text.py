@@ -29,8 +29,7 @@ from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.reader import BLOCK, Reader, TextPiece
 from owpc_ltr.data.options import row_number
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.columnar import is_parquet
-from owpc_ltr.files.input import ByteSource, lines_in, open_bytes, shown
+from owpc_ltr.files.input import ByteSource, open_bytes, shown
 from owpc_ltr.files.output import open_output
 
 PIECE = 8 << 20
@@ -92,22 +91,6 @@ def stream_letor(
     if not n_features:
         raise BadInput(f"cannot read {path}: it has no line with a document")
     return _stream(path, n_features, max_feature_number, piece)
-
-
-def line_of_row(path: Path, row: int) -> int | None:
-    """The line, counted from 1, of document number `row`, counted from 0; None in Parquet.
-
-    Blank lines and lines that are comments hold no document.
-    """
-    if is_parquet(path):
-        return None
-    for line, text in enumerate(lines_in(path), 1):
-        bare = text.strip(b" \t\r")
-        if bare and not bare.startswith(b"#"):
-            if row == 0:
-                return line
-            row -= 1
-    return None
 
 
 def _cores() -> int:

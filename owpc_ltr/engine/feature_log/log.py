@@ -34,8 +34,7 @@ from owpc_ltr.engine.feature_log.snapshot import (
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.inspection.checks import warnings_after_log
-from owpc_ltr.inspection.columns import warnings_of_log
+from owpc_ltr.inspection.checks import warnings_of_log
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, cut
 
@@ -146,10 +145,9 @@ def run_log(
         index_facts = {**job.description["index"], "contents": contents}
         description = {**job.description, "index": index_facts}
         dataset, manifest, columns = publish(folder, job, counts, description, out, buckets=buckets)
-    warnings = [] if dataset is None else warnings_after_log(dataset)
     return LogReport(
         out, counts, manifest, resumed, seconds=time.monotonic() - started,
-        warnings=(*warnings_of_log(columns, job.feature_names), *warnings),
+        warnings=tuple(warnings_of_log(columns, job.feature_names, dataset)),
     )  # fmt: skip
 
 

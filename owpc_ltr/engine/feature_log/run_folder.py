@@ -36,7 +36,7 @@ from owpc_ltr.engine.feature_log.job import LogJob, canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import DiskFault, Refused, UsageError
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
-from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
+from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.signatures import option_name
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
