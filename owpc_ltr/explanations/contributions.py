@@ -5,7 +5,7 @@ Those of trees are path-dependent Shapley values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -86,55 +86,70 @@ def shapley_values(forest: Forest, features: Matrix, background: Matrix) -> tupl
     shares = shares_of(forest, background)
     rows = np.ascontiguousarray(features, dtype=np.float32)
     amounts = np.zeros(rows.shape)
-    depth = int(_depth(forest.feature, forest.left))
+    depth = len([*_levels(forest)]) - 1
     points, weights = np.polynomial.legendre.leggauss(max(1, (depth + 1) // 2))
     _add_values(
         rows, forest.roots, forest.feature, forest.threshold, forest.left, forest.default_left,
         forest.value, shares, (points + 1) / 2, weights / 2, depth, amounts,
     )  # fmt: skip
-    return amounts, tree_means(forest, shares)
+    return amounts, _tree_means(forest, shares)
 
 
 def shares_of(forest: Forest, background: Matrix) -> Vector:
     """Of each node, the share of its parent's background documents that come to it; 1 of roots."""
-    rows = np.ascontiguousarray(background, dtype=np.float32)
-    counts = np.zeros(len(forest.feature))
-    _count(
-        rows, forest.roots, forest.feature, forest.threshold, forest.left, forest.default_left,
-        counts,
-    )  # fmt: skip
+    met = np.zeros(len(forest.feature))
     leaves = forest.is_leaf.astype(np.float64)
-    _add_up(forest.feature, forest.left, leaves)
-    shares = np.ones(len(counts))
+    for nodes, arrived in _ways_down(forest, background):
+        met += np.bincount(nodes[arrived], minlength=len(met))
+    for nodes in reversed([*_levels(forest)]):
+        splits = nodes[~forest.is_leaf[nodes]]
+        leaves[splits] = leaves[forest.left[splits]] + leaves[forest.left[splits] + 1]
+    shares = np.ones(len(met))
     parents = np.flatnonzero(~forest.is_leaf)
-    left = forest.left[parents]
-    for child in (left, left + 1):
-        met = counts[parents] > 0
-        ratio = np.divide(counts[child], counts[parents], where=met, out=np.zeros(len(parents)))
-        shares[child] = np.where(met, ratio, leaves[child] / leaves[parents])
+    for child in (forest.left[parents], forest.left[parents] + 1):
+        ratio = leaves[child] / leaves[parents]
+        shares[child] = np.divide(met[child], met[parents], where=met[parents] > 0, out=ratio)
     return shares
 
 
-def tree_means(forest: Forest, shares: Vector) -> Vector:
+def _tree_means(forest: Forest, shares: Vector) -> Vector:
     """The mean output of each tree."""
     reached = shares.copy()
-    _multiply_down(forest.feature, forest.left, reached)
-    outputs = np.where(forest.is_leaf, forest.value * reached, 0.0)
-    return np.add.reduceat(outputs, forest.roots)
+    for nodes in _levels(forest):
+        splits = nodes[~forest.is_leaf[nodes]]
+        for child in (forest.left[splits], forest.left[splits] + 1):
+            reached[child] *= reached[splits]
+    return np.add.reduceat(np.where(forest.is_leaf, forest.value * reached, 0.0), forest.roots)
 
 
-@compiled
-def _count(
-    rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, default_left: Any, counts: Any
-) -> None:
-    """Count the documents that come to each node."""
-    for i in range(len(rows)):
-        for root in roots:
-            node = root
-            counts[node] += 1.0
-            while feature[node] >= 0:
-                node = _next(rows[i, feature[node]], node, threshold, left, default_left)
-                counts[node] += 1.0
+def _levels(forest: Forest) -> Iterator[NDArray[np.int32]]:
+    """The nodes of all trees, level by level."""
+    nodes = forest.roots
+    while len(nodes):
+        yield nodes
+        left = forest.left[nodes[~forest.is_leaf[nodes]]]
+        nodes = np.concatenate((left, left + 1))
+
+
+def _ways_down(
+    forest: Forest, features: Matrix
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+    """The node of each document in each tree, level by level, and where it has just arrived.
+
+    Who arrived at a leaf stays there.
+    """
+    rows = features.astype(np.float32)
+    nodes = np.tile(forest.roots, (len(rows), 1))
+    arrived = np.ones(nodes.shape, np.bool_)
+    while arrived.any():
+        yield nodes, arrived
+        arrived = ~forest.is_leaf[nodes]
+        # A leaf's feature, −1, is the last column, whose value is not used.
+        values = np.take_along_axis(rows, forest.feature[nodes] % rows.shape[1], axis=1)
+        left = np.where(
+            np.isnan(values), forest.default_left[nodes], values < forest.threshold[nodes]
+        )
+        nodes = np.where(arrived, forest.left[nodes] + ~left, nodes)
 
 
 @compiled
@@ -143,33 +158,6 @@ def _next(value: Any, node: int, threshold: Any, left: Any, default_left: Any) -
     if np.isnan(value):
         return left[node] + (0 if default_left[node] else 1)
     return left[node] + (0 if value < threshold[node] else 1)
-
-
-@compiled
-def _add_up(feature: Any, left: Any, amounts: Any) -> None:
-    """Add to each node what is below it: children follow their parent."""
-    for node in range(len(feature) - 1, -1, -1):
-        if feature[node] >= 0:
-            amounts[node] = amounts[left[node]] + amounts[left[node] + 1]
-
-
-@compiled
-def _multiply_down(feature: Any, left: Any, shares: Any) -> None:
-    """Multiply each node's share by all above it."""
-    for node in range(len(feature)):
-        if feature[node] >= 0:
-            shares[left[node]] *= shares[node]
-            shares[left[node] + 1] *= shares[node]
-
-
-@compiled
-def _depth(feature: Any, left: Any) -> Any:
-    """The most splits from a root to a leaf."""
-    depths = np.zeros(len(feature), dtype=np.int64)
-    for node in range(len(feature)):
-        if feature[node] >= 0:
-            depths[left[node]] = depths[left[node] + 1] = depths[node] + 1
-    return depths.max()
 
 
 @compiled
@@ -288,24 +276,6 @@ def _of_trees(model: TreeModel, features: Matrix) -> Contributions:
     return Contributions(amounts * slopes[:, None], baseline, TREES_METHOD + THROUGH_THE_LINK)
 
 
-def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether a document goes left at each of some splits."""
-    x = values[forest.feature[nodes]]
-    return np.where(np.isnan(x), forest.default_left[nodes], x < forest.threshold[nodes])
-
-
-def _ways_down(model: TreeModel, row: Vector) -> list[NDArray[np.int32]]:
-    """The nodes of a document in all trees, level by level; leaves are repeated to the end."""
-    forest, values = model.forest, row.astype(np.float32)
-    levels = [forest.roots]
-    while (splits := forest.feature[levels[-1]] != LEAF).any():
-        nodes = levels[-1]
-        # A leaf's feature, −1, is the last column, whose value is not used.
-        nodes = np.where(splits, forest.left[nodes] + ~_goes_left(forest, values, nodes), nodes)
-        levels.append(nodes)
-    return levels
-
-
 PATHS = 3
 """How many of the heaviest trees are gone through."""
 
@@ -355,13 +325,18 @@ def in_words(model: Model, row: Vector) -> tuple[str, ...]:
         curves = (model.curves.get(name) for name in model.feature_names)
         return tuple(f"curve, {len(c.knots)} knots" if c else "no curve" for c in curves)
     if isinstance(model, TreeModel):
-        columns = model.forest.feature[np.stack(_ways_down(model, row))]
+        columns = model.forest.feature[_way_down(model, row)]
         counts = np.bincount(columns[columns != LEAF], minlength=len(model.feature_names))
         return tuple(f"{count} split{'s'[: count != 1]}" for count in counts.tolist())
     if isinstance(model, AverageModel):
         parts = [in_words(part, row) for part in model.parts]
         return tuple(", ".join(dict.fromkeys(words)) for words in zip(*parts, strict=True))
     return ("all neurons",) * len(model.feature_names)
+
+
+def _way_down(model: TreeModel, row: Vector) -> NDArray[np.int32]:
+    """The nodes of a document in all trees (columns), a row a level."""
+    return np.concatenate([nodes for nodes, _ in _ways_down(model.forest, row[None])])
 
 
 def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> tuple[TreePath, ...]:
@@ -390,8 +365,8 @@ def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> t
 def _paths_down(
     model: TreeModel, row: Vector, background: Matrix, most: int
 ) -> tuple[TreePath, ...]:
-    forest, ways = model.forest, np.stack(_ways_down(model, row))
-    means = tree_means(forest, shares_of(forest, background))
+    forest, ways = model.forest, _way_down(model, row)
+    means = _tree_means(forest, shares_of(forest, background))
     outputs, paths = forest.value[ways[-1]], []
     for tree in np.argsort(-np.abs(outputs - means), kind="stable")[:most].tolist():
         splits = []

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data import html
 from owpc_ltr.explanations.contributions import TreePath
@@ -53,10 +50,8 @@ class ExplainedHit(ShortRepr):
     The baseline of the explanation, the `contributions` (n_features) and the amounts of the `parts`
     add up to `score`, as it was served, but for what 32 bits lose; where they do not, the
     explanation warns. `rank_before` is the rank without the model, None where that is not known.
-    `ranks_at_mean` (n_features) is where the document would be if a feature contributed what it
-    does in the mean over the list, all else as it is. `how` says by what each feature acts here (a
-    weight, a curve, so many splits), `paths` what a document took in the heaviest trees: both are
-    empty where only the best are listed.
+    `how` says by what each feature acts here (a weight, a curve, so many splits), `paths` what a
+    document took in the heaviest trees: both are empty where only the best are listed.
     """
 
     document_id: str
@@ -67,7 +62,6 @@ class ExplainedHit(ShortRepr):
     feature_names: tuple[str, ...]
     values: Vector
     contributions: Vector
-    ranks_at_mean: NDArray[np.int64]
     parts: tuple[ScorePart, ...] = ()
     how: tuple[str, ...] = ()
     paths: tuple[TreePath, ...] = ()
@@ -90,18 +84,15 @@ class ExplainedHit(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The hit as JSON; the value of a missing feature is null."""
-        rows = zip(
-            self.feature_names, self.values, self.contributions, self.ranks_at_mean, strict=True
-        )
+        rows = zip(self.feature_names, self.values, self.contributions, strict=True)
         features = [
             {
                 "feature": name,
                 "value": float(value),
                 "contribution": float(contribution),
-                "rank_at_mean": int(rank),
                 **({"how": self.how[column]} if self.how else {}),
             }
-            for column, (name, value, contribution, rank) in enumerate(rows)
+            for column, (name, value, contribution) in enumerate(rows)
         ]
         content: dict[str, Any] = finite_json({
             "document_id": self.document_id,
@@ -288,13 +279,13 @@ def _document_lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _feature_table(explanation: Explanation, hit: ExplainedHit) -> str:
-    """Every feature, the largest first: its value, what it adds, and its place at the mean."""
+    """Every feature, the largest first: its value, what it adds, and what it adds in the mean."""
     amounts: list[float] = hit.contributions.tolist()
     order = sorted(range(len(amounts)), key=lambda column: -abs(amounts[column]))
     # Terms that cancel leave a rounding error, which counts as 0.
     least = 1e-9 * max(map(abs, amounts), default=0.0)
     return text_table(
-        ["FEATURE", "VALUE", "BY", "ADDS", "MEAN", "AT MEAN", ""],
+        ["FEATURE", "VALUE", "BY", "ADDS", "MEAN", ""],
         [
             (
                 hit.feature_names[column],
@@ -302,7 +293,6 @@ def _feature_table(explanation: Explanation, hit: ExplainedHit) -> str:
                 hit.how[column],
                 _signed(amounts[column], least),
                 _signed(float(explanation.mean_contributions[column]), least),
-                f"rank {int(hit.ranks_at_mean[column])}",
                 bar(amounts[column], amounts, 10),
             )
             for column in order

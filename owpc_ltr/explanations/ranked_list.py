@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
@@ -15,24 +14,6 @@ from owpc_ltr.explanations.contributions import contributions, in_words, paths
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model
-
-
-def ranks_with(scores: Vector, changed: Vector) -> NDArray[np.int64]:
-    """The rank (1 is best) that each document has with each of its `changed` scores.
-
-    `scores` (n_documents) are in the order of the ranks, so that they do not ascend; `changed` is
-    (n_documents, n_changes). Of equal scores the one keeps its place before the other.
-
-    >>> ranks_with(np.array([3.0, 2.0, 1.0]), np.array([[1.5], [2.0], [9.0]])).ravel().tolist()
-    [2, 2, 1]
-    """
-    places = np.arange(len(scores))[:, None]
-    above = np.searchsorted(-scores, -changed, side="left")
-    not_below = np.searchsorted(-scores, -changed, side="right")
-    # One that falls counts itself among those above its new score.
-    ranks = np.where(places < above, above - 1, np.minimum(places, not_below)) + 1
-    return np.asarray(ranks, dtype=np.int64)
-
 
 LUMP = "the list"
 TERMS_TOLERANCE = 1e-6
@@ -142,7 +123,6 @@ def explain_list(
         terms, how, warnings = list_terms(ranker, listed.features, listed.fields)
         method = f"{method}; {how}" if how else method
     explained = shares.scores + sum((term.amounts for term in terms), np.zeros(1))
-    ranks_at_mean = ranks_with(listed.scores, listed.scores[:, None] + (means - amounts))
 
     def hit(row: int) -> ExplainedHit:
         values = listed.features[row]
@@ -155,7 +135,6 @@ def explain_list(
             feature_names=ranker.feature_names,
             values=values.astype(np.float64),
             contributions=amounts[row],
-            ranks_at_mean=ranks_at_mean[row],
             parts=tuple(part_of(term, row, listed.doc_ids) for term in terms),
             how=() if place is None else in_words(base, values),
             paths=() if place is None else paths(base, values, listed.features),

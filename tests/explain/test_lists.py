@@ -13,7 +13,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, R
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.ranked_list import ServedList, explain_list, ranks_with
+from owpc_ltr.explanations.ranked_list import ServedList, explain_list
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ListTerm
@@ -41,21 +41,6 @@ def served(ranker: Any, rows: Matrix, fields: Fields | None = None) -> ServedLis
     return ServedList("words", "m", ids, ids, rows[order], scores[order], before)
 
 
-@given(SEEDS)
-def test_a_rank_is_one_more_than_the_documents_above_it(seed: int) -> None:
-    """Against counting; scores are whole numbers, so that many are equal."""
-    rng = np.random.default_rng(seed)
-    scores = -np.sort(-rng.integers(0, 6, 12).astype(np.float64))
-    changed = rng.integers(-1, 7, (12, 4)).astype(np.float64)
-    found = ranks_with(scores, changed)
-    for row in range(12):
-        for column in range(4):
-            moved = scores.copy()
-            moved[row] = changed[row, column]
-            order = sorted(range(12), key=lambda one: (-moved[one], one))
-            assert found[row, column] == order.index(row) + 1
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_hit_adds_up_and_has_the_rank_that_it_has(
     kind: Any, rng: np.random.Generator
@@ -71,15 +56,6 @@ def test_every_hit_adds_up_and_has_the_rank_that_it_has(
         assert np.isclose(told, hit.contributions.sum())
     means = np.mean([hit.contributions for hit in found.hits], axis=0)
     np.testing.assert_allclose(means, found.mean_contributions)
-
-
-def test_a_feature_that_adds_to_all_alike_moves_no_rank(rng: np.random.Generator) -> None:
-    rows = documents(rng, 40, 0.0)
-    rows[:, 0] = 2.0
-    model = linear(rng)
-    found = explain_list(model, served(model, rows))
-    assert [hit.ranks_at_mean[0] for hit in found.hits] == list(range(1, 41))
-    assert any((hit.ranks_at_mean != hit.rank).any() for hit in found.hits)
 
 
 def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator) -> None:
