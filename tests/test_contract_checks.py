@@ -24,7 +24,7 @@ from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.plugin_checks import check_loss, check_metric, check_optimizer, describe_loss
+from owpc_ltr.plugin_checks import check_loss, check_metric, check_optimizer
 from owpc_ltr.plugin_checks.learners import least_objective
 from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
@@ -304,38 +304,6 @@ def test_a_negative_curvature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("owpc_ltr.plugin_checks.losses.evaluate_query", negative)
     with pytest.raises(AssertionError, match="curvature"):
         check_loss(Honest())
-
-
-def test_the_report_tells_a_cost_from_a_force() -> None:
-    cost, force = describe_loss(OWPC(inner="logistic")), describe_loss(LambdaRank(normalise="none"))
-    assert cost.cost_exists
-    assert cost.smallest_eigenvalue > -1e-6
-    assert cost.tangent_excess < 1e-9
-    # Without a rank swap the Jacobian of LambdaRank is symmetric: only the walk shows it.
-    assert force.asymmetry < 1e-3
-    assert not force.cost_exists
-    assert force.shift_invariant
-    assert not describe_loss(LambdaRank(alpha=0.1)).shift_invariant
-    assert cost.as_dict()["cost_exists"]
-
-
-def test_rounding_in_float32_leaves_a_loss_shift_invariant() -> None:
-    class Single(Honest):
-        def value_and_gradient(
-            self, scores: Vector, labels: Labels, weights: Labels
-        ) -> tuple[float, Vector]:
-            value, gradient = super().value_and_gradient(scores, labels, weights)
-            return value, (gradient / 3).astype(np.float32).astype(np.float64)
-
-    report = describe_loss(Single())
-    assert report.shift > 1e-9
-    assert report.shift_invariant
-
-
-def test_the_report_shows_what_the_spring_adds() -> None:
-    """Burges (2006): λ + α s adds a constant to the diagonal."""
-    free, held = describe_loss(LambdaRank()), describe_loss(LambdaRank(alpha=0.5))
-    assert held.smallest_eigenvalue == pytest.approx(free.smallest_eigenvalue + 0.5, abs=1e-3)
 
 
 @dataclass(frozen=True)

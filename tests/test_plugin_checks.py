@@ -239,7 +239,6 @@ def test_every_plugin_of_a_file_is_checked_and_what_breaks_stands_beside_what_ho
     assert code == 5
     assert "holds   loss worst-pairs, with share=20.0 margin=1.0\n" in out
     assert "BREAKS  loss liar, with share=20.0 margin=1.0\n        loss 'liar'" in out
-    assert "asymmetry " in out
     assert "1 of 2 checks broke" in err
 
 
@@ -249,8 +248,6 @@ def test_an_installed_plugin_is_checked_by_name_with_every_choice_of_its_setting
     out = run.output("plugins", "check", "pairwise", "--json")
     told = json.loads(out)
     assert len({one["given"] for one in told["checks"]}) == len(told["checks"]) > 1
-    assert told["losses"][0]["name"] == "pairwise"
-    assert told["losses"][0]["cost_exists"]
 
 
 def test_with_settings_a_plugin_is_checked_as_they_say(run: Run) -> None:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from owpc_ltr.plugin_checks.exports import check_export as check_export
     from owpc_ltr.plugin_checks.learners import check_optimizer as check_optimizer
     from owpc_ltr.plugin_checks.learners import check_reranker as check_reranker
-    from owpc_ltr.plugin_checks.losses import LossReport as LossReport
     from owpc_ltr.plugin_checks.losses import check_loss as check_loss
-    from owpc_ltr.plugin_checks.losses import describe_loss as describe_loss
     from owpc_ltr.plugin_checks.metrics import check_metric as check_metric
     from owpc_ltr.plugin_checks.readers import Judged as Judged
     from owpc_ltr.plugin_checks.readers import check_click_model as check_click_model

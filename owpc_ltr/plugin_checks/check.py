@@ -47,10 +47,9 @@ class Checked:
 
 @dataclasses.dataclass(frozen=True)
 class CheckReport:
-    """All contracts that were run, and Burges's figures of each loss (see `LossReport`)."""
+    """All contracts that were run."""
 
     checks: tuple[Checked, ...]
-    losses: tuple[dict[str, Any], ...] = ()
 
     @property
     def broken(self) -> list[Checked]:
@@ -68,12 +67,10 @@ class CheckReport:
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON."""
         checks = [{**dataclasses.asdict(check), "holds": check.holds} for check in self.checks]
-        return {"checks": checks, "losses": list(self.losses), "holds": not self.broken}
+        return {"checks": checks, "holds": not self.broken}
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.checks]
-        for report in self.losses:
-            lines += [f"{key.replace('_', ' '):22}{value}" for key, value in report.items()]
         if not self.broken:
             lines.append(f"every promise holds; checks made: {len(self.checks)}")
         return "\n".join(lines)
@@ -102,8 +99,7 @@ def check(
     """Test whether plugins fulfil the contract of their kind.
 
     Tests every plugin of the file or name: a loss with each choice of its settings, an optimizer
-    and a reranker with each loss that suits it, a metric, a judgment reader, an export target. For
-    a loss it also measures whether its gradient is that of a cost (Burges).
+    and a reranker with each loss that suits it, a metric, a judgment reader, an export target.
 
     Exit code 5 if a promise is broken.
 
@@ -111,19 +107,12 @@ def check(
     """
     offered, registry = _offered(str(what), plugins)
     by_kind = _by_kind(settings or {}, [plugin.kind for plugin in offered])
-    checks, losses = [], []
+    checks = []
     for plugin in offered:
-        values = by_kind.get(plugin.kind, {})
-        for checked in check_plugin(plugin, registry, values, seed):
+        for checked in check_plugin(plugin, registry, by_kind.get(plugin.kind), seed):
             checks.append(checked)
             progress(f"{checked.kind} {checked.name}: {checked.given}", None)
-        if plugin.kind == "loss":
-            try:
-                loss = configure(plugin.cls, values)
-                losses.append(plugin_checks.describe_loss(loss, seed).as_dict())
-            except Exception:  # noqa: BLE001, S112 - third-party code: its check says how it breaks
-                continue
-    return CheckReport(tuple(checks), tuple(losses))
+    return CheckReport(tuple(checks))
 
 
 def _offered(what: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel, Normaliser
@@ -25,6 +24,9 @@ _IMPOSSIBLE_NAMES = ("", "a/b", "../a", "a b", "a\nb", "a?b", '"a"', "{a}", "a,b
 _IMPOSSIBLE_VERSIONS = ("", "new", "3,8", "-1", "1 or so")
 _HARD_FEATURES = ("a b", 'a"b', "a'b", "a\\b", "a\nb", "{{a}}", "{a}", "#a", "a}", "é", "1", "a:1")
 _HARD_PAIRS = (("a-b", "a_b"), ("a b", "a.b"), ("b", "a"), ("a", "A"))
+_OF_NO_KIND = cast(
+    "Model", SimpleNamespace(kind="unheard-of", feature_names=("title",), record={}, as_dict=dict)
+)
 
 
 def check_export(target: ExportTarget, seed: int = 0) -> None:
@@ -40,9 +42,7 @@ def check_export(target: ExportTarget, seed: int = 0) -> None:
     require(target.versions, "knows no version")
     samples = sample_models(seed)
     hard = [_linear(names, seed) for names in (*((n,) for n in _HARD_FEATURES), *_HARD_PAIRS)]
-    unknown = ModelSample(
-        "a model of an unknown kind", _UnknownModel(), np.zeros((1, 1), np.float32)
-    )
+    unknown = ModelSample("a model of an unknown kind", _OF_NO_KIND, np.zeros((0, 1), np.float32))
     for version in target.versions:
         written = [
             (sample, exported)
@@ -122,22 +122,6 @@ def _featureset(model: Model) -> FeatureSet:
     return FeatureSet("checked-features", tuple(features))
 
 
-@dataclass(frozen=True)
-class _UnknownModel:
-    kind: ClassVar[str] = "unheard-of"
-    feature_names: ClassVar[tuple[str, ...]] = ("title",)
-    record: ClassVar[dict[str, Any]] = {}
-
-    def score(self, features: Matrix) -> Vector:
-        return LinearModel(self.feature_names, np.ones(1)).score(features) ** 3
-
-    def as_dict(self) -> dict[str, Any]:
-        return {}
-
-    def save(self, path: Path | str) -> None:
-        raise NotImplementedError(f"a model of no kind is not written to {path}")
-
-
 @dataclass(frozen=True, eq=False)
 class ModelSample:
     """A model, what is special about it, and one query's documents."""
@@ -153,22 +137,13 @@ _NAMES = ("year", "body", "title", "popularity")
 
 def sample_models(seed: int = 0) -> list[ModelSample]:
     """Linear models and trees: of several features and of one, with and without missing ones."""
-    return [*_linear_samples(seed), *_tree_samples(seed)]
-
-
-def _linear(names: tuple[str, ...], seed: int) -> ModelSample:
-    rng = np.random.default_rng(seed)
-    weights = rng.permutation(np.linspace(-1.7, 2.1, len(names) + 2)[: len(names)])
-    return ModelSample("a linear model", LinearModel(names, weights), _documents(rng, len(names)))
-
-
-def _linear_samples(seed: int) -> Iterator[ModelSample]:
     rng = np.random.default_rng(seed)
     normalisers = {
         "title": Normaliser("standard", 1.5, 2.0),
         "year": Normaliser("min_max", -1.0, 4.0),
         "body": Normaliser("min_max", 0.5, 0.7),
     }
+    models: list[tuple[str, Model, Matrix]] = []
     for what, weights, normalised in (
         ("", rng.normal(size=4), {}),
         (" with a weight of 0", np.array([0.0, 1.1, -0.3, 0.0]), {}),
@@ -178,8 +153,21 @@ def _linear_samples(seed: int) -> Iterator[ModelSample]:
         (" with normalisers", rng.normal(size=4), normalisers),
         (" of one feature", np.array([-0.123456]), {}),
     ):
-        model = LinearModel(_NAMES[-len(weights) :], weights, normalised)
-        yield ModelSample(f"a linear model{what}", model, _documents(rng, len(weights)))
+        linear = LinearModel(_NAMES[-len(weights) :], weights, normalised)
+        models.append((f"a linear model{what}", linear, _documents(rng, len(weights))))
+    for missing, (what, names, options) in product(("either way", "as 0", "right"), _TREES):
+        documents = _documents(rng, len(names))
+        trees = TreeModel(names, _forest(rng, documents, missing, range(5)), **options)
+        models.append((f"trees that send missing features {missing}{what}", trees, documents))
+    documents = _documents(rng, 4)
+    leaf = TreeModel(_NAMES, _forest(rng, documents, "right", range(1)))
+    return [ModelSample(*each) for each in (*models, ("a tree of one leaf", leaf, documents))]
+
+
+def _linear(names: tuple[str, ...], seed: int) -> ModelSample:
+    rng = np.random.default_rng(seed)
+    weights = rng.permutation(np.linspace(-1.7, 2.1, len(names) + 2)[: len(names)])
+    return ModelSample("a linear model", LinearModel(names, weights), _documents(rng, len(names)))
 
 
 _TREES: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
@@ -188,17 +176,6 @@ _TREES: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
     (", with a logistic output", _NAMES, {"base": 0.2, "link": "logistic"}),
     (", of one feature", ("title",), {}),
 )
-
-
-def _tree_samples(seed: int) -> Iterator[ModelSample]:
-    rng = np.random.default_rng(seed)
-    for missing, (what, names, options) in product(("either way", "as 0", "right"), _TREES):
-        documents = _documents(rng, len(names))
-        model = TreeModel(names, _forest(rng, documents, missing, range(5)), **options)
-        yield ModelSample(f"trees that send missing features {missing}{what}", model, documents)
-    documents = _documents(rng, 4)
-    leaf = TreeModel(_NAMES, _forest(rng, documents, "right", range(1)))
-    yield ModelSample("a tree of one leaf", leaf, documents)
 
 
 def _documents(rng: np.random.Generator, width: int) -> Matrix:

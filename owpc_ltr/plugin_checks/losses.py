@@ -1,9 +1,9 @@
-"""The contract of a loss: what it always promises, and measures of what it claims."""
+"""The contract of a loss: what it always promises, and what it claims of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.kernels.kernel import BoundLoss, bind, evaluate_query
 from owpc_ltr.kernels.linear import losses_of_scores
-from owpc_ltr.plugin_checks.promises import (
-    Price,
-    Require,
-    SampleQuery,
-    sample_queries,
-    slope_errors,
-)
+from owpc_ltr.plugin_checks.promises import Price, Require, slope_errors
 from owpc_ltr.protocols import Loss
 
 
@@ -46,6 +40,43 @@ def check_loss(loss: Loss, seed: int = 0) -> None:
                     figures[figure] < most,
                     f"claims to be {claim}, but {words} by {figures[figure]:.3g} ({figure})",
                 )
+
+
+@dataclass(frozen=True)
+class SampleQuery:
+    """Labels of one query, and many score vectors for it, one a row of `points`."""
+
+    labels: Labels
+    points: Vector
+
+
+def sample_queries(seed: int = 0) -> list[SampleQuery]:
+    """Queries of 2 to 13 documents, binary and graded, each with scores of every kind."""
+    rng = np.random.default_rng(seed)
+    samples = []
+    for documents, grades in ((2, 1), (3, 2), (4, 1), (6, 3), (8, 1), (13, 2)):
+        drawn = rng.integers(0, grades + 1, documents)
+        # At least one document is relevant, and at least one is not.
+        drawn[0], drawn[-1] = grades, 0
+        labels = rng.permutation(drawn).astype(np.float32)
+        samples.append(SampleQuery(labels, _points(rng, labels)))
+    return samples
+
+
+def _points(rng: np.random.Generator, labels: Labels) -> Vector:
+    """Spread and small scores, ties, grids one margin apart, good and bad orders, lines."""
+    n = len(labels)
+    spread = [scale * rng.normal(size=n) for scale in (0.03, 0.3, 1.0, 1.0, 3.0, 3.0)]
+    base = spread[2]
+    swapped = base.copy()
+    swapped[[0, n - 1]] = swapped[[n - 1, 0]]
+    grid = [rng.integers(-2, 3, n).astype(float), rng.integers(-2, 3, n) / 2]
+    ordered = [np.zeros(n), labels.astype(float), -labels.astype(float), np.arange(n) / n]
+    line = [base + step * (spread[3] - base) for step in (-0.5, 0.1, 0.5, 0.9, 1.5)]
+    single = [base + step * np.eye(n)[0] for step in (-1.0, 1e-3, 1.0)]
+    return np.array(
+        [*spread, -base, swapped, rng.permutation(base), *grid, *ordered, *line, *single]
+    )
 
 
 def _sample(labels: ArrayLike, scores: ArrayLike) -> SampleQuery:
@@ -106,60 +137,6 @@ def _check_same(require: Require, actual: Any, expected: Any, words: str) -> Non
     require.equal(actual[1], expected[1], f"{words} (its gradient)", rtol=1e-7, atol=noise)
 
 
-@dataclass(frozen=True)
-class LossReport:
-    """What was measured of a loss, beside what it claims.
-
-    `asymmetry` is the largest |J − Jᵀ| over the largest |J|, with J = ∂λ/∂s: a cost exists, on
-    stretches without a rank swap, where it is 0 (Poincaré; Burges 2006, eq. 11). `loop` is the
-    integral of the gradient around closed walks across rank swaps, `side` the mismatch of its
-    integral with the value, both as shares of the walk's effort. `smallest_eigenvalue` is that
-    of −J: the cost is convex where it is not negative. `tangent_excess` is how far a tangent
-    lies above the loss, `jump` how much the gradient jumps (relative to its changes), and
-    `shift` the largest |Σ gradient| over Σ |gradient|: 0 where only score differences count.
-    """
-
-    name: str
-    convex: bool
-    conservative: bool
-    smooth: bool
-    slope_error: float
-    asymmetry: float
-    loop: float
-    side: float
-    smallest_eigenvalue: float
-    tangent_excess: float
-    jump: float
-    shift: float
-
-    @property
-    def cost_exists(self) -> bool:
-        """Whether the gradient is the gradient of something, as far as was seen."""
-        return self.asymmetry < 1e-3 and self.loop < 5e-3
-
-    @property
-    def shift_invariant(self) -> bool:
-        """Whether adding a number to all scores changes nothing, as far as was seen."""
-        # A plain NumPy loss may sum in float32, as labels are.
-        return self.shift < 1e-6
-
-    def as_dict(self) -> dict[str, Any]:
-        """The report as JSON."""
-        more = {"cost_exists": self.cost_exists, "shift_invariant": self.shift_invariant}
-        return asdict(self) | more
-
-
-def describe_loss(loss: Loss, seed: int = 0) -> LossReport:
-    """Measure a loss; claims are shown, not checked."""
-    figures: dict[str, float] = {}
-    for measure in (_slopes, _hessians, _walks, _tangents, _jumps, _shifts):
-        figures |= _worst(measure, bind(loss), sample_queries(seed))
-    least = -figures.pop("concavity")
-    return LossReport(
-        loss.name, loss.convex, loss.conservative, loss.smooth, smallest_eigenvalue=least, **figures
-    )
-
-
 Measure = Callable[[Price, Vector], dict[str, float]]
 """Figures of a price at score vectors, the greater the worse."""
 
@@ -183,18 +160,6 @@ def _slopes(price: Price, points: Vector) -> dict[str, float]:
     directions = np.random.default_rng(0).normal(size=points[:6].shape)
     errors, kinks = slope_errors(price, points[:6], directions)
     return {"slope_error": errors[~kinks].max(initial=np.inf if kinks.all() else 0)}
-
-
-def _hessians(price: Price, points: Vector) -> dict[str, float]:
-    """Of ∂gradient_i / ∂s_j by central differences, (m, m): minus Burges's Jacobian of the λ."""
-    step = 1e-5 * np.eye(points.shape[1])
-    _, (above, below) = price(points[:6, None] + np.array([step, -step])[:, None])
-    jacobians = (above - below) / 2e-5
-    turned = jacobians.swapaxes(1, 2)
-    sizes = np.abs(jacobians).max(axis=(1, 2))
-    skew = np.abs(jacobians - turned).max(axis=(1, 2)) / np.where(sizes, sizes, 1)
-    least = np.linalg.eigvalsh((jacobians + turned) / 2).min()
-    return {"asymmetry": skew.max(), "concavity": -least}
 
 
 def _walks(price: Price, points: Vector) -> dict[str, float]:
@@ -242,12 +207,6 @@ def _jumps(price: Price, points: Vector) -> dict[str, float]:
             edges = np.linspace(edges[cut, column], edges[cut + 1, column], 9)
         jump = max(jump, worst / (whole or 1.0))
     return {"jump": jump}
-
-
-def _shifts(price: Price, points: Vector) -> dict[str, float]:
-    _, gradients = price(points)
-    sizes = np.abs(gradients).sum(axis=1)
-    return {"shift": (np.abs(gradients.sum(axis=1)) / np.where(sizes, sizes, 1.0)).max()}
 
 
 _CLAIMS = (

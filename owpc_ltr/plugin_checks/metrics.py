@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import numpy as np
@@ -47,7 +47,7 @@ def check_metric(metric: Metric, seed: int = 0, top_grade: int = 2) -> None:
     # Short lists would hide what the others show; what they count is seen apart.
     plain = replace(metric, short="normal")
     for tied in (True, False):
-        lists = _ragged_lists(tied, top_grade, rng)
+        lists = _sample_lists(tied, top_grade, rng)
         _check_values(require, plain, lists)
         sums = _rank_sums(metric, lists) if is_compiled(metric) else ()
         for actual, expected, broken in (*_identities(plain, lists, rng), *sums):
@@ -57,10 +57,42 @@ def check_metric(metric: Metric, seed: int = 0, top_grade: int = 2) -> None:
     _check_orders(require, shallow, top_grade, rng)
 
 
-def _check_values(require: Require, metric: Metric, lists: MetricLists) -> None:
-    values = require.answer(metric.per_query, vars(lists), (lists.n_queries,), twice=True)
+Lists = Sequence[tuple[Vector, Labels]]
+"""Queries: the scores and the labels of the documents of each."""
+
+
+def _sample_lists(tied: bool, top_grade: int, rng: np.random.Generator) -> Lists:
+    """60 queries of 1 to 25 documents, of which one has no relevant document, and one no other."""
+    lists = []
+    for query in range(60):
+        size = rng.integers(1, 26)
+        labels = rng.integers(0, top_grade + 1, size) * (rng.random(size) < 0.5)
+        labels = np.full(size, [0, top_grade][query]) if query < 2 else labels
+        scores = rng.integers(-3, 4, size) / 2 if tied else rng.normal(size=size)
+        lists.append((scores, labels.astype(np.float32)))
+    return lists
+
+
+def _in_order(rows: Any) -> Lists:
+    """Queries given as labels, best first."""
+    return [(-np.arange(float(len(row))), np.asarray(row, np.float32)) for row in rows]
+
+
+def _arrays(lists: Lists) -> dict[str, NDArray[Any]]:
+    """The lists as metrics read them."""
+    scores, labels = (np.concatenate(column) for column in zip(*lists, strict=True))
+    offsets = np.cumsum([0, *(len(labels) for _, labels in lists)])
+    return {"scores": scores, "labels": labels, "offsets": offsets}
+
+
+def _values(metric: Metric, lists: Lists) -> Vector:
+    return metric.per_query(**_arrays(lists))
+
+
+def _check_values(require: Require, metric: Metric, lists: Lists) -> None:
+    values = require.answer(metric.per_query, _arrays(lists), (len(lists),), twice=True)
     require(values.dtype == np.float64, f"gave {values.dtype} values, not float64")
-    defined = lists.values(replace(metric, empty="skip"))
+    defined = _values(replace(metric, empty="skip"), lists)
     counted = defined[~np.isnan(defined)]
     require.finite(counted, "values")
     low, high = metric.value_range
@@ -75,61 +107,61 @@ Identity = tuple[Vector, Any, str]
 """Values that must be equal, and what a metric does where they are not."""
 
 
-def _identities(metric: Metric, lists: MetricLists, rng: np.random.Generator) -> Iterator[Identity]:
-    values = lists.values(metric)
-    for scores in (3 * lists.scores - 100, np.exp(lists.scores)):
-        scaled = replace(lists, scores=scores).values(metric)
-        yield scaled, values, "depends on more of the scores than their order"
-    distinct = len(np.unique(lists.scores)) == len(lists.scores)
+def _identities(metric: Metric, lists: Lists, rng: np.random.Generator) -> Iterator[Identity]:
+    values = _values(metric, lists)
+    for scaled in ([(3 * s - 100, y) for s, y in lists], [(np.exp(s), y) for s, y in lists]):
+        yield _values(metric, scaled), values, "depends on more of the scores than their order"
+    distinct = all(len(np.unique(s)) == len(s) for s, _ in lists)
     if metric.ties != "file-order" or distinct:
-        rows = np.lexsort((rng.random(len(lists.scores)), lists.query))
-        moved = MetricLists(lists.scores[rows], lists.labels[rows], lists.offsets).values(metric)
+        orders = [rng.permutation(len(s)) for s, _ in lists]
+        moved = [(s[order], y[order]) for (s, y), order in zip(lists, orders, strict=True)]
         what = f"the documents in the file, where ties={metric.ties}"
-        yield moved, values, f"depends on the order of {what}"
-    order = rng.permutation(lists.n_queries)
-    yield lists.take(order).values(metric), values[order], "depends on the order of the queries"
+        yield _values(metric, moved), values, f"depends on the order of {what}"
+    order = rng.permutation(len(lists))
+    what = "depends on the order of the queries"
+    yield _values(metric, [lists[query] for query in order]), values[order], what
     for query in order[:10]:
-        alone = lists.take([query]).values(metric)
+        alone = _values(metric, [lists[query]])
         yield alone, values[[query]], "differs for a query alone and among others"
     if metric.cutoff_use != "none" and distinct:
-        best_first = lists.labels[np.lexsort((-lists.scores, lists.query))]
-        ranked = np.split(best_first, lists.offsets[1:-1])
+        ranked = [y[np.argsort(-s)] for s, y in lists]
         for cutoff in (1, 4):
             deep = replace(metric, cutoff=cutoff)
-            reordered = [np.append(row[:cutoff], rng.permutation(row[cutoff:])) for row in ranked]
-            sentence = f"depends on the order of the documents below rank {cutoff}"
-            yield _lists_of(reordered).values(deep), _lists_of(ranked).values(deep), sentence
+            mixed = [np.append(row[:cutoff], rng.permutation(row[cutoff:])) for row in ranked]
+            what = f"depends on the order of the documents below rank {cutoff}"
+            yield _values(deep, _in_order(mixed)), _values(deep, _in_order(ranked)), what
     if metric.cutoff_use == "optional":
         whole, beyond = (replace(metric, cutoff=cutoff) for cutoff in (None, 1000))
-        sentence = f"'{beyond}' is not '{whole}' on lists that are shorter"
-        yield lists.values(beyond), lists.values(whole), sentence
+        what = f"'{beyond}' is not '{whole}' on lists that are shorter"
+        yield _values(beyond, lists), _values(whole, lists), what
 
 
-def _rank_sums(metric: Metric, lists: MetricLists) -> Iterator[Identity]:
-    n = len(lists.labels)
-    data = make_dataset(np.zeros((n, 1)), lists.labels, lists.query)
-    direction = np.roll(lists.scores, 7)
+def _rank_sums(metric: Metric, lists: Lists) -> Iterator[Identity]:
+    scores, labels, offsets = _arrays(lists).values()
+    n, query = len(labels), np.repeat(np.arange(len(lists)), np.diff(offsets))
+    data, direction = make_dataset(np.zeros((n, 1)), labels, query), np.roll(scores, 7)
     for ties in get_args(Ties):
         with_ties = replace(metric, ties=ties)
-        at_rest = with_ties.per_query(np.zeros(n), lists.labels, lists.offsets)
-        along = SteppedMetric(with_ties, data, at_rest).along(lists.scores, direction, _STEPS)
+        at_rest = with_ties.per_query(np.zeros(n), labels, offsets)
+        along = SteppedMetric(with_ties, data, at_rest).along(scores, direction, _STEPS)
         for step, values in zip(_STEPS, along, strict=True):
-            expected = replace(lists, scores=lists.scores + step * direction).values(with_ties)
+            expected = with_ties.per_query(scores + step * direction, labels, offsets)
             yield values, expected, "claims to be a sum over ranks, which has other values"
 
 
 def _check_undefined(require: Require, metric: Metric, top: int) -> None:
     """What `empty` and `short` say is counted."""
-    lists = _lists_of([[], [0], [top], [0] * 5, [top] * 5, [0, 0, 0, 0, top]])
+    lists = _in_order([[], [0], [top], [0] * 5, [top] * 5, [0, 0, 0, 0, top]])
     plain = replace(metric, empty="skip", short="normal")
     _check_values(require, plain, lists)
-    values = lists.values(plain)
+    values = _values(plain, lists)
     require(
         np.isnan(values[0]),
         f"is {values[0]} for a query without documents: it must be undefined (NaN), so that "
         "empty= says what it counts",
     )
-    undefined, short = np.isnan(values), lists.lengths < (metric.cutoff or 0)
+    undefined = np.isnan(values)
+    short = np.array([len(labels) < (metric.cutoff or 0) for _, labels in lists])
     for count, which, option, choice in (
         (0, undefined, "empty", "zero"),
         (1, undefined, "empty", "one"),
@@ -138,7 +170,7 @@ def _check_undefined(require: Require, metric: Metric, top: int) -> None:
         if variant := _with(plain, **{option: choice}):
             expected = np.where(which, count, values)
             what = f"does not count {count} by {option}={choice}"
-            require.equal(lists.values(variant), expected, what)
+            require.equal(_values(variant, lists), expected, what)
 
 
 def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Generator) -> None:
@@ -146,29 +178,25 @@ def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Gen
     fixed = [[0], [top], [0, 0, 0], [top, top, top], [0, 0, top, 0], [1, 0, 1, 0, 0]]
     drawn = [rng.integers(0, top + 1, size) for size in (2, 3, 4, 4, 5, 5)]
     sign = 1 if metric.higher_is_better else -1
-    differs, lists = False, []
+    differs, tied, possible = False, [], []
     for labels in (np.array(row, np.float32) for row in (*fixed, *drawn)):
         orders = np.array(list(itertools.permutations(range(len(labels)))))
-        goodness = sign * _lists_of(labels[orders]).values(metric)
-        lists.append((labels, orders, goodness))
+        goodness = sign * _values(metric, _in_order(labels[orders]))
+        for levels in (1, 2, 3):
+            scores = rng.integers(0, levels, len(labels)).astype(float)
+            tied.append((scores, labels))
+            # The orders that ties leave open, that of the file first.
+            possible.append(goodness[(np.diff(scores[orders]) <= 0).all(axis=1)])
         if not np.isnan(goodness).all():
             differs = differs or bool(np.ptp(goodness) > _SLACK)
             _check_best_and_worst(require, labels[orders], goodness)
             if metric.swaps_help:
                 _check_swaps(require, labels[orders], orders, goodness)
     require(differs, "gives the best and the worst order the same value")
-    cases = list(itertools.product(lists, (1, 2, 3)))
-    scores = [rng.integers(0, levels, len(one[0])).astype(float) for one, levels in cases]
-    # The orders that ties leave open, that of the file first.
-    possible = [
-        goodness[(np.diff(own[orders]) <= 0).all(axis=1)]
-        for ((_, orders, goodness), _), own in zip(cases, scores, strict=True)
-    ]
-    tied = _lists_of([one[0] for one, _ in cases], np.concatenate(scores))
     for ties, counted in _COUNTED.items():
         # Else which order of tied documents is best need not be that of their labels.
         if metric.swaps_help or ties in {"expected", "file-order"}:
-            values = sign * tied.values(replace(metric, ties=ties))
+            values = sign * _values(replace(metric, ties=ties), tied)
             for own, value in zip(possible, values, strict=True):
                 what = f"does not count the {len(own)} orders of tied documents by ties={ties}"
                 require.equal(sign * value, sign * counted(own), what)
@@ -296,56 +324,3 @@ def _with(metric: Metric, **options: Any) -> Metric | None:
         return replace(metric, **options)
     except (UsageError, ValueError):
         return None
-
-
-@dataclass(frozen=True)
-class MetricLists:
-    """Queries with scored and judged documents, as metrics read them."""
-
-    scores: Vector
-    labels: Labels
-    offsets: NDArray[np.int64]
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """How many documents each query has."""
-        return np.diff(self.offsets)
-
-    @property
-    def n_queries(self) -> int:
-        """How many queries there are."""
-        return len(self.offsets) - 1
-
-    @property
-    def query(self) -> NDArray[np.int64]:
-        """The number of each document's query."""
-        return np.repeat(np.arange(self.n_queries), self.lengths)
-
-    def values(self, metric: Metric) -> Vector:
-        """What a metric says of each query."""
-        return metric.per_query(self.scores, self.labels, self.offsets)
-
-    def take(self, queries: Any) -> MetricLists:
-        """Some of the queries, or all in another order."""
-        rows = np.concatenate(
-            [np.arange(*self.offsets[query : query + 2]) for query in np.asarray(queries)]
-        )
-        offsets = np.cumsum([0, *self.lengths[queries]])
-        return MetricLists(self.scores[rows], self.labels[rows], offsets)
-
-
-def _lists_of(rows: Any, scores: Vector | None = None) -> MetricLists:
-    """Queries given as labels, best first where there are no scores."""
-    labels = [np.asarray(row, dtype=np.float32) for row in rows]
-    if scores is None:
-        scores = np.concatenate([-np.arange(float(len(row))) for row in labels])
-    return MetricLists(scores, np.concatenate(labels), np.cumsum([0, *map(len, labels)]))
-
-
-def _ragged_lists(tied: bool, top_grade: int, rng: np.random.Generator) -> MetricLists:
-    """60 queries of 1 to 25 documents, of which one has no relevant document, and one no other."""
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 26, 60))])
-    labels = rng.integers(0, top_grade + 1, offsets[-1]) * (rng.random(offsets[-1]) < 0.5)
-    labels[: offsets[1]], labels[offsets[1] : offsets[2]] = 0, top_grade
-    scores = rng.integers(-3, 4, offsets[-1]) / 2 if tied else rng.normal(size=offsets[-1])
-    return MetricLists(scores, labels.astype(np.float32), offsets)

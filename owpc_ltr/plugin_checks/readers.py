@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
+from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.input import read_head, shown
@@ -25,11 +26,8 @@ from owpc_ltr.plugin_checks.promises import Require
 from owpc_ltr.protocols import ClickFit, ClickModel, JudgmentReader
 
 _SLACK = 1e-9
-
 _FEW, _MANY = 2_000, 20_000
-
 _LONGEST = 5
-
 _ROWS = ("shown", "clicked", "reached", "last", "value")
 
 _ANSWERS = ("attractiveness", "trials", "examination", "prior")
@@ -272,17 +270,17 @@ def check_judgment_reader(
     require = Require("judgment-reader", reader)
     plain = reader.example() if write is None else write(_PLAIN)
     with tempfile.TemporaryDirectory() as folder:
-        check = _Check(reader, plain, Path(folder), require)
-        check.recognition(registry)
+        check = _ReaderCheck(require, reader, Path(folder) / "judgments")
+        check.recognition(registry, plain)
         if write is not None:
-            unheld = list(check.files_of(write))
+            unheld = list(check.files_of(write, plain))
         else:
             unheld = [
                 f"{reader.name} was checked on its example alone: with a method "
                 "write(rows) -> bytes, as check_judgment_reader takes, hard ids and bad grades "
                 "are checked too"
             ]
-        check.cuts()
+        check.cuts(plain)
     return unheld
 
 
@@ -290,47 +288,19 @@ Row = tuple[str, str, str, float]
 
 
 @dataclass(frozen=True)
-class _Check:
-    reader: JudgmentReader
-    plain: bytes
-    folder: Path
+class _ReaderCheck:
+    """A reader at work; each of its files is written to `path`."""
+
     require: Require
+    reader: JudgmentReader
+    path: Path
 
-    def files_of(self, write: Writer) -> Iterator[str]:
-        """Check what is written; a sentence for each kind of value that cannot be."""
-
-        def written(rows: Sequence[Judged]) -> bytes | None:
-            try:
-                return write(rows)
-            except (ValueError, BadInput):
-                return None
-
-        self.reads_as("plain judgments", self.plain, _PLAIN)
-        packed = gzip.compress(self.plain)
-        self.reads_as("a file compressed by gzip", packed, _PLAIN)
-        self.refuses("a compressed file that is cut", packed[:-9])
-        for what, rows in _LISTS.items():
-            if content := written(rows):
-                self.reads_as(what, content, rows)
-            else:
-                yield f"{self.reader.name} cannot hold {what}"
-        refused = set()
-        for what, column, value in _BAD:
-            # An id that is a query's text is not read from the file's column of ids.
-            by_text = getattr(self.reader, "ids_are_texts", False) and column == "query_id"
-            if content := None if by_text else written(_changed(**{column: value})):
-                self.bad_value(what, value, content)
-                refused.add(column)
-            else:
-                yield f"{self.reader.name} cannot hold {what}"
-        self.require("grade" in refused, "cannot be checked: its writer cannot write a bad grade")
-
-    def recognition(self, registry: Registry | None) -> None:
+    def recognition(self, registry: Registry | None, plain: bytes) -> None:
         """Check that every example goes to its own reader, this one among them."""
         readers = judgment_readers(installed() if registry is None else registry)
         others = [reader for reader in readers if reader.name != self.reader.name]
         files = [(reader, reader.example()) for reader in (self.reader, *others)]
-        for owner, content in (*files, (self.reader, self.plain)):
+        for owner, content in (*files, (self.reader, plain)):
             chosen = self._chosen([self.reader, *others], content)
             self.require(
                 chosen is owner,
@@ -339,83 +309,105 @@ class _Check:
             )
         for content in _NO_TEXT:
             self._chosen([self.reader], content)
-        self._accepted("its own example", self.reader.example())
+        self.accepted("its own example", self.reader.example())
 
     def _chosen(self, readers: list[JudgmentReader], content: bytes) -> JudgmentReader | None:
-        path = self._file(content)
+        self.path.write_bytes(content)
         try:
-            return first_to_recognise(readers, path, read_head(path))
+            return first_to_recognise(readers, self.path, read_head(self.path))
         except OwpcLtrError as error:
             raise AssertionError(f"{self.require.who} asked for its files: {error}") from error
+
+    def files_of(self, write: Writer, plain: bytes) -> Iterator[str]:
+        """Check what is written; a sentence for each kind of value that cannot be."""
+
+        def written(rows: Sequence[Judged]) -> bytes | None:
+            try:
+                return write(rows)
+            except (ValueError, BadInput):
+                return None
+
+        self.reads_as("plain judgments", plain, _PLAIN)
+        packed = gzip.compress(plain)
+        self.reads_as("a file compressed by gzip", packed, _PLAIN)
+        self.refuses("a compressed file that is cut", packed[:-9])
+        for what, rows in _LISTS.items():
+            if content := written(rows):
+                self.reads_as(what, content, rows)
+            else:
+                yield f"{self.reader.name} cannot hold {what}"
+        lines, refused = self._judgments(plain), set()
+        for what, column, value in _BAD:
+            # An id that is a query's text is not read from the file's column of ids.
+            by_text = getattr(self.reader, "ids_are_texts", False) and column == "query_id"
+            content = None if by_text else written(_changed(**{column: value}))
+            if not content:
+                yield f"{self.reader.name} cannot hold {what}"
+                continue
+            refused.add(column)
+            if value == "-1" and lines.negative == "zero":
+                claim = "negative grades, which it claims to read as 0,"
+                self.reads_as(claim, content, _changed(grade="0"))
+                notes = group_judgments(self._judgments(content)).notes
+                self.require(notes, f"reads {claim} without a note")
+            else:
+                self.refuses(what, content, f"{lines.place} {lines.numbers[_BAD_AT]}:")
+        self.require("grade" in refused, "cannot be checked: its writer cannot write a bad grade")
 
     def reads_as(self, what: str, content: bytes, rows: Sequence[Judged]) -> None:
         """Check that a file reads as these rows, the queries in the order of their first."""
         by_text = getattr(self.reader, "ids_are_texts", False)
-        first = {row.query_id: place for place, row in reversed(list(enumerate(rows)))}
+        first = [row.query_id for row in rows]
         expected: list[Row] = [
             (row.query if by_text else row.query_id, row.query, row.document_id,
              float(np.float32(row.grade)))
-            for row in sorted(rows, key=lambda row: first[row.query_id])
+            for row in sorted(rows, key=lambda row: first.index(row.query_id))
         ]  # fmt: skip
-        actual = self._accepted(what, content)
+        actual = self.accepted(what, content)
         self.require(
             actual == expected, f"read {what} as {{}}, where {{}} was written", actual, expected
         )
 
-    def cuts(self) -> None:
+    def cuts(self, content: bytes) -> None:
         """Check that a cut file is refused, or reads as the judgments before the cut."""
-        content, whole = self.plain, self._read(self.plain)
+        whole = self.accepted("plain judgments", content)
         for end in np.unique(np.linspace(1, len(content) - 2, 60).astype(int)):
-            try:
-                judgments = self._read(content[:end])
-            except BadInput:
-                continue
+            rows = self._rows(content[:end])
             # The last value of a text may be cut, and nobody can tell.
             self.require(
-                0 < len(judgments) <= len(whole) and judgments[:-1] == whole[: len(judgments) - 1],
-                f"read the first {end} of {len(content)} bytes as {judgments}, the whole as "
-                f"{whole}",
+                isinstance(rows, BadInput)
+                or (0 < len(rows) <= len(whole) and rows[:-1] == whole[: len(rows) - 1]),
+                f"read the first {end} of {len(content)} bytes as {rows}, the whole as {whole}",
             )
-
-    def bad_value(self, what: str, value: str, content: bytes) -> None:
-        """Check that a bad row is refused, by its line."""
-        lines = self.reader.read(self._file(self.plain), _TOPICS)
-        if value == "-1" and lines.negative == "zero":
-            what = "negative grades, which it claims to read as 0,"
-            self.reads_as(what, content, _changed(grade="0"))
-            notes = group_judgments(self.reader.read(self._file(content), _TOPICS)).notes
-            self.require(notes, f"reads {what} without a note")
-        else:
-            self.refuses(what, content, f"{lines.place} {lines.numbers[_BAD_AT]}:")
 
     def refuses(self, what: str, content: bytes, where: str = "") -> None:
         """Check that a file is refused in one line that names it, and a place in it."""
+        error = self._rows(content)
+        refused = isinstance(error, BadInput)
+        self.require(refused, f"must refuse {what}, and read it as {error}")
+        text, path = str(error), str(self.path)
+        self.require(
+            path in text and "\n" not in text and where in text,
+            f"must refuse {what} in one line that names file and line ('{where or path}'), "
+            f"and said: {text}",
+        )
+
+    def accepted(self, what: str, content: bytes) -> list[Row]:
+        """The rows of a file, which must be read."""
+        rows = self._rows(content)
+        self.require(isinstance(rows, list), f"must read {what}, and said: {rows}")
+        return cast("list[Row]", rows)
+
+    def _judgments(self, content: bytes) -> JudgmentLines:
+        self.path.write_bytes(content)
+        return self.reader.read(self.path, _TOPICS)
+
+    def _rows(self, content: bytes) -> list[Row] | BadInput:
+        """The rows of a file, or its refusal."""
         try:
-            judgments = self._read(content)
+            judgments = group_judgments(self._judgments(content))
         except BadInput as error:
-            text, path = str(error), str(self._file(content))
-            self.require(
-                path in text and "\n" not in text and where in text,
-                f"must refuse {what} in one line that names file and line ('{where or path}'), "
-                f"and said: {text}",
-            )
-        else:
-            self.require(False, f"must refuse {what}, and read it as {judgments}")
-
-    def _accepted(self, what: str, content: bytes) -> list[Row]:
-        try:
-            return self._read(content)
-        except OwpcLtrError as error:
-            raise AssertionError(
-                f"{self.require.who} must read {what}, and said: {error}"
-            ) from error
-
-    def _read(self, content: bytes) -> list[Row]:
-        path = self._file(content)
-        try:
-            judgments = group_judgments(self.reader.read(path, _TOPICS))
-        except OwpcLtrError:
-            raise
+            return error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise AssertionError(
@@ -426,11 +418,6 @@ class _Check:
             for query in judgments.queries
             for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True)
         ]
-
-    def _file(self, content: bytes) -> Path:
-        path = self.folder / "judgments"
-        path.write_bytes(content)
-        return path
 
 
 _PLAIN = (
