@@ -46,12 +46,14 @@ def side_by_side(*data: RankingDataset) -> dict[str, RankingDataset]:
 
 def test_a_file_with_other_values_is_one_finding_for_all_its_columns() -> None:
     """BM25 of OpenSearch 2 is 2.2 times that of 3; two columns were exchanged."""
-    one, other, third = clean(200, 1), clean(200, 2), clean(200, 3)
+    one, other, third = clean(60, 1), clean(60, 2), clean(60, 3)
     features = other.features.copy()
     features[:, :2] *= 2.2
     features[:, [3, 4]] = features[:, [4, 3]]
-    files = side_by_side(one, replace(other, features=features), third)
-    (finding,) = ltr.inspect(files).warnings
+    changed = replace(other, features=features)
+    (finding,) = ltr.inspect(side_by_side(one, changed)).warnings
+    assert finding.message.startswith("in b.txt values differ")
+    (finding,) = ltr.inspect(side_by_side(one, changed, third)).warnings
     assert (finding.check, finding.columns) == ("feature-drift", ("title", "body", "price", "age"))
     assert finding.message.startswith("in b.txt values differ from those of the other files")
     here, there = (
@@ -69,7 +71,11 @@ def test_files_of_one_source_do_not_drift(seed: int) -> None:
     for _ in range(2):
         values = np.repeat(rng.normal(size=(60, 20)), 15, axis=0)
         alike.append(make_dataset(values, rng.integers(0, 2, 900), np.repeat(np.arange(60), 15)))
-    for files in (alike, [clean(n, seed + n) for n in (20, 60, 200)]):
+    rare = [
+        with_column(data, "rare", (rng.random(data.n_queries) < 0.1).repeat(np.diff(data.offsets)))
+        for data in (clean(20, seed), clean(200, seed + 9))
+    ]
+    for files in (alike, rare, [clean(n, seed + n) for n in (5, 20, 60)]):
         assert ltr.inspect(side_by_side(*files)).warnings == ()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import Finding, listed, of_columns
-from owpc_ltr.inspection.sample import Sample, chance_bound, shares_by_block, value_bins
+from owpc_ltr.inspection.sample import Sample, value_bins
 
 _BINS = 22
 
@@ -19,32 +19,58 @@ def drift_between_files(
 ) -> Iterator[Finding]:
     """A finding for each file in which columns have other values than in all others.
 
-    The distributions over bins between a column's quantiles are compared by the Kolmogorov–Smirnov
-    distance. Columns that are absent for a while, as other findings say, are left out.
+    Columns that are absent for a while, as other findings say, are left out.
     """
-    number = np.array([files.index(block.file) for block in sample.blocks])
-    inside = np.bincount(number[sample.block], minlength=len(files))
-    outside = len(sample.block) - inside
-    enough = np.minimum(inside, outside) >= thresholds.FEWEST_IN_BLOCK
+    number = np.array([files.index(block.file) for block in sample.blocks])[sample.block]
+    own = number == np.arange(len(files))[:, None]
+    counts = own.sum(axis=1)
+    enough = np.minimum(counts, len(number) - counts) >= thresholds.FEWEST_QUERIES
     if not enough.any():
         return
-    bound = np.full(len(files), np.inf)
-    bound[enough] = chance_bound(inside[enough], outside[enough], sample.data.n_features)
-    bound = np.maximum(bound, thresholds.DRIFT)
+    looks = len(files) * sample.data.n_features * _BINS
+    limit = np.sqrt(2 * np.log(2 * looks / thresholds.CHANCE))
     absent = {name for one in findings if one.check == "missing-spike" for name in one.columns}
     drifted: dict[int, list[int]] = {}
     for column, name in enumerate(sample.data.feature_names):
-        shares = shares_by_block(sample, value_bins(sample.data.features[:, column], _BINS))
-        own = (number == np.arange(len(files))[:, None]).astype(np.float64) @ shares.cumsum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            apart = own / inside[:, None] - (own.sum(axis=0) - own) / outside[:, None]
-        excess = np.where(enough, np.abs(apart).max(axis=1), 0) / bound
-        # Of two files, which are as far from each other, it is the last that is told.
-        worst = len(files) - 1 - int(np.argmax(excess[::-1]))
-        if excess[worst] > 1 and name not in absent:
-            drifted.setdefault(worst, []).append(column)
+        if name not in absent:
+            apart = np.zeros(len(files))
+            apart[enough] = _distances(sample, column, own[enough].astype(np.float64), limit)
+            # Of two files, which are as far from each other, it is the last that is told.
+            worst = int(np.flatnonzero(np.isclose(apart, apart.max()))[-1])
+            if apart[worst] > thresholds.DRIFT:
+                drifted.setdefault(worst, []).append(column)
     for file, columns in sorted(drifted.items()):
-        yield _drift_finding(sample, files[file], (number == file)[sample.block], columns)
+        yield _drift_finding(sample, files[file], own[file], columns)
+
+
+def _distances(
+    sample: Sample, column: int, own: NDArray[np.float64], limit: float
+) -> NDArray[np.float64]:
+    """The Kolmogorov–Smirnov distance of each file from all others; 0 where it may be chance.
+
+    Distributions are means over queries, whose documents are not independent, of the share of
+    documents up to a value. The difference of two means is held against the limit of so many
+    standard errors: the greater one of those by the variances of both sides and by their mean
+    variance, for the few queries of one side may agree by chance.
+    """
+    bins = value_bins(sample.data.features[:, column], _BINS)
+    sizes, width = np.diff(sample.data.offsets), int(bins.max()) + 1
+    counts = np.bincount(sample.query * width + bins, minlength=len(sizes) * width)
+    shares = counts.reshape(-1, width).cumsum(axis=1) / sizes[:, None]
+    inside = own.sum(axis=1, keepdims=True)
+    n = np.array([inside, len(sizes) - inside])
+    means, squares = (
+        np.array([own @ values, values.sum(axis=0) - own @ values]) / n
+        for values in (shares, shares**2)
+    )
+    variances = np.maximum(squares - means**2, 0.0)
+    errors = np.maximum(
+        (variances / n).sum(axis=0), (variances * n).sum(axis=0) / len(sizes) * (1 / n).sum(axis=0)
+    )
+    distances = np.abs(means[0] - means[1])
+    distances[distances <= limit * np.sqrt(errors)] = 0.0
+    most: NDArray[np.float64] = distances.max(axis=1)
+    return most
 
 
 def _drift_finding(

@@ -8,7 +8,7 @@ import numpy as np
 
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import NOTE, Finding, of_columns
-from owpc_ltr.inspection.sample import Sample, Stretch, Stretches, chance_bound, shares_by_block
+from owpc_ltr.inspection.sample import Sample, Stretch, Stretches
 from owpc_ltr.inspection.totals import Totals
 
 
@@ -52,11 +52,15 @@ def _absent_stretches(sample: Sample) -> dict[int, Stretch]:
     every = Stretches.of(sample)
     if not len(every.first):
         return {}
-    bound = chance_bound(every.inside, every.outside, sample.data.n_features)
+    looks = max(1, len(every.inside) * sample.data.n_features)
+    variance = 1 / every.inside + 1 / every.outside
+    bound = np.sqrt(np.log(2 * looks / thresholds.CHANCE) / 2 * variance)
+    sizes = np.diff(sample.data.offsets)
     stretches = {}
     for column in range(sample.data.n_features):
         absent = ~(np.abs(sample.data.features[:, column]) > 0)
-        sums = every.sums(shares_by_block(sample, absent.astype(np.int64))[:, 1])
+        shares = np.add.reduceat(absent, sample.data.offsets[:-1], dtype=np.int64) / sizes
+        sums = every.sums(np.bincount(sample.block, shares, len(sample.blocks)))
         inside, outside = sums[0] / every.inside, sums[1] / every.outside
         gone = (inside >= thresholds.ALWAYS_ABSENT) & (outside <= thresholds.MUCH_PRESENT)
         gone &= inside - outside > bound

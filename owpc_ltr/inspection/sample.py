@@ -192,21 +192,6 @@ class Stretches:
         return Stretch(int(self.first[number]), int(self.last[number]))
 
 
-def chance_bound(
-    inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int
-) -> NDArray[np.float64]:
-    """The distance that chance passes in one of a thousand sets of clean data, in any place.
-
-    For so many queries inside and outside of each place. Massart's constant for one sample holds
-    for the pair but for a factor below 2, which the number of stretches, most of which overlap,
-    makes up for.
-    """
-    looks = max(1, len(inside) * columns)
-    variance = 1 / inside + 1 / outside
-    bound: NDArray[np.float64] = np.sqrt(np.log(2 * looks / thresholds.CHANCE) / 2 * variance)
-    return bound
-
-
 def value_bins(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Of each value which of `count` bins between quantiles it is in, from 1; 0 if missing."""
     missing = np.isnan(values)
@@ -216,12 +201,3 @@ def value_bins(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
     bins[missing] = 0
     return bins
-
-
-def shares_by_block(sample: Sample, bins: NDArray[np.int64]) -> NDArray[np.float64]:
-    """By block and bin, the sum over queries of the share of their documents."""
-    width = int(bins.max(initial=1)) + 1
-    weights = np.repeat(1.0 / np.diff(sample.data.offsets), np.diff(sample.data.offsets))
-    cells = sample.block[sample.query] * width + bins
-    counts = np.bincount(cells, weights, len(sample.blocks) * width).astype(np.float64)
-    return counts.reshape(len(sample.blocks), width)
