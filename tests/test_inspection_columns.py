@@ -72,7 +72,11 @@ def test_files_of_one_source_do_not_drift(seed: int) -> None:
         values = np.repeat(rng.normal(size=(60, 20)), 15, axis=0)
         alike.append(make_dataset(values, rng.integers(0, 2, 900), np.repeat(np.arange(60), 15)))
     rare = [
-        with_column(data, "rare", (rng.random(data.n_queries) < 0.1).repeat(np.diff(data.offsets)))
+        with_column(
+            data,
+            "rare",
+            (rng.random(data.n_queries) < 0.1).repeat(np.diff(data.offsets)).astype(np.float32),
+        )
         for data in (clean(20, seed), clean(200, seed + 9))
     ]
     for files in (alike, rare, [clean(n, seed + n) for n in (5, 20, 60)]):

@@ -138,7 +138,7 @@ def _ways_down(
 
     Who arrived at a leaf stays there.
     """
-    rows = features.astype(np.float32)
+    rows = np.asarray(features, np.float32)
     nodes = np.tile(forest.roots, (len(rows), 1))
     arrived = np.ones(nodes.shape, np.bool_)
     while arrived.any():
@@ -336,7 +336,9 @@ def in_words(model: Model, row: Vector) -> tuple[str, ...]:
 
 def _way_down(model: TreeModel, row: Vector) -> NDArray[np.int32]:
     """The nodes of a document in all trees (columns), a row a level."""
-    return np.concatenate([nodes for nodes, _ in _ways_down(model.forest, row[None])])
+    return np.concatenate(
+        [nodes for nodes, _ in _ways_down(model.forest, row[None].astype(np.float32))]
+    )
 
 
 def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> tuple[TreePath, ...]:

@@ -60,7 +60,8 @@ def _absent_stretches(sample: Sample) -> dict[int, Stretch]:
     for column in range(sample.data.n_features):
         absent = ~(np.abs(sample.data.features[:, column]) > 0)
         shares = np.add.reduceat(absent, sample.data.offsets[:-1], dtype=np.int64) / sizes
-        sums = every.sums(np.bincount(sample.block, shares, len(sample.blocks)))
+        by_block = np.bincount(sample.block, shares, len(sample.blocks)).astype(np.float64)
+        sums = every.sums(by_block)
         inside, outside = sums[0] / every.inside, sums[1] / every.outside
         gone = (inside >= thresholds.ALWAYS_ABSENT) & (outside <= thresholds.MUCH_PRESENT)
         gone &= inside - outside > bound

@@ -233,14 +233,15 @@ def _check_terms(
     moved: Vector,
 ) -> None:
     terms = reordering.explain(features, base)
-    sums = [(np.sum([term.amounts for term in terms], axis=0), moved,
-             "explains a query by terms that do not add up to what it did")]  # fmt: skip
+    sums = []
     for term in terms:
         shape = np.shape(term.amounts)
         require(shape == base.shape, f"explains {len(base)} documents by amounts of shape {shape}")
         if term.by_document is not None:
             what = f"says by its term '{term.name}' what each document added, which does not add up"
-            sums.insert(0, (np.sum(term.by_document, axis=1), term.amounts, what))
+            sums.append((np.sum(term.by_document, axis=1), term.amounts, what))
+    total = np.sum([term.amounts for term in terms], axis=0)
+    sums.append((total, moved, "explains a query by terms that do not add up to what it did"))
     for actual, expected, what in sums:
         most = np.abs(expected).max(initial=1e-9)
         require.equal(actual, expected, what, rtol=0, atol=1e-6 * most)

@@ -28,7 +28,7 @@ from owpc_ltr.protocols import ClickFit, ClickModel, JudgmentReader
 _SLACK = 1e-9
 _FEW, _MANY = 2_000, 20_000
 _LONGEST = 5
-_ROWS = ("shown", "clicked", "reached", "last", "value")
+_BY_CLICKS = ("clicked", "reached", "last", "value")
 
 _ANSWERS = ("attractiveness", "trials", "examination", "prior")
 
@@ -38,11 +38,11 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
 
     A fit is probabilities and counts of the right number, which its prior and trials can give; it
     changes nothing that it reads, and gives the same bits again; rows in another order change
-    nothing but roundings. A pair that was never shown has the prior's
-    mean and no trials, also where nobody ever clicked. One click more on a document never lowers
-    it. What users click on comes out above what they pass by, the more surely the more there is to
-    see, and as many clicks are predicted as there were. The likelihoods of all patterns of clicks
-    on a list sum to one. Raises AssertionError.
+    nothing but roundings. A pair that was never shown has the prior's mean and no trials, also
+    where nobody ever clicked. One click more on a document never lowers it. What users click on
+    comes out above what they pass by, the more surely the more there is to see, and as many clicks
+    are predicted as there were. The likelihoods of all patterns of clicks on a list sum to one.
+    Raises AssertionError.
     """
     require = Require("click-model", model)
     few, many = sample_clicks(_FEW, seed), sample_clicks(_MANY, seed)
@@ -92,19 +92,9 @@ def _check_prior(require: Require, fit: ClickFit) -> None:
 
 
 def _check_unseen(require: Require, model: ClickModel, counts: ClickCounts) -> None:
-    """The last pair was never shown."""
-    documents = pa.array([*counts.documents.to_pylist(), "~unseen"])
-    unseen = replace(
-        counts,
-        documents=documents,
-        pair_query=np.append(counts.pair_query, counts.pair_query[-1]),
-        pair_document=np.append(counts.pair_document, len(documents) - 1),
-        pair=np.append(counts.pair, counts.n_pairs),
-        rank=np.append(counts.rank, 1),
-        **{name: np.append(getattr(counts, name), 0) for name in _ROWS},
-    )
-    nobody = replace(unseen, **{name: 0 * getattr(unseen, name) for name in _ROWS[1:]})
-    for clicks, sample in (("", unseen), (", where nobody clicked on anything,", nobody)):
+    """The last pair of a sample was never shown."""
+    nobody = replace(counts, **{name: 0 * getattr(counts, name) for name in _BY_CLICKS})
+    for clicks, sample in (("", counts), (", where nobody clicked on anything,", nobody)):
         fit = checked_fit(model, sample)
         mean = fit.prior[0] / sum(fit.prior)
         require(
@@ -165,13 +155,9 @@ def _check_truth(
 
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6
-
 _ORDERS = 8
-
 """Different orders in which a query's documents are shown."""
-
 _GRADES = (0.5, 0.2, 0.15, 0.1, 0.05)
-
 """The shares of the grades 0 to 4, by whose gain 2^grade − 1 documents attract clicks."""
 
 
@@ -194,7 +180,7 @@ def sample_clicks(sessions: int, seed: int = 0) -> ClickSample:
     examined = rng.random(shown.shape) < np.arange(1.0, _SHOWN + 1) ** -0.5
     clicked = examined & (rng.random(shown.shape) < attraction[query[:, None], shown])
     counts = _counts(query, query[:, None] * _DOCUMENTS + shown, clicked)
-    return ClickSample(counts, attraction.ravel()[counts.pair_document])
+    return ClickSample(counts, np.append(attraction, 0.0)[counts.pair_document])
 
 
 def _counts(
@@ -210,15 +196,17 @@ def _counts(
         clicked & (place == last),
     )
     cells, row = np.unique(document * _SHOWN + place, return_inverse=True)
+    # One document more of the last query, which was never shown.
+    cells = np.append(cells, _QUERIES * _DOCUMENTS * _SHOWN)
     shown, clicks, reached, ends = (
         np.bincount(row.ravel(), event.ravel(), len(cells)).astype(np.int64) for event in events
     )
     pairs, pair = np.unique(cells // _SHOWN, return_inverse=True)
     return ClickCounts(
         queries=pa.array([f"query {number:02d}" for number in range(_QUERIES)]),
-        documents=pa.array([f"d{number:03d}" for number in range(_QUERIES * _DOCUMENTS)]),
+        documents=pa.array([f"d{number:03d}" for number in range(_QUERIES * _DOCUMENTS + 1)]),
         people=np.bincount(query, minlength=_QUERIES),
-        pair_query=pairs // _DOCUMENTS,
+        pair_query=np.minimum(pairs // _DOCUMENTS, _QUERIES - 1),
         pair_document=pairs,
         pair=pair,
         rank=cells % _SHOWN + 1,
