@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from owpc_ltr_papers.folders import find_collections, read_fold
+from owpc_ltr_papers.folders import find_collections
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host import registry as registries
@@ -93,7 +93,7 @@ def main() -> None:
 def folds_in(folder: Path) -> list[Fold[RankingDataset]]:
     """The five folds of the one data set in a folder."""
     (found,) = find_collections(folder)[0]
-    return [read_fold(files) for files in found.folds]
+    return [files.read() for files in found.folds]
 
 
 def row(

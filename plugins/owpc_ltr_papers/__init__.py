@@ -27,6 +27,7 @@ def ltr_commands() -> list[Command]:
 @hookimpl
 def ltr_report_parts() -> list[ReportPart]:
     """What a report says of risk bounds."""
-    from owpc_ltr_papers.bounds import report_part
+    from owpc_ltr.host.report_parts import ReportPart
+    from owpc_ltr_papers.bounds import RiskBounds, report_sections
 
-    return [report_part()]
+    return [ReportPart(RiskBounds, report_sections)]

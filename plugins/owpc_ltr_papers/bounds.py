@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.host.report_parts import ReportPart, ReportSection, Table
+from owpc_ltr.host.report_parts import ReportSection, Table
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
@@ -32,26 +32,23 @@ from owpc_ltr.protocols import Loss, Model
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 from owpc_ltr.text import text_table
 
-DEFAULT_DELTA = 0.05
-
 
 @dataclass(frozen=True)
 class RiskBounds:
-    """Bounds that hold with probability 1 − `delta`, on a sample of so many `queries`."""
+    """Bounds that hold with probability 1 − `delta`, on a sample of so many `queries`.
+
+    `trained_here` is whether the model was trained on exactly these queries; None where it does not
+    know.
+    """
 
     bounds: tuple[Bound, ...]
     delta: float
     queries: int
-
-    @property
-    def trained_here(self) -> bool | None:
-        """Whether the model was trained on exactly these queries; None where it does not know."""
-        return self.bounds[0].trained_here
+    trained_here: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The bounds as JSON."""
-        bounds = [bound.as_dict() for bound in self.bounds]
-        return {"delta": self.delta, "trained_here": self.trained_here, "bounds": bounds}
+        return {**vars(self), "bounds": [bound.as_dict() for bound in self.bounds]}
 
     def __str__(self) -> str:
         """A table, and what it holds for."""
@@ -60,9 +57,7 @@ class RiskBounds:
             (
                 bound.name,
                 bound.about,
-                _power(bound.log_empirical),
-                _power(bound.log_value),
-                _power(bound.log_largest_risk),
+                *map(_power, (bound.log_empirical, bound.log_value, bound.log_largest_risk)),
                 _verdict(bound),
             )
             for bound in self.bounds
@@ -85,7 +80,7 @@ def bounds(
         Argument.DATA,
     ],
     *,
-    delta: Annotated[float, Help("The bounds hold with probability 1 − DELTA.")] = DEFAULT_DELTA,
+    delta: Annotated[float, Help("The bounds hold with probability 1 − DELTA.")] = 0.05,
     generator: Annotated[
         str | None,
         Help("The OWPC weights of the ranking error; default: the model's own.", metavar="NAME"),
@@ -118,9 +113,7 @@ def bounds(
     evaluated = all_bounds(ranker, sample.without_missing(), *configured, delta=delta)
     on_these, warnings = trained_here(ranker.record, sample)
     give_warnings(warnings)
-    return RiskBounds(
-        tuple(replace(bound, trained_here=on_these) for bound in evaluated), delta, sample.n_queries
-    )
+    return RiskBounds(tuple(evaluated), delta, sample.n_queries, on_these)
 
 
 def _own_settings(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,12 +128,8 @@ def _power(log: float) -> str:
     return f"{math.exp(log):.4g}" if log < 30 else f"10^{log / math.log(10):.1f}"
 
 
-def report_part() -> ReportPart:
+def report_sections(risk: RiskBounds) -> list[ReportSection]:
     """What a report says of bounds."""
-    return ReportPart(RiskBounds, _report_sections)
-
-
-def _report_sections(found: RiskBounds) -> list[ReportSection]:
     rows = [
         (
             bound.name,
@@ -149,9 +138,9 @@ def _report_sections(found: RiskBounds) -> list[ReportSection]:
             "no: no ranking has a larger risk" if bound.vacuous else "yes",
             _rounded_queries(bound.queries_needed) if bound.vacuous else "–",
         )
-        for bound in found.bounds
+        for bound in risk.bounds
     ]
-    caption = f"Theoretical bounds of the risk on other queries, at {100 * (1 - found.delta):g} %"
+    caption = f"Theoretical bounds of the risk on other queries, at {100 * (1 - risk.delta):g} %"
     headers = ["bound", "of", "risk at most", "informative", "queries until it is"]
     lead = "What theory says of other queries, from the risk on the queries of the training."
     title = "What do theoretical bounds say?"
@@ -183,11 +172,8 @@ class Bound:
     log_empirical: float
     log_complexity: float
     log_largest_risk: float
-    queries: int
     queries_needed: float
     margin: float | None = None
-    trained_here: bool | None = None
-    """Whether the model was trained on exactly these queries; None where it does not know."""
 
     @property
     def log_value(self) -> float:
@@ -300,10 +286,9 @@ def margin_bound(model: LinearModel, data: RankingDataset, owpc: Loss, delta: fl
     return Bound(
         "OWPC Theorem 4",
         "ranking error of a relevant document, from 0 to 1",
-        log_empirical=_log(float(empirical[best])),
-        log_complexity=float(complexities[best]),
+        _log(float(empirical[best])),
+        float(complexities[best]),
         log_largest_risk=0.0,
-        queries=sizes.queries,
         queries_needed=needed,
         margin=float(margins[best]),
     )
@@ -371,17 +356,8 @@ def rademacher_bounds(
         at_one, at_all = (
             rademacher_complexity(log_count, k + reach, sizes, delta, n) for n in (1, sizes.queries)
         )
-        bounds.append(
-            Bound(
-                f"Riezler & De Bona {name}",
-                about,
-                empirical,
-                at_all,
-                log_largest_risk=largest,
-                queries=sizes.queries,
-                queries_needed=_queries_needed(at_one, empirical, largest),
-            )
-        )
+        needed = _queries_needed(at_one, empirical, largest)
+        bounds.append(Bound(f"Riezler & De Bona {name}", about, empirical, at_all, largest, needed))
     return bounds
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
-from owpc_ltr_papers.jobs import FoldJob, Reranking, Training
+from owpc_ltr_papers.jobs import Job
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Method:
     """
 
     name: str
-    jobs: tuple[FoldJob, ...]
+    jobs: tuple[Job, ...]
     published: str = ""
     against: str = ""
 
@@ -74,15 +74,14 @@ class Protocol:
     elsewhere: bool = False
 
 
-def parts_of(methods: Sequence[Method]) -> list[FoldJob]:
+def parts_of(methods: Sequence[Method]) -> list[Job]:
     """Every job of these methods once, bases before what is built on them."""
-    jobs: dict[str, FoldJob] = {}
+    jobs: dict[str, Job] = {}
 
-    def add(job: FoldJob) -> None:
+    def add(job: Job) -> None:
         if job.base is not None:
             add(job.base)
-        same_name: Any = jobs.setdefault(job.name, job)
-        if same_name.described() != job.described():
+        if jobs.setdefault(job.name, job) != job:
             raise ValueError(f"two jobs are called '{job.name}'")
 
     for method in methods:
@@ -139,7 +138,7 @@ def _by_generator(
 ) -> list[Method]:
     """OWPC with each generator, C by MAP; all are compared with the first."""
     jobs = [
-        Training(
+        Job(
             f"OWPC {name}",
             "owpc",
             "larank",
@@ -169,7 +168,7 @@ def _owpc_methods(quick: bool) -> Sequence[Method]:
         *methods,
         Method("OWPC g_All", jobs, against=methods[0].name),
         *(
-            Method(name, (Training(name, loss, "larank", grid=_grid(quick)),))
+            Method(name, (Job(name, loss, "larank", grid=_grid(quick)),))
             for name, loss in rivals.items()
         ),
     ]
@@ -245,7 +244,7 @@ def _lambda_methods(quick: bool) -> Sequence[Method]:
     grid = {"optimizer.C": "1" if quick else "0.01,1,100"}
     few = {"optimizer.epochs": 10} if quick else {}
     return [
-        Method(name, (Training(name, "lambdarank", "gradient", model_settings | few, grid),))
+        Method(name, (Job(name, "lambdarank", "gradient", model_settings | few, grid),))
         for name, model_settings in settings.items()
     ]
 
@@ -294,16 +293,16 @@ def _reranking_methods(quick: bool) -> Sequence[Method]:
         for loss_name in list(_LOSSES)[: 1 if quick else None]:
             loss, settings = _LOSSES[loss_name]
             for ending, variant in _VARIANTS.items():
-                job = Reranking(
-                    f"{base.name}, reranked by {loss_name}{ending}", loss, settings | variant,
-                    grid=grid, select=SELECT, base=base,
+                job = Job(
+                    f"{base.name}, reranked by {loss_name}{ending}", loss,
+                    settings=settings | variant, grid=grid, select=SELECT, base=base,
                 )  # fmt: skip
                 row = f"{published}, reranked by {loss_name}{ending}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
     return methods
 
 
-def _own_bases(quick: bool) -> list[FoldJob]:
+def _own_bases(quick: bool) -> list[Job]:
     bases: dict[str, tuple[str, str, dict[str, Any]]] = {
         "RankBoost": ("owpc", "rankboost", {"optimizer.rounds": 30} if quick else {}),
         # The square of the distance to the gains is what the trees of MART descend.
@@ -323,6 +322,6 @@ def _own_bases(quick: bool) -> list[FoldJob]:
         "AdaRank": ("owpc", "adarank", {}),
     }  # fmt: skip
     return [
-        Training(name, loss, optimizer, settings, select=SELECT, is_base=True)
+        Job(name, loss, optimizer, settings, select=SELECT, is_base=True)
         for name, (loss, optimizer, settings) in bases.items()
     ]

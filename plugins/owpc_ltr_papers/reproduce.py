@@ -5,14 +5,14 @@ The protocol's jobs run on all data sets in the folder; their results make one t
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
-from owpc_ltr.files.output import Journal
+from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError, give_warnings
+from owpc_ltr.files.output import Journal, disk_faults, finite_json, write_atomically
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import Metric
@@ -29,13 +29,17 @@ from owpc_ltr_papers.protocols import (
     owpc2009,
     parts_of,
 )
-from owpc_ltr_papers.results import Reproduction, prepare
-from owpc_ltr_papers.rows import Row, fact_rows, figures, rows_elsewhere, rows_of, sources
+from owpc_ltr_papers.results import (
+    Reproduction,
+    Row,
+    fact_rows,
+    figures,
+    rows_elsewhere,
+    rows_of,
+    sources,
+)
 
-
-def print_message(line: str) -> None:
-    """Print a line on standard error."""
-    print(line, file=sys.stderr)
+RESULTS = "results.json"
 
 
 @job
@@ -59,15 +63,8 @@ def reproduce(
     ] = (),
     out: Annotated[
         Path | str | None,
-        Help(
-            "A folder for finished work and the table in every format.",
-            short="-o",
-            metavar="FOLDER",
-        ),
+        Help("A folder for finished work and results.json.", short="-o", metavar="FOLDER"),
     ] = None,
-    format: Annotated[  # noqa: A002 - the option's name
-        Literal["table", "markdown", "csv", "latex"], Help("How the table is printed.")
-    ] = "table",
     quick: Annotated[
         bool, Help("Run a small part of the protocol; results are marked as such.")
     ] = False,
@@ -75,7 +72,6 @@ def reproduce(
     seed: Seed = 0,
     plugins: Plugins = (),
     progress: Progress = silent,
-    say: Callable[[str], None] = print_message,
 ) -> Reproduction:
     """Run a paper's protocol on your LETOR folder.
 
@@ -83,30 +79,47 @@ def reproduce(
     are named; figures of a part of a data set are marked and not compared. With --out, the same
     command resumes an interrupted run.
 
-    Python: `say` receives each message; by default it is printed to standard error.
-
     Raises UsageError for a protocol or a data set that there is not, BadInput for a folder without
-    data.
+    data. Warns of finished work in `out` that is done again.
     """
     folder = None if out is None else Path(out)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise UsageError(f"{option_name('out')} {out} is a file: name a folder")
+    made = _protocol_of(protocol)
+    if folder is not None:
+        _prepare(folder, protocol)
     run = Run(seed=seed, threads=threads, progress=progress)
-    tools = Tools(load(map(Path, plugins)), run, ())
+    journal = Journal(None if folder is None else folder / "journal.jsonl")
+    bench = Bench(Tools(load(map(Path, plugins)), run, ()), journal, folder)
+    collections, ignored = find_collections(Path(letor))
+    collections = _selected(collections, data_sets)
     try:
-        result = _run_protocol(protocol, Path(letor), data_sets, folder, tools, quick=quick)
+        rows, missing = _results(made, collections, bench, quick)
     except Stopped:
         if folder is None:
-            say(f"nothing of it is kept: with {option_name('out')} FOLDER it would be")
+            give_warnings([f"nothing of it is kept: with {option_name('out')} FOLDER it would be"])
         raise
+    result = Reproduction(
+        protocol,
+        tuple(rows),
+        (*_protocol_notes(made, quick), *ignored, *missing, *_absent_notes(made, collections)),
+        tuple(_citations(rows)),
+        seed,
+        quick=quick,
+        reused=bench.reused,
+        stale=bench.stale,
+        out=folder,
+    )
     if result.stale:
-        say(
-            f"{result.stale} results in {out} were of other data, another version or another base: "
-            "done again"
+        give_warnings(
+            [
+                f"{result.stale} results in {out} were of other data, another version or another "
+                "base: done again"
+            ]
         )
     if folder is not None:
-        say(f"written to {out}: results.json, .csv, .md, .tex and .html")
-    return replace(result, format=format)
+        text = json.dumps(finite_json(result.as_dict()), indent=2, ensure_ascii=False)
+        with disk_faults(folder / RESULTS):
+            write_atomically(folder / RESULTS, f"{text}\n".encode())
+    return result
 
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
@@ -114,54 +127,49 @@ PROTOCOLS: dict[str, Callable[[], Protocol]] = {
 }
 
 
-def _run_protocol(
-    name: str, letor: Path, data_sets: Sequence[str], folder: Path | None, tools: Tools,
-    *, quick: bool,
-) -> Reproduction:  # fmt: skip
-    """Do what the folder's journal does not have yet, and write every format into the folder.
+def _prepare(folder: Path, protocol: str) -> None:
+    """Make the folder of a protocol's results. Raises UsageError where it has another's."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{option_name('out')} {folder} is a file: name a folder")
+    with disk_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        stored = json.loads((folder / RESULTS).read_bytes())["protocol"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    if stored != protocol:
+        raise UsageError(
+            f"{folder} has the results of {stored}, which would be lost: name another folder"
+        )
+
+
+def _results(
+    protocol: Protocol, collections: Sequence[Collection], bench: Bench, quick: bool
+) -> tuple[list[Row], list[str]]:
+    """Do what the journal does not have yet: the rows, and what is missing or failed.
 
     A data set that fails is named, and the others are done. Raises Refused where all fail.
     """
-    protocol = _protocol_of(name)
-    if folder is not None:
-        prepare(folder, name)
-    collections, ignored = find_collections(letor)
-    collections = _selected(collections, data_sets)
-    journal = Journal(None if folder is None else folder / "journal.jsonl")
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
-    bench, missing, failed = Bench(tools, journal, folder), list[str](), list[str]()
+    missing, failed = list[str](), list[str]()
+    methods, tools = protocol.methods(quick), bench.tools
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
-        metrics = _by_its_script(collection.name, protocol.metrics)
+        own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
         run = _within(tools.run, number, len(collections))
-        bench.tools = replace(tools, run=run, metrics=metrics)
+        bench.tools = replace(tools, run=run, metrics=own.metrics)
         try:
-            methods = protocol.methods(quick)
             results = bench.results(collection, parts_of(methods))
             if not collection.whole:
                 missing.append(
                     f"{collection.label}: not the published folds, so that no difference is told"
                 )
-            own, seed = replace(protocol, metrics=metrics), tools.run.seed
-            rows += rows_of(own, methods, collection, results, seed, quick=quick)
+            rows += rows_of(own, methods, collection, results, tools.run.seed, quick=quick)
         except (BadInput, Refused) as error:
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):
         raise Refused(failed[0])
-    notes = (*_protocol_notes(protocol, quick), *ignored, *missing, *failed)
-    result = Reproduction(
-        name,
-        tuple(rows),
-        notes=(*notes, *_absent_notes(protocol, collections)),
-        citations=tuple(_citations(rows)),
-        seed=tools.run.seed,
-        quick=quick,
-        reused=bench.reused,
-        stale=bench.stale,
-    )
-    if folder is not None:
-        result.write(folder)
-    return result
+    return rows, [*missing, *failed]
 
 
 def _protocol_of(name: str) -> Protocol:

@@ -1,24 +1,267 @@
-"""The result of a reproduction: rows and notes, as text of every format and as files."""
+"""The table of a reproduction: published figures beside ours, with differences and intervals.
+
+Published figures are read from `published.toml`: each value has its paper, table and page.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from html import escape
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.html import block, line
-from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.latex import escaped
-from owpc_ltr.files.output import disk_faults, finite_json, write_atomically
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data import html
+from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.text import text_table
 from owpc_ltr.version import VERSION
-from owpc_ltr_papers.rows import Row
+from owpc_ltr_papers.folders import Collection
+from owpc_ltr_papers.jobs import Result, Results
+from owpc_ltr_papers.protocols import Method, Protocol
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper, or another publication, whose figures stand in the file."""
+
+    title: str
+    authors: str
+    published: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.authors}: {self.title} ({self.published})"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published value: which method's, on which data set, by which metric, and where it is."""
+
+    source: str
+    where: str
+    data_set: str
+    method: str
+    metric: str
+    value: float
+
+    @property
+    def cited(self) -> str:
+        """The source and the place in it, in few words."""
+        return f"{self.source}, {self.where}"
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Every source of the file, by its key."""
+    return {
+        key: Source(part["title"], part["authors"], part["published"], part.get("note", ""))
+        for key, part in _content().items()
+    }
+
+
+@cache
+def figures(source: str) -> tuple[Figure, ...]:
+    """Every value of a source, in the order of its tables."""
+    tables = _content()[source]["tables"]
+    return tuple(figure for table in tables for figure in _figures_of(source, table))
+
+
+def published(sources: Sequence[str], data_set: str, metric: str) -> dict[str, Figure]:
+    """The values on a data set by a metric, by method; of several sources with one, the first's."""
+    by_method: dict[str, Figure] = {}
+    for figure in chain.from_iterable(map(figures, sources)):
+        if (figure.data_set, figure.metric) == (data_set, metric):
+            by_method.setdefault(figure.method, figure)
+    return by_method
+
+
+def _figures_of(source: str, table: dict[str, Any]) -> Iterator[Figure]:
+    for method, values in table["rows"].items():
+        for column, value in zip(table["columns"], values, strict=True):
+            data_set, metric = table.get("data-set", column), table.get("metric", column)
+            if not math.isnan(value):
+                yield Figure(
+                    source, table["where"], data_set, method, metric=metric, value=float(value)
+                )
+
+
+@cache
+def _content() -> dict[str, Any]:
+    text = (resources.files("owpc_ltr_papers") / "published.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method by one metric on one data set; None where there is no figure.
+
+    `ours` is the mean over folds of the folds' test means, `low` and `high` its 95 % interval over
+    queries. `difference` is ours − published, where the folds are the published ones. `gain` is
+    the mean paired difference to the method `against`, with its interval and the p of a sign-flip
+    test.
+    """
+
+    data_set: str
+    metric: str
+    method: str
+    published: float | None = None
+    cited: str = ""
+    ours: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    queries: int | None = None
+    folds: int | None = None
+    against: str = ""
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    p: float | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return asdict(self)
+
+
+def rows_of(
+    protocol: Protocol,
+    methods: Sequence[Method],
+    data: Collection,
+    results: Results,
+    seed: int,
+    quick: bool,
+) -> list[Row]:
+    """Every method by every metric on a data set, then what is published and was not run here.
+
+    Published figures stand beside the first of those metrics that differ in ties alone.
+    """
+    chosen = {method.name: chosen_of(method, results) for method in methods}
+    rows: list[Row] = []
+    keys: set[str] = set()
+    own_names = {method.published_name for method in methods}
+    for metric in protocol.metrics:
+        # Published tables do not say how tied scores count.
+        key = str(replace(metric, ties="expected", short="normal"))
+        by_method = {} if key in keys else published(protocol.sources, data.name, key)
+        keys.add(key)
+        values = {name: _values(of_folds, str(metric)) for name, of_folds in chosen.items()}
+        for method in methods:
+            note = _note(chosen[method.name], quick)
+            row = Row(data.label, str(metric), method.name, against=method.against, note=note)
+            row = _measured(row, values, seed)
+            figure = by_method.get(method.published_name)
+            is_compared = data.whole and not quick
+            rows.append(row if figure is None else _beside(row, figure, compared=is_compared))
+        for name, figure in by_method.items():
+            if name not in own_names:
+                # A figure of another source than the paper is called so.
+                is_own = figure.source == protocol.sources[0]
+                title = figure.method if is_own else f"{figure.method} ({figure.source})"
+                row = replace(_published_row(figure), data_set=data.label, metric=str(metric))
+                rows.append(replace(row, method=title))
+    return rows
+
+
+def fact_rows(protocol: Protocol) -> list[Row]:
+    """What the paper says in figures without data, beside what the library finds."""
+    rows = []
+    for fact in protocol.facts():
+        row = Row(fact.data_set, fact.metric, fact.method, ours=fact.value)
+        figure = published(protocol.sources[:1], fact.data_set, fact.metric).get(fact.method)
+        rows.append(row if figure is None else _beside(row, figure, compared=True))
+    return rows
+
+
+def rows_elsewhere(protocol: Protocol) -> list[Row]:
+    """The paper's figures on data that no folder of LETOR's has."""
+    return list(map(_published_row, figures(protocol.sources[0]))) if protocol.elsewhere else []
+
+
+def chosen_of(method: Method, results: Results) -> dict[str, Result]:
+    """Of the jobs of a method, what validation chooses in each fold; of equal ones the first.
+
+    What chooses is a gain in every protocol: more is better.
+    """
+
+    def best(fold: str) -> Result:
+        candidates = [results[job.name][fold] for job in method.jobs]
+        return max(candidates, key=lambda result: result.validation)
+
+    return {fold: best(fold) for fold in results[method.jobs[0].name]}
+
+
+def _measured(row: Row, values: Mapping[str, list[Vector]], seed: int) -> Row:
+    """The row with its method's figures, and with the gain over the one that it is held against."""
+    own = values[row.method]
+    low, high = interval(own, seed)
+    row = replace(
+        row, ours=mean_over_folds(own), low=low, high=high, queries=sum(map(len, own)),
+        folds=len(own),
+    )  # fmt: skip
+    gain = compared(own, values[row.against], seed) if row.against else None
+    if gain is None:
+        return row
+    return replace(
+        row, gain=gain.mean_difference, gain_low=gain.low, gain_high=gain.high, p=gain.p_permutation
+    )
+
+
+def _beside(row: Row, figure: Figure, *, compared: bool) -> Row:
+    """The row with a published figure, and the difference to it where they are of the same data."""
+    difference = row.ours - figure.value if compared and row.ours is not None else None
+    return replace(row, published=figure.value, cited=figure.cited, difference=difference)
+
+
+def _published_row(figure: Figure) -> Row:
+    return Row(
+        figure.data_set, figure.metric, figure.method, published=figure.value, cited=figure.cited
+    )
+
+
+def _values(chosen: Mapping[str, Result], metric: str) -> list[Vector]:
+    """The values that count, fold by fold."""
+    values = [result.values[metric] for result in chosen.values()]
+    return [of_fold[~np.isnan(of_fold)] for of_fold in values]
+
+
+def _note(chosen: Mapping[str, Result], quick: bool) -> str:
+    """What makes a figure doubtful, and in how many folds."""
+    counts = Counter(note for result in chosen.values() for note in result.notes)
+    notes = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
+    return "; ".join([*(["quick"] if quick else []), *notes])
+
+
+def mean_over_folds(folds: Sequence[Vector]) -> float:
+    """The mean of the folds' means, as LETOR reports."""
+    return float(np.mean([values.mean() for values in folds]))
+
+
+def interval(folds: Sequence[Vector], seed: int) -> tuple[float | None, float | None]:
+    """The 95 % bootstrap interval over queries of the mean over folds; None of a single query."""
+    comparison = compared(folds, [np.zeros(len(values)) for values in folds], seed)
+    return (None, None) if comparison is None else (comparison.low, comparison.high)
+
+
+def compared(a: Sequence[Vector], b: Sequence[Vector], seed: int) -> Comparison | None:
+    """The paired comparison of two methods on the same folds; None of a single query."""
+    first, second = _weighted(a), _weighted(b)
+    return compare_paired(first, second, seed=seed) if len(first) > 1 else None
+
+
+def _weighted(folds: Sequence[Vector]) -> Vector:
+    """Values whose plain mean is the mean over folds of the folds' means."""
+    count = sum(map(len, folds))
+    weights = [count / (len(folds) * len(values)) for values in folds]
+    return np.concatenate([values * weight for values, weight in zip(folds, weights, strict=True)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +269,7 @@ class Reproduction:
     """Published figures beside ours: `rows`, `notes` on what is missing or done otherwise.
 
     `citations` say where the published figures are from. `reused` counts the jobs that the journal
-    had, `stale` those in it that no longer counted. `format` is what it is printed as.
+    had, `stale` those in it that no longer counted. `out` is the folder with its results.
     """
 
     protocol: str
@@ -37,12 +280,7 @@ class Reproduction:
     quick: bool
     reused: int = 0
     stale: int = 0
-    format: str = "table"
-
-    @property
-    def title(self) -> str:
-        """What it is of."""
-        return f"owpc-ltr reproduce {self.protocol}{' --quick' if self.quick else ''}"
+    out: Path | None = None
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -62,186 +300,75 @@ class Reproduction:
         }
 
     def to_frame(self) -> Any:
-        """The rows as a pandas DataFrame."""
+        """The rows as a pandas DataFrame, which also writes CSV, LaTeX and HTML."""
         import pandas as pd
 
         return pd.DataFrame(self.table)
 
-    def to_text(self, kind: str = "markdown") -> str:
-        """The whole as markdown, csv, json, latex, or html. Raises UsageError for another kind."""
-        if kind not in _WRITERS:
-            raise UsageError(f"no format is called '{kind}': choose among {', '.join(_WRITERS)}")
-        return _WRITERS[kind][1](self)
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write every format into a folder, each file whole. Raises DiskFault."""
-        written = []
-        for name, writer in _WRITERS.values():
-            path = folder / name
-            with disk_faults(path):
-                write_atomically(path, writer(self).encode())
-            written.append(path)
-        return written
-
     def __str__(self) -> str:
-        """The text of its format; as tables, one for each data set and metric, then the notes."""
-        if self.format != "table":
-            return self.to_text(self.format).removesuffix("\n")
+        """Tables, one for each data set and metric, then what is noted of rows, and the notes."""
         lines = []
-        for heading, rows in _groups(self.rows).items():
-            lines += ["", heading, _text_table(rows, _COLUMNS)]
-            compared = [row for row in rows if row.gain is not None]
+        for heading, rows in self._groups().items():
+            lines += ["", heading]
+            lines += [text_table([name.upper() for name in _CELLS], list(map(_cells, rows)))]
+            compared = [_gain_cells(row) for row in rows if row.gain is not None]
             if compared:
-                lines += ["", _text_table(compared, ("method", "against", "gain [95 %], p"))]
-        remarks = [f"- {text}" for text in (*_remarks(self.rows), *self.notes, *self.citations)]
-        return "\n".join([*lines, "", *remarks])
+                lines += ["", text_table([name.upper() for name in _GAIN_CELLS], compared)]
+        remarks = [*self._remarks(), *self.notes, *self.citations]
+        if self.out is not None:
+            remarks.append(f"results.json and finished work are in {self.out}")
+        return "\n".join([*lines, "", *(f"- {text}" for text in remarks)])
 
     def __repr__(self) -> str:
         return f"Reproduction of {self.protocol}: {len(self.rows)} rows, {len(self.notes)} notes"
 
     def _repr_html_(self) -> str:
-        """The table and its notes."""
-        return block(self.title, _tables(self), *map(line, (*self.notes, *self.citations)))
+        """The same tables and notes."""
+        parts = []
+        for heading, rows in self._groups().items():
+            cells = [(*_cells(row), *_gain_cells(row)[1:]) for row in rows]
+            parts += [html.line(heading), html.table((*_CELLS, *_GAIN_CELLS[1:]), cells)]
+        notes = map(html.line, (*self._remarks(), *self.notes, *self.citations))
+        return html.block(f"reproduce {self.protocol}", *parts, *notes)
+
+    def _groups(self) -> dict[str, list[Row]]:
+        """The rows of each data set and metric."""
+        groups: dict[str, list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault(f"{row.data_set}, {row.metric}", []).append(row)
+        return groups
+
+    def _remarks(self) -> Iterator[str]:
+        """What is noted of rows, each once."""
+        methods: dict[tuple[str, str], dict[str, None]] = {}
+        for row in self.rows:
+            if row.note not in {"", "quick"}:
+                note = row.note.removeprefix("quick; ")
+                methods.setdefault((row.data_set, note), {})[row.method] = None
+        for (data_set, note), names in methods.items():
+            yield f"{data_set}, {', '.join(names)}: {note}"
 
 
-_COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
+_CELLS = ("method", "published", "ours", "difference", "95 %", "queries")
+_GAIN_CELLS = ("method", "against", "gain [95 %], p")
 
 
-def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each data set and metric."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(f"{row.data_set}, {row.metric}", []).append(row)
-    return groups
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.method,
+        _plain(row.published),
+        _plain(row.ours),
+        _signed(row.difference),
+        "" if row.low is None else f"[{row.low:.4f}, {row.high:.4f}]",
+        "" if row.queries is None else str(row.queries),
+    )
 
 
-def _text_table(rows: Sequence[Row], columns: tuple[str, ...]) -> str:
-    headers = [column.upper() for column in columns]
-    return text_table(headers, [cells(row, columns) for row in rows])
-
-
-def _remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """What is noted of rows, each once."""
-    methods: dict[tuple[str, str], dict[str, None]] = {}
-    for row in rows:
-        if row.note not in {"", "quick"}:
-            note = row.note.removeprefix("quick; ")
-            methods.setdefault((row.data_set, note), {})[row.method] = None
-    for (data_set, note), names in methods.items():
-        yield f"{data_set}, {', '.join(names)}: {note}"
-
-
-def prepare(folder: Path, protocol: str) -> None:
-    """Make the folder of a protocol's results. Raises UsageError where it has another's."""
-    with disk_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    name, _ = _WRITERS["json"]
-    try:
-        stored = json.loads((folder / name).read_bytes())["protocol"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return
-    if stored != protocol:
-        raise UsageError(
-            f"{folder} has the results of {stored}, which would be lost: name another folder"
-        )
-
-
-HEADERS = ("data set", "metric", "method", "published", "ours", "difference", "95 %", "queries")
-_SYMBOLS = str.maketrans(
-    {
-        "−": "$-$",
-        "–": "--",
-        "λ": r"$\lambda$",
-        "⁻": "$^{-}$",
-        "³": "$^{3}$",
-        "…": r"\dots{}",
-        "§": r"\S{}",
-        "α": r"$\alpha$",
-        "σ": r"$\sigma$",
-    }
-)
-
-
-def headers(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The columns of the table that people read: what no row has is left out."""
-    gains = ["against", "gain [95 %], p"] if any(row.against for row in rows) else []
-    return (*HEADERS, *gains, *(["note"] if any(row.note for row in rows) else []))
-
-
-def cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    """A row as text, one cell for each header."""
-    texts = {
-        "data set": row.data_set,
-        "metric": row.metric,
-        "method": row.method,
-        "published": _plain(row.published),
-        "ours": _plain(row.ours),
-        "difference": _signed(row.difference),
-        "95 %": "" if row.low is None else f"[{row.low:.4f}, {row.high:.4f}]",
-        "queries": "" if row.queries is None else str(row.queries),
-        "against": row.against,
-        "gain [95 %], p": _gain(row),
-        "note": row.note,
-    }
-    return tuple(texts[name] for name in columns)
-
-
-def as_markdown(result: Reproduction) -> str:
-    """A page: the table, then what must be known of it."""
-    columns = headers(result.rows)
-    lines = [f"# {result.title}", "", _markdown_row(columns), _markdown_row(["---"] * len(columns))]
-    lines += [_markdown_row(map(_markdown, cells(row, columns))) for row in result.rows]
-    lines += ["", *(f"- {_markdown(note)}" for note in result.notes)]
-    lines += ["", "Published figures are from:", ""]
-    lines += [f"- {_markdown(text)}" for text in result.citations]
-    return "\n".join(lines) + "\n"
-
-
-def as_latex(result: Reproduction) -> str:
-    """A `longtable`, to be input into a document that loads the package of that name."""
-    names = headers(result.rows)
-    head = " & ".join(map(_latex, names)) + r" \\"
-    numbers = {"published", "ours", "difference", "queries"}
-    alignment = "".join("r" if name in numbers else "l" for name in names)
-    lines = [
-        f"% {result.title}",
-        rf"\begin{{longtable}}{{{alignment}}}",
-        r"\hline",
-        head,
-        r"\hline",
-        r"\endhead",
-    ]
-    lines += [" & ".join(map(_latex, cells(row, names))) + r" \\" for row in result.rows]
-    lines += [r"\hline", r"\end{longtable}", r"\begin{itemize}"]
-    lines += [rf"\item {_latex(note)}" for note in (*result.notes, *result.citations)]
-    return "\n".join([*lines, r"\end{itemize}"]) + "\n"
-
-
-def as_csv(result: Reproduction) -> str:
-    """One line a row, every column of it; nothing is rounded."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(result.table)
-    return text.getvalue()
-
-
-def as_json(result: Reproduction) -> str:
-    """The whole outcome as one object; nothing is rounded."""
-    return json.dumps(finite_json(result.as_dict()), indent=2, ensure_ascii=False) + "\n"
-
-
-def _markdown_row(texts: Iterable[str]) -> str:
-    return f"| {' | '.join(texts)} |"
-
-
-def _markdown(text: str) -> str:
-    """Text that stands as it is: what Markdown would read is escaped, and no line is broken."""
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split())) if text else ""
-
-
-def _latex(text: str) -> str:
-    return escaped(text).translate(_SYMBOLS)
+def _gain_cells(row: Row) -> tuple[str, ...]:
+    if row.gain is None or row.p is None:
+        return row.method, row.against, ""
+    low, high = _signed(row.gain_low), _signed(row.gain_high)
+    return row.method, row.against, f"{_signed(row.gain)} [{low}, {high}], {row.p:.2g}"
 
 
 def _plain(value: float | None) -> str:
@@ -252,67 +379,3 @@ def _plain(value: float | None) -> str:
 
 def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.4f}".replace("-", "−")
-
-
-def _gain(row: Row) -> str:
-    if row.gain is None or row.p is None:
-        return ""
-    return f"{_signed(row.gain)} [{_signed(row.gain_low)}, {_signed(row.gain_high)}], {row.p:.2g}"
-
-
-_STYLE = (
-    ":root{color-scheme:light dark}"
-    "body{font-family:system-ui,sans-serif;margin:2rem;line-height:1.4}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-    "caption{text-align:left;font-weight:bold;padding:.5em 0}"
-    "th,td{padding:.15em .8em .15em 0;text-align:left;vertical-align:top}"
-    "thead th{border-bottom:1px solid;position:sticky;top:0;background:Canvas}"
-    "tbody th{font-weight:normal}"
-)
-
-
-def as_html(result: Reproduction) -> str:
-    """A whole document."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(result.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{escape(result.title)}</h1>\n{_tables(result)}\n"
-        f"<h2>What must be known</h2>\n{_list(result.notes)}\n"
-        f"<h2>Published figures</h2>\n{_list(result.citations)}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _tables(result: Reproduction) -> str:
-    """One table a data set and metric, whose columns are told to those who do not see them."""
-    names = [name for name in headers(result.rows) if name not in {"data set", "metric"}]
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    tables = []
-    for heading, rows in _groups(result.rows).items():
-        lines = "\n".join(_html_row(row, names) for row in rows)
-        tables.append(
-            f"<table>\n<caption>{escape(heading)}</caption>\n"
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
-        )
-    return "\n".join(tables)
-
-
-def _html_row(row: Row, names: Sequence[str]) -> str:
-    row_cells = "".join(
-        f'<th scope="row">{escape(cell)}</th>' if name == "method" else f"<td>{escape(cell)}</td>"
-        for name, cell in zip(names, cells(row, names), strict=True)
-    )
-    return f"<tr>{row_cells}</tr>"
-
-
-def _list(texts: tuple[str, ...]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
-
-
-_WRITERS = {
-    "json": ("results.json", as_json),
-    "csv": ("results.csv", as_csv),
-    "markdown": ("results.md", as_markdown),
-    "latex": ("results.tex", as_latex),
-    "html": ("results.html", as_html),
-}

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers.folders import Collection, find_collections, read_fold, rotation
+from owpc_ltr_papers.folders import Collection, find_collections, rotation
 from owpc_ltr_papers.reproduce import PROTOCOLS
-from owpc_ltr_papers.rows import Figure, figures, published, sources
+from owpc_ltr_papers.results import Figure, figures, published, sources
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
@@ -32,7 +32,7 @@ def only(folder: Path) -> Collection:
 
 
 def fingerprints(collection: Collection) -> list[tuple[str, ...]]:
-    folds = [read_fold(files) for files in collection.folds]
+    folds = [files.read() for files in collection.folds]
     return [
         tuple(side.fingerprint for side in (fold.training, fold.validation, fold.test))
         for fold in folds
@@ -40,7 +40,7 @@ def fingerprints(collection: Collection) -> list[tuple[str, ...]]:
 
 
 def test_parts_rotate_as_letor_says() -> None:
-    parts = {k: Path(f"S{k}") for k in PARTS}
+    parts = {f"S{k}": Path(f"S{k}") for k in PARTS}
     told = {
         fold.name: tuple(
             " ".join(path.name for path in side)
@@ -130,16 +130,6 @@ def test_parts_serve_where_folds_are_not_whole(tmp_path: Path) -> None:
     assert only(folder).whole
 
 
-def test_yahoo_s_sets_are_one_fold_each(tmp_path: Path) -> None:
-    for name in ("set1", "set2"):
-        for number, side in enumerate(("train", "valid", "test"), 1):
-            write_letor(part(number), tmp_path / f"{name}.{side}.txt")
-    one, two = find_collections(tmp_path)[0]
-    assert (one.name, two.name) == ("Yahoo set1", "Yahoo set2")
-    assert one.whole
-    assert fingerprints(one) == fingerprints(two)
-
-
 @pytest.mark.parametrize(
     ("path", "features", "name"),
     [
@@ -206,13 +196,12 @@ def test_a_part_with_too_few_queries_is_refused(tmp_path: Path) -> None:
 
 
 def test_sides_that_leave_out_their_last_features_have_the_same_columns(tmp_path: Path) -> None:
-    folder = tmp_path / "sparse"
-    folder.mkdir()
+    folder = tmp_path / "sparse" / "Fold1"
+    folder.mkdir(parents=True)
     (folder / "train.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:0 2:0\n")
     (folder / "vali.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
     (folder / "test.txt").write_text("1 qid:3 1:1 3:1\n0 qid:3 1:0\n")
-    fold = read_fold(only(folder).folds[0])
-    assert {side.n_features for side in (fold.training, fold.validation, fold.test)} == {3}
+    assert {side.n_features for side in only(tmp_path).folds[0].read()} == {3}
 
 
 GOV = [f"LETOR 3.0 {name}" for name in ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004")]
