@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -151,7 +151,7 @@ def _source_objects(root: Path, file: Path) -> Iterator[DocumentedObject]:
     trees += [_parse(root / f"{name}.py") for name in _implementations(trees[0], root)]
     documented = [text for tree in trees if (text := ast.get_docstring(tree))]
     if documented:
-        yield DocumentedObject(module, (), "module", "", parameters=0, docstring=documented[0])
+        yield DocumentedObject(module, (), "module", "", 0, documented[0])
     for tree in trees:
         yield from _definitions(tree.body, module, ())
 
@@ -189,12 +189,7 @@ def _definitions(
             if text:
                 signature, parameters = _signature(node, in_class=bool(path))
                 yield DocumentedObject(
-                    module,
-                    inner,
-                    _kind(node, path),
-                    signature,
-                    parameters=parameters,
-                    docstring=text,
+                    module, inner, _kind(node, path), signature, parameters, text
                 )
             if isinstance(node, ast.ClassDef):
                 yield from _definitions(node.body, module, inner)
@@ -257,7 +252,7 @@ def read_compiled() -> Iterator[DocumentedObject]:
         except ImportError:
             continue
         if public == name and module.__doc__:
-            yield DocumentedObject(name, (), "module", "", parameters=0, docstring=module.__doc__)
+            yield DocumentedObject(name, (), "module", "", 0, module.__doc__)
         yield from _compiled_objects(module, public)
 
 
@@ -295,9 +290,7 @@ def _documented(
         signature = path[-1] + call
     else:
         signature = split_docstring(path[-1], text).signature or path[-1]
-    yield DocumentedObject(
-        module, path, kind, signature, parameters=_parameters(signature), docstring=text
-    )
+    yield DocumentedObject(module, path, kind, signature, _parameters(signature), text)
 
 
 def _parameters(signature: str) -> int:
@@ -358,15 +351,6 @@ def words_of(name: str) -> str:
     return " ".join(_WORD.findall(name)).lower()
 
 
-def without_repeats(words: Iterable[str]) -> str:
-    """Words in their order, each once.
-
-    >>> without_repeats(["json", "decoder", "json"])
-    'json decoder'
-    """
-    return " ".join(dict.fromkeys(words))
-
-
 def _document(described: DocumentedObject, text: Docstring, context: str, members: int) -> Document:
     qualified_name = described.qualified_name
     names = qualified_name.split(".")
@@ -380,7 +364,7 @@ def _document(described: DocumentedObject, text: Docstring, context: str, member
         "signature": " ".join(described.signature.split()),
         "doc": text.rest,
         "name_words": words_of(names[-1]),
-        "parents": without_repeats(around),
+        "parents": " ".join(dict.fromkeys(around)),
         "context": context,
         "parameters": described.parameters,
         "depth": len(names),

@@ -15,6 +15,7 @@ from owpc_ltr_demo.session import (
     MODEL,
     PORT,
     QUERIES,
+    TREES_MODEL,
     DemoOptions,
     DemoSession,
     LoggedFeatures,
@@ -133,7 +134,7 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
     baseline = training.tune_baseline(session, logged)
     rankers = {evaluation.OWPC: model, evaluation.TREES: trees}
     evaluation.compare_rankers(session, logged, rankers, baseline)
-    names = evaluation.upload_models(session, logged, model, trees)
+    names = evaluation.upload_models(session, logged, {MODEL: model, TREES_MODEL: trees})
     evaluation.search_held_out(session, logged, names, baseline)
     return next_commands(session, logged.engine.settings.url)
 

@@ -22,6 +22,7 @@ from owpc_ltr_demo.queries import (
     pool_query,
 )
 from owpc_ltr_demo.session import INDEX, DemoSession
+from owpc_ltr_demo.tuned_bm25 import KEYWORDS
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
@@ -167,22 +168,21 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
         pools = _candidates(engine, documents, session.options.queries, show)
     held_back = len(pools) // 5
     judged, new = judgments_of(pools[held_back:]), judgments_of(pools[:held_back])
-    write_judgments(judged, session.file("-judgments.tsv"))
-    write_judgments(new, session.file("-judgments-new.tsv"))
     lines = (json.dumps(document.content, ensure_ascii=False) for document in documents)
-    session.write(".jsonl", "\n".join(lines))
-    session.write("-index.json", json.dumps(index_body(), indent=2))
-    session.write("-features.json", featureset_file().read_text(encoding="utf-8").rstrip("\n"))
-    session.write("-query.json", json.dumps(pool_query("{{keywords}}"), indent=2))
-    for ending, what in (
-        (".jsonl", f"{len(documents)} documents, their ids in the field id"),
-        ("-index.json", "settings and mapping of the index"),
-        ("-features.json", "the feature set"),
-        ("-judgments.tsv", f"{len(judged.queries)} queries, {judged.n_judgments} judged documents"),
-        ("-judgments-new.tsv", f"{len(new.queries)} further queries, to be added later"),
-        ("-query.json", "an application's query"),
+    written = {
+        ".jsonl": (f"{len(documents)} documents, their ids in the field id", "\n".join(lines)),
+        "-index.json": ("settings and mapping of the index", json.dumps(index_body(), indent=2)),
+        "-features.json": ("the feature set", featureset_file().read_text("utf-8").rstrip("\n")),
+        "-query.json": ("an application's query", json.dumps(pool_query(KEYWORDS), indent=2)),
+    }
+    for ending, (what, text) in written.items():
+        session.line(f"{session.write(ending, text)}: {what}")
+    for ending, part, what in (
+        ("-judgments.tsv", judged, f"queries, {judged.n_judgments} judged documents"),
+        ("-judgments-new.tsv", new, "further queries, to be added later"),
     ):
-        session.line(f"{session.file(ending)}: {what}")
+        write_judgments(part, session.file(ending))
+        session.line(f"{session.file(ending)}: {len(part.queries)} {what}")
     return {
         "folder": str(session.options.folder),
         "documents": len(documents),

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,11 +76,6 @@ class DemoSession:
         """Print one result."""
         print(f"  {text}" if text else "")
 
-    def warn(self, warnings: Iterable[object]) -> None:
-        """Print warnings."""
-        for warning in warnings:
-            self.line(f"warning: {warning}")
-
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print figures."""
         print(text_table(headers, rows))
@@ -117,8 +112,3 @@ class LoggedFeatures:
     featureset: FeatureSet
     pools: list[CandidatePool]
     splits: Splits
-
-    def candidates(self, *, held_out: bool) -> list[CandidatePool]:
-        """The candidates of the queries that are held out, or of all others."""
-        ids = set(self.splits.test.query_ids.to_pylist())
-        return [pool for pool in self.pools if (pool.query.query_id in ids) is held_out]

@@ -1,29 +1,24 @@
-"""Training: OWPC, pairwise-interaction trees, and tuned BM25."""
+"""Training: OWPC, trees and LambdaMART, selected on validation queries; tuned BM25."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.columns import constant_in_training
-from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
-from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
+from owpc_ltr.training.plan import Plan
 from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
+from owpc_ltr_demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.plan import Plan
     from owpc_ltr_demo.session import Splits
 
 
@@ -31,16 +26,28 @@ PARITY = 1e-5
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 
 
-def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
+def train(
+    session: DemoSession,
+    splits: Splits,
+    plugins: tuple[str, str],
+    settings: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+) -> TrainingResult:
+    """A loss solved by an optimizer: the candidate that ranks validation queries best."""
+    plan = Plan(*plugins, settings, grid, SELECT)
+    options = session.options
+    with session.working() as show:
+        run = Run(seed=options.seed, threads=options.threads, progress=show)
+        return train_plan(splits.training, plan, run, splits.validation, splits.source)
+
+
+def train_owpc(session: DemoSession, splits: Splits) -> Model:
     """OWPC solved by LaRank, weights and C selected on validation queries, as a file."""
     title = "train OWPC by LaRank, weights and C selected on validation queries"
     with session.step("train", title):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
-        plan = plan_of("owpc", "larank", {}, grid)
-        trained = fit(session, plan, splits)
-        model = trained.model
-        assert isinstance(model, LinearModel)  # noqa: S101 - for the type checker
-        save_model(model, session.file("-owpc.json"))
+        trained = train(session, splits, ("owpc", "larank"), {}, grid)
+        save_model(trained.model, session.file("-owpc.json"))
         certificate = trained.fit.certificate
         session.line(
             f"{len(trained.table)} candidates on {splits.training.n_queries} queries; the best on "
@@ -51,49 +58,13 @@ def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
             f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        session.warn(warnings_of(trained))
-        session.figures["owpc"] = {
-            "settings": dict(trained.settings),
-            "validation": model.record["validation"],
-            "certificate": certificate.as_dict(),
-            "candidates": len(trained.table),
-        }
-    return model
+        for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
+            session.line(f"warning: {warning}")
+        session.figures["owpc"] = dict(trained.model.record)
+    return trained.model
 
 
-def plan_of(
-    loss: str, optimizer: str, settings: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
-) -> Plan:
-    """A loss solved by an optimizer, the best of the grid by the metric of the selection."""
-    from owpc_ltr.training.plan import Plan
-
-    registry = load([])
-    return Plan(
-        registry.find("loss", loss), registry.find("optimizer", optimizer), settings, grid, SELECT
-    )
-
-
-def fit(session: DemoSession, plan: Plan, splits: Splits) -> TrainingResult:
-    """The best candidate of a plan on the validation queries."""
-    from owpc_ltr.training.candidates import train_plan
-
-    with _running(session) as run:
-        return train_plan(splits.training, plan, run, splits.validation, splits.source)
-
-
-def warnings_of(trained: TrainingResult) -> list[str]:
-    """The warnings of a training."""
-    return [*trained.warnings, *constant_in_training(trained.constant_features)]
-
-
-@contextmanager
-def _running(session: DemoSession) -> Iterator[Run]:
-    """A run by the demo's options, whose progress is on the terminal."""
-    with session.working() as show:
-        yield Run(seed=session.options.seed, threads=session.options.threads, progress=show)
-
-
-SETTINGS: dict[str, Any] = {
+_TREES = {
     "optimizer.depth": 2,
     "optimizer.interactions": 20,
     "optimizer.bins": 64,
@@ -107,8 +78,7 @@ def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
 
     title = "train trees that run in an engine without the LTR plugin"
     with session.step("trees", title):
-        plan = plan_of("lambdarank", "boosting", SETTINGS, {})
-        trained = fit(session, plan, splits)
+        trained = train(session, splits, ("lambdarank", "boosting"), _TREES, {})
         model = trained.model
         save_model(model, session.file("-trees.json"))
         form = plugin_free_trees(model, model.feature_names)
@@ -116,17 +86,25 @@ def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
             f"LambdaRank, boosted: {trained.fit.certificate.passes} pairwise-interaction trees "
             f"(depth 2, 20 pairs of features), as a sum of {form.in_words()}"
         )
-        session.figures["trees"] = {
-            "settings": dict(trained.settings),
-            "trees": trained.fit.certificate.passes,
-            "validation": model.record["validation"],
-            "form": form.in_words(),
-        }
+        session.figures["trees"] = dict(model.record)
     return model
 
 
+_LAMBDAMART = {
+    "optimizer.objective": "rank:ndcg",
+    "optimizer.leaf": 1.0,
+    "optimizer.patience": 30,
+}
+
+
+def train_lambdamart(session: DemoSession, splits: Splits) -> TrainingResult:
+    """XGBoost's own LambdaMART, its depth and number of trees selected on validation queries."""
+    grid = {"optimizer.depth": (3, 4, 6)}
+    return train(session, splits, ("lambdarank", "boosting"), _LAMBDAMART, grid)
+
+
 def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> MultiMatch:
-    """The full-text query whose boosts rank the training queries best."""
+    """The full-text query whose boosts rank the training queries best, as a file."""
     with session.step("bm25", "tune BM25 on the training queries, as a strong baseline"):
         columns = field_columns(logged.featureset)
         with session.working() as show:
@@ -138,9 +116,8 @@ def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> MultiMatch:
             f"the best of {tuning.tried} settings of boosts and tie_breaker, by training {SELECT}; "
             f"engine and local scores agree to {difference:.0e}"
         )
-        session.figures["bm25"] = {
-            **baseline.as_dict(), "training": tuning.value, "tried": tuning.tried
-        }  # fmt: skip
+        session.write("-bm25.json", json.dumps(baseline.query(), indent=2))
+        session.figures["bm25"] = {**vars(baseline), "training": tuning.value}
     return baseline
 
 

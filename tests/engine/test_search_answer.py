@@ -151,7 +151,7 @@ def _of_plugins() -> dict[str, SearchPath]:
 
         paths["documents by a field"] = lambda e, _: FieldLookup(e, "small")("sku", ["a"])
     if find_spec("owpc_ltr_demo"):
-        from owpc_ltr_demo.baselines import engine_scores
+        from owpc_ltr_demo.tuned_bm25 import engine_scores
         from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
         demo_query = DemoQuery("q", "x", OBJECT, {})

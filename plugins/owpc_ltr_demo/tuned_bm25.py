@@ -1,9 +1,9 @@
-"""The baselines: BM25 with boosts tuned on training queries, and LambdaMART by XGBoost."""
+"""The baseline: BM25 with boosts tuned on training queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,6 @@ class MultiMatch:
         """The engine's scores of documents, from the logged scores of each field."""
         scores = _field_scores(features, [columns[field] for field in self.boosts])
         return _combined(scores, np.array(list(self.boosts.values())), self.tie_breaker)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON."""
-        return {"boosts": dict(self.boosts), "tie_breaker": self.tie_breaker}
 
 
 @dataclass(frozen=True)
@@ -141,69 +137,3 @@ def _combined(scores: NDArray[np.float32], boosts: Vector, tie_breaker: float) -
     best = boosted.max(axis=1)
     combined: Vector = best + tie_breaker * (boosted.sum(axis=1) - best)
     return combined
-
-
-_DEPTHS = (3, 4, 6)
-_FIXED = {
-    "objective": "rank:ndcg",
-    "eta": 0.1,
-    "tree_method": "hist",
-    "lambdarank_pair_method": "topk",
-    "lambdarank_num_pair_per_sample": 10,
-    "eval_metric": "ndcg@10",
-}
-_MOST_TREES = 300
-_PATIENCE = 30
-
-
-@dataclass(frozen=True)
-class LambdaMart:
-    """The chosen trees, their settings, and their metric on the validation queries."""
-
-    booster: Any
-    trees: int
-    settings: dict[str, Any]
-    validation: float
-
-    def score(self, features: Matrix) -> Vector:
-        """One score a row; a missing value takes the branch that training chose for it."""
-        import xgboost
-
-        data = xgboost.DMatrix(features)
-        scores = self.booster.predict(data, iteration_range=(0, self.trees))
-        return np.asarray(scores, dtype=np.float64)
-
-
-def fit_lambdamart(
-    training: RankingDataset,
-    validation: RankingDataset,
-    metric: str,
-    *,
-    seed: int = 0,
-    threads: int = 1,
-) -> LambdaMart:
-    """The best of the grid by a metric of the validation queries, each with its best length."""
-    import xgboost
-
-    parsed = parse_metric(metric)
-    sets = _matrix(training), _matrix(validation)
-    candidates = []
-    for depth in _DEPTHS:
-        settings = {**_FIXED, "nthread": threads, "seed": seed, "max_depth": depth}
-        booster = xgboost.train(
-            settings, sets[0], num_boost_round=_MOST_TREES, evals=[(sets[1], "validation")],
-            early_stopping_rounds=_PATIENCE, verbose_eval=False,
-        )  # fmt: skip
-        trees = LambdaMart(booster, booster.best_iteration + 1, {"max_depth": depth}, 0.0)
-        scores = trees.score(validation.features)
-        value = parsed.mean(scores, validation.labels, validation.offsets)
-        candidates.append(replace(trees, validation=float(value)))
-    return max(candidates, key=lambda candidate: candidate.validation)
-
-
-def _matrix(data: RankingDataset) -> Any:
-    import xgboost
-
-    matrix = xgboost.DMatrix(data.features, label=data.labels)
-    matrix.set_group(np.diff(data.offsets))
-    return matrix
