@@ -151,7 +151,7 @@ def _source_objects(root: Path, file: Path) -> Iterator[DocumentedObject]:
     trees += [_parse(root / f"{name}.py") for name in _implementations(trees[0], root)]
     documented = [text for tree in trees if (text := ast.get_docstring(tree))]
     if documented:
-        yield DocumentedObject(module, (), "module", "", 0, documented[0])
+        yield DocumentedObject(module, (), "module", "", 0, docstring=documented[0])
     for tree in trees:
         yield from _definitions(tree.body, module, ())
 
@@ -187,10 +187,8 @@ def _definitions(
             inner = (*path, node.name)
             text = ast.get_docstring(node)
             if text:
-                signature, parameters = _signature(node, in_class=bool(path))
-                yield DocumentedObject(
-                    module, inner, _kind(node, path), signature, parameters, text
-                )
+                call = _signature(node, in_class=bool(path))
+                yield DocumentedObject(module, inner, _kind(node, path), *call, docstring=text)
             if isinstance(node, ast.ClassDef):
                 yield from _definitions(node.body, module, inner)
 
@@ -252,7 +250,7 @@ def read_compiled() -> Iterator[DocumentedObject]:
         except ImportError:
             continue
         if public == name and module.__doc__:
-            yield DocumentedObject(name, (), "module", "", 0, module.__doc__)
+            yield DocumentedObject(name, (), "module", "", 0, docstring=module.__doc__)
         yield from _compiled_objects(module, public)
 
 
@@ -290,7 +288,7 @@ def _documented(
         signature = path[-1] + call
     else:
         signature = split_docstring(path[-1], text).signature or path[-1]
-    yield DocumentedObject(module, path, kind, signature, _parameters(signature), text)
+    yield DocumentedObject(module, path, kind, signature, _parameters(signature), docstring=text)
 
 
 def _parameters(signature: str) -> int:

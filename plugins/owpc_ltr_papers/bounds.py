@@ -349,7 +349,7 @@ def rademacher_bounds(
         ("Corollary 3", "1 − AP, by relevance", sizes.log_relevance_orders, 1, False),
     )
     bounds = []
-    for name, about, log_count, k, of_pairs in cases:
+    for theorem, about, log_count, k, of_pairs in cases:
         if not np.isfinite(log_count):
             continue
         empirical, largest = (pair_risk, log_count) if of_pairs else (list_risk + log_count, 0.0)
@@ -357,7 +357,8 @@ def rademacher_bounds(
             rademacher_complexity(log_count, k + reach, sizes, delta, n) for n in (1, sizes.queries)
         )
         needed = _queries_needed(at_one, empirical, largest)
-        bounds.append(Bound(f"Riezler & De Bona {name}", about, empirical, at_all, largest, needed))
+        name = f"Riezler & De Bona {theorem}"
+        bounds.append(Bound(name, about, empirical, at_all, largest, queries_needed=needed))
     return bounds
 
 
