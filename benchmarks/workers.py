@@ -144,7 +144,7 @@ def peer_per_tree(workers: DaskWorkers, data: PartitionedDataset, trees: int) ->
     from dask import delayed
     from xgboost import dask as xgboost_dask
 
-    blocks = np.array_split(np.arange(len(data.pieces)), workers.processes)
+    blocks = np.array_split(np.arange(len(data.pieces)), len(workers.calls.workers()))
     shapes = [sum(data.pieces[number].documents for number in block) for block in blocks]
     loaded = [delayed(block_of)(str(data.files.folder), block.tolist()) for block in blocks]
 

@@ -11,7 +11,6 @@ from owpc_ltr.evaluation.compare import comparison_request, ranker_name
 from owpc_ltr.evaluation.options import (
     METRICS,
     ComparisonOptions,
-    Dask,
     Documents,
     EngineOfJudgments,
     IdField,
@@ -21,9 +20,7 @@ from owpc_ltr.evaluation.options import (
     SmallestGain,
     Split,
     Unweighted,
-    by_workers,
     engine_warnings,
-    workers_at,
 )
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, option_name, public
@@ -83,7 +80,6 @@ def evaluate(
     index: IndexToCheck = None,
     query_template: QueryTemplate = None,
     cluster: EngineOfJudgments = None,
-    dask: Dask = None,
     seed: Seed = 0,
     plugins: Plugins = (),
 ) -> Evaluation:
@@ -135,22 +131,21 @@ def evaluate(
             "folder"
         )
     rankers = {name: ranker_of(model, judged, request.plugins)}
-    with workers_at(dask, [data], plugins) as workers:
-        chosen = model_data(rankers[name], by_workers(judged, workers), split, by_folds=True)
-        if baseline is not None:
-            rankers[other] = ranker_of(baseline, chosen.data, request.plugins)
-            model_data(rankers[other], chosen.data, "all")
-        part = with_fields(chosen.data, rankers, documents, id_field)
-        # The ranker's record chose the queries; that a ranker has seen some of them is a warning.
-        held_out = chosen.side in {"test", "folds"}
-        seen = choose_queries(records_of(rankers), part, "all", by_folds=held_out)
-        side = "folds" if seen.folds else chosen.side
-        queries = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
-        results = measure_on_data(
-            by_folds(rankers, seen), part, queries, request.plan,
-            weighted=request.weighted, tell_unjudged=True,
-        )  # fmt: skip
-        comparison = compare_results(results)
+    chosen = model_data(rankers[name], judged, split, by_folds=True)
+    if baseline is not None:
+        rankers[other] = ranker_of(baseline, chosen.data, request.plugins)
+        model_data(rankers[other], chosen.data, "all")
+    part = with_fields(chosen.data, rankers, documents, id_field)
+    # The ranker's record chose the queries; that a ranker has seen some of them is a warning.
+    held_out = chosen.side in {"test", "folds"}
+    seen = choose_queries(records_of(rankers), part, "all", by_folds=held_out)
+    side = "folds" if seen.folds else chosen.side
+    queries = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
+    results = measure_on_data(
+        by_folds(rankers, seen), part, queries, request.plan,
+        weighted=request.weighted, tell_unjudged=True,
+    )  # fmt: skip
+    comparison = compare_results(results)
     scores = results.rankers[name].scores
     if run is not None and scores is not None and isinstance(part, RankingDataset):
         # A document that a run did not retrieve has no score.

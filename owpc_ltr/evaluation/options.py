@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -160,50 +159,6 @@ class JudgmentChecker(Protocol):
 
 
 EngineOfJudgments = Annotated["JudgmentChecker | None", NO_STORE, ConnectsWith("index")]
-Dask = Annotated[
-    str | None,
-    Help(
-        "Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
-        metavar="PLACE",
-        panel="Advanced",
-    ),
-]
-
-
-@contextmanager
-def workers_at(
-    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
-) -> Iterator[Any]:
-    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
-
-    Raises UsageError, before any is started, for a file among the `data`: workers go through
-    folders of parts.
-    """
-    if place is None:
-        yield None
-        return
-    from owpc_ltr.data.datasets import is_partitioned
-    from owpc_ltr.host.commands import plugin_answer
-
-    for one in data:
-        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
-            raise UsageError(
-                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
-                f"partition {one} --out FOLDER"
-            )
-    use_workers = plugin_answer("ltr_workers")
-    if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {option_name('dask')}")
-    with use_workers(place, plugins=plugins) as workers:
-        yield workers
-
-
-def by_workers(data: Any, workers: Any) -> Any:
-    """The data, gone through by the workers where there are any and the data have parts."""
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    parted = workers is not None and isinstance(data, PartitionedDataset)
-    return workers.parts(data) if parted else data
 
 
 def engine_warnings(

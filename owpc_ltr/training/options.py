@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
-from owpc_ltr.evaluation.options import Dask
+from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Argument, Help, Reads, Writes
+from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
@@ -120,6 +121,14 @@ Threads = Annotated[
         after="seed",
     ),
 ]
+Dask = Annotated[
+    str | None,
+    Help(
+        "Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
+        metavar="PLACE",
+        panel="Advanced",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -139,3 +148,39 @@ class TrainingOptions(DataOptions):
 
     dask: Dask = None
     threads: Threads = 1
+
+
+@contextmanager
+def workers_at(
+    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
+) -> Iterator[Any]:
+    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
+
+    Raises UsageError, before any is started, for a file among the `data`: workers go through
+    folders of parts.
+    """
+    if place is None:
+        yield None
+        return
+    from owpc_ltr.data.datasets import is_partitioned
+    from owpc_ltr.host.commands import plugin_answer
+
+    for one in data:
+        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
+            raise UsageError(
+                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
+                f"partition {one} --out FOLDER"
+            )
+    use_workers = plugin_answer("ltr_workers")
+    if use_workers is None:
+        raise UsageError(f"no plugin offers workers: leave out {option_name('dask')}")
+    with use_workers(place, plugins=plugins) as workers:
+        yield workers
+
+
+def by_workers(data: Any, workers: Any) -> Any:
+    """The data, gone through by the workers where there are any and the data have parts."""
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    parted = workers is not None and isinstance(data, PartitionedDataset)
+    return workers.parts(data) if parted else data

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import Dask, workers_at
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
@@ -18,9 +17,11 @@ from owpc_ltr.training.options import (
     DEFAULT_OPTIMIZER,
     FOLDS,
     REPORTED_METRICS,
+    Dask,
     Grid,
     Normalise,
     Settings,
+    workers_at,
 )
 
 if TYPE_CHECKING:

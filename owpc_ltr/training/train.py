@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
+from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.text import text_table, wrapped_text
@@ -34,6 +33,8 @@ from owpc_ltr.training.options import (
     TrainingOptions,
     Validation,
     ValidationShare,
+    by_workers,
+    workers_at,
 )
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def train(
     others = {"validation": validation, "max_features": max_features, "dask": dask}
     _check_folds(folds, others, test_share)
     sides = (data, validation)
-    with nullcontext() if dask is None else workers_at(dask, sides, plugins) as workers:
+    with workers_at(dask, sides, plugins) as workers:
         shares = (validation_share, test_share if folds is None else 0.0)
         splits, files = training_splits(data, validation, shares, options)
         source = files if options.source is None else options.source

@@ -30,7 +30,7 @@ def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[D
     """Workers at `local:4` (processes of this machine), or of a scheduler, `tcp://HOST:8786`.
 
     `workers.parts(open_dataset(folder))` is the dataset whose parts they go through: give that to
-    `train` and `evaluate`; the result is the same, bit for bit, for any number of workers.
+    `train`; the result is the same, bit for bit, for any number of workers.
     `plugins` are files of which losses or optimizers are used. Processes of this machine end with
     the block: a script that starts some does so under `if __name__ == "__main__"`. Raises
     WorkersUnavailable where nobody answers, Refused where a worker is not fit for the work.

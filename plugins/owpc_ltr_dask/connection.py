@@ -113,11 +113,6 @@ class DaskWorkers:
         return replace(self.parts(data), workers=None)
 
     @property
-    def processes(self) -> int:
-        """The number of workers."""
-        return len(self.calls.workers())
-
-    @property
     def threads(self) -> int:
         """The number of calls that the workers run in parallel."""
         self.calls.workers()
