@@ -5,10 +5,9 @@
 Data are generated, seeded, about 120 documents a query as in MSLR. A pass is the risk of OWPC and
 its gradient at some weights, one thread, best of three; each form runs in a process of its own,
 whose peak memory is told. The streamed forms: all parts kept in memory after the first pass; what
-fits in 512 MiB, as by default; twice as much, in half precision; none. What is not kept in memory
-is read from a temporary file of plain numbers, which the system caches as far as it has room.
-`first` is the pass that unpacks, `ratio` is to the form that is named first. On a busy machine the
-processor's seconds (`cpu s`) say more than the clock's.
+fits in 512 MiB, as by default; none. What is not kept in memory is read from the files of the
+folder by each pass. `ratio` is to the form that is named first. On a busy machine the processor's
+seconds (`cpu s`) say more than the clock's.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""PartitionedDataset: a folder of parts, read a part at a time, in bounded memory.
-
-A part that was read stays at hand, in memory or on disk.
-"""
+"""PartitionedDataset: a folder of parts, read a part at a time, in bounded memory."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 import tempfile
-import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -87,17 +82,10 @@ def _chosen(data: RankingDataset, piece: PartSelection) -> RankingDataset:
     return data if piece.chosen is None else data.select(piece.chosen)
 
 
-_LEFT_FREE = 1 << 30
-"""Bytes of the disk that are never taken."""
-_ARRAYS = ("features", "labels", "document_weights", "query_weights")
-_SMALL = ("offsets", "query_ids", "feature_names")
-
-
 class PartCache:
-    """The first parts that were read, up to `memory` bytes of them in memory, the others on disk.
+    """The first parts that were read, up to `memory` bytes of their features.
 
-    Those on disk are in a temporary file in TMPDIR or /var/tmp, as far as there is room. No part is
-    evicted for another: passes go round, and the part used last is the one needed last.
+    No part is evicted for another: passes go round, and the part used last is the one needed last.
     """
 
     def __init__(self, memory: int) -> None:
@@ -108,72 +96,18 @@ class PartCache:
         """Drop all parts."""
         with self._lock:
             self.bytes, self._parts = 0, dict[Hashable, RankingDataset]()
-            self._file: IO[bytes] | None = None
-            self._end, self._full = 0, False
-            # Of each part on disk: the file, where each array is, and what is not an array.
-            self._places: dict[Hashable, tuple[IO[bytes], dict[str, Any], dict[str, Any]]] = {}
 
     def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
-        """A part, from memory, from disk, or loaded and then kept."""
-        part = self._parts.get(key) or self._from_disk(key)
+        """A part, from memory, or loaded and then kept, if there is room."""
+        part = self._parts.get(key)
         if part is None:
             part = load()
-            if not self._keep_in_memory(key, part):
-                self._keep_on_disk(key, part)
+            with self._lock:
+                size = part.features.nbytes
+                if key not in self._parts and self.bytes + size <= self.memory:
+                    self._parts[key] = part
+                    self.bytes += size
         return part
-
-    def _keep_in_memory(self, key: Hashable, part: RankingDataset) -> bool:
-        """Whether a part is in memory now."""
-        with self._lock:
-            size = part.features.nbytes
-            if key not in self._parts and self.bytes + size <= self.memory:
-                self._parts[key] = part
-                self.bytes += size
-            return key in self._parts
-
-    def _keep_on_disk(self, key: Hashable, part: RankingDataset) -> None:
-        """Write a part, if there is room; an error of the disk does not stop the work."""
-        arrays = {name: getattr(part, name) for name in _ARRAYS if getattr(part, name) is not None}
-        size = sum(_padded(array.nbytes) for array in arrays.values())
-        with self._lock:
-            if self._full or key in self._places:
-                return
-            file = self._file_with_room(size)
-            if file is None:
-                self._full = True
-                return
-            start, self._end = self._end, self._end + size
-        places = {}
-        try:
-            for name, array in arrays.items():
-                _write_at(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, start)
-                places[name] = array.dtype, start, array.shape
-                start += _padded(array.nbytes)
-        except OSError:
-            self._full = True
-            return
-        self._places[key] = file, places, {name: getattr(part, name) for name in _SMALL}
-
-    def _from_disk(self, key: Hashable) -> RankingDataset | None:
-        """A part that is on disk; its arrays are pages of the file, and nothing is copied."""
-        if (place := self._places.get(key)) is None:
-            return None
-        file, arrays, small = place
-        mapped: dict[str, Any] = {
-            name: np.asarray(np.memmap(file, kind, "c", start, shape))
-            for name, (kind, start, shape) in arrays.items()
-        }
-        return RankingDataset(**mapped, **small)
-
-    def _file_with_room(self, size: int) -> IO[bytes] | None:
-        """The temporary file, if its disk has room for so many more bytes."""
-        try:
-            folder = scratch_folder()
-            self._file = self._file or _temporary_file(folder)
-            room = shutil.disk_usage(folder).free > size + _LEFT_FREE
-        except OSError:
-            return None
-        return self._file if room else None
 
 
 def scratch_folder() -> Path:
@@ -182,26 +116,6 @@ def scratch_folder() -> Path:
     if named:
         return Path(named)
     return usual if usual.is_dir() and os.access(usual, os.W_OK) else Path(tempfile.gettempdir())
-
-
-def _temporary_file(folder: Path) -> IO[bytes]:
-    """A file without a name, which is removed when nothing refers to it any more."""
-    with tempfile.TemporaryFile(dir=folder) as named:
-        descriptor = os.dup(named.fileno())
-    file = open(descriptor, "r+b", buffering=0, closefd=False)  # noqa: SIM115 - see finalize
-    weakref.finalize(file, os.close, descriptor)
-    return file
-
-
-def _write_at(file: IO[bytes], content: memoryview, start: int) -> None:
-    while content:
-        written = os.pwrite(file.fileno(), content, start)
-        content, start = content[written:], start + written
-
-
-def _padded(size: int) -> int:
-    """The size, up to a multiple of 64: there, numbers of every size may begin."""
-    return -(-size // 64) * 64
 
 
 T = TypeVar("T")
