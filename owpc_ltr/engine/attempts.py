@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
@@ -21,6 +20,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
     prepare,
     read_versioned,
 )
+from owpc_ltr.engine.evidence import now
 from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, is_sketch, same_queries
 from owpc_ltr.text import check_name
@@ -86,8 +86,7 @@ class ClusterAttempts:
                 if (one.candidate, one.metric, one.queries) == (self._candidate, metric, queries):
                     return one.earlier
             earlier = sum(same_queries(one.queries, queries) for one in attempts)
-            now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-            new = CountedAttempt(self._candidate, metric, queries, now, earlier)
+            new = CountedAttempt(self._candidate, metric, queries, now(), earlier)
             try:
                 self._write([*attempts, new], version)
             except EngineRefusal as refusal:

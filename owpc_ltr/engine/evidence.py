@@ -27,6 +27,11 @@ QUERY_ALONE = "the query alone"
 _FORMAT = 1
 
 
+def now() -> str:
+    """The time, in ISO 8601."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 @dataclass(frozen=True, repr=False)
 class SearchConfiguration(ShortRepr):
     """What users get: a model or none, a query template, its window, an index.
@@ -77,7 +82,7 @@ class Evidence(ShortRepr):
     judges: Mapping[str, int] = field(default_factory=dict)
     more: Sequence[str] = ()
     alias: str | None = None
-    written: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    written: str = field(default_factory=now)
 
     @property
     def reason(self) -> str:

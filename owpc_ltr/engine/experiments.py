@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
+from owpc_ltr.engine.evidence import now
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.host.settings import check_types
 from owpc_ltr.text import ShortRepr, check_name
@@ -159,11 +159,6 @@ def _pins(experiment: Experiment) -> dict[str, Any]:
         return {}
     models = [model for model in (experiment.a, experiment.b) if model != QUERY]
     return {"pinned": models, "pinned_by": f"the experiment '{experiment.name}'"}
-
-
-def now() -> str:
-    """The time, in ISO 8601."""
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _experiment(name: str, source: Mapping[str, Any]) -> Experiment:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from owpc_ltr.engine.deployment.alias import CHAMPION, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.deployment.switch import deployed
-from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments, now
+from owpc_ltr.engine.evidence import now
+from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import Help, job, option_name

@@ -46,12 +46,14 @@ def test_a_challenger_that_is_better_live_is_promoted_and_rolled_back(
     record = DeploymentRecords(small.engine, small.store).get(new)
     assert record.switch is not None
     assert record.switch["over"] == old
+    line = agent.refused("models_promote", name=old, require="better.json", **where)
+    assert f"and users have {new}, which is another model" in line
     # A model that changes little is another one.
     agent.do("models_rollback", name=small.name, **where)
     save_model(linear((1.0, 0.0, 0.01)), tmp_path / "other.json")
     line = agent.refused("upload", model="other.json", require="better.json", **at)
     assert "the evidence is of another model than those of the switch ('good.json')" in line
-    agent.do("models_promote", name=new, require="better.json", **where)
-    assert aliases.resolve(small.name) == new
-    line = agent.refused("models_promote", name=old, require="better.json", **where)
-    assert f"and users have {new}, which is another model" in line
+    # An agent does not undo a rollback by what was known before it.
+    line = agent.refused("models_promote", name=new, require="better.json", **where)
+    assert f"and '{small.name}' was rolled back at 20" in line
+    assert aliases.resolve(small.name) == old

@@ -29,7 +29,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
     read_versioned,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.experiments import now
+from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import (
     BadInput,

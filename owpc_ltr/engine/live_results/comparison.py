@@ -21,8 +21,7 @@ from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.proof import logged
-from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
-from owpc_ltr.engine.experiments import now
+from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
 from owpc_ltr.engine.live_queries import graded_lists, typed_queries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
 from owpc_ltr.engine.search.request import SearchRequest
