@@ -129,7 +129,7 @@ def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDatas
     assert model.record["source"]["data"] == "data.parquet"
     assert (known_sides(model.record, data) == "train").all()  # type: ignore[union-attr]
     out = run.output("evaluate", "m.json", "--data", "data.parquet", "--json")
-    assert json.loads(out)["metrics"][0]["mean"] > 0.8
+    assert json.loads(out)["rankers"][0]["metrics"][0]["mean"] > 0.8
 
 
 def test_trees_after_the_best_iteration_are_left_out_and_told(

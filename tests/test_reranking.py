@@ -302,7 +302,7 @@ def test_the_command_line_learns_measures_and_compares(run: RunCommand) -> None:
     out = run.output(*measure, "--metric", "ndcg@10")
     answer = json.loads(out)
     assert answer["split"] == "test"
-    assert answer["comparisons"][0]["mean_difference"] > 0.2
+    assert answer["pairs"][0]["mean_difference"] > 0.2
     code, out, _ = run(*learn, *settings, "--base", "feature:1", "--out", "f.json", "--json",
                        "--grid", "penalty=1,0.1")  # fmt: skip
     assert code == 0

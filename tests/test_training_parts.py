@@ -100,7 +100,7 @@ def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
         asked: dict[str, Any] = {"split": split, "baseline": baseline}
         one = ltr.evaluate(model, parts, metrics=("ndcg@5", "map,empty=skip"), **asked)
         other = ltr.evaluate(model, whole, metrics=("ndcg@5", "map,empty=skip"), **asked)
-        rows, wanted = (found.table + found.as_dict()["comparisons"] for found in (one, other))
+        rows, wanted = (found.table + found.as_dict()["pairs"] for found in (one, other))
         for a, b in zip(rows, wanted, strict=True):
             assert set(a) == set(b)
             for name in a:
@@ -206,7 +206,7 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     code, out, _ = run("evaluate", "m.json", "--data", "whole.parquet", "--json", "--split", "all")
     whole = json.loads(out)
     code, out, _ = run("evaluate", "m.json", "--data", "parts", "--json", "--split", "all")
-    assert json.loads(out)["metrics"] == whole["metrics"]
+    assert json.loads(out)["rankers"][0]["metrics"] == whole["rankers"][0]["metrics"]
     run.output("select", "parts", "--folds", "3", *chosen)
     code, _, err = run("train", "parts", "--out", "m.json", "--memory", "lots")
     assert (code, "'lots' is no amount of memory" in err) == (2, True)
