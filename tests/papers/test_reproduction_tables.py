@@ -71,9 +71,10 @@ def test_a_notebook_shows_every_row_and_runs_nothing(found: Reproduction) -> Non
 
 
 def test_a_table_shows_figures_gains_and_notes() -> None:
-    own = {"ours": 0.5, "low": 0.4, "high": 0.6, "queries": 5}
-    gain = {"against": "RankSVM", "gain": -0.01, "gain_low": -0.1, "gain_high": 0.1, "p": 0.25}
-    row = Row("MQ2008", "map", "OWPC", published=0.6, difference=-0.1, note="odd", **own, **gain)
+    row = Row(
+        "MQ2008", "map", "OWPC", published=0.6, ours=0.5, difference=-0.1, low=0.4, high=0.6,
+        queries=5, against="RankSVM", gain=-0.01, gain_low=-0.1, gain_high=0.1, p=0.25, note="odd",
+    )  # fmt: skip
     found = Reproduction("owpc2009", (row,), ("a note",), ("a paper",), 0, quick=False)
     assert str(found).splitlines() == [
         "",
