@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from itertools import islice
 from threading import Event
 from typing import Any
 
@@ -69,21 +66,27 @@ class Calls:
 
         Raises what one raised, and WorkersUnavailable.
         """
-        waiting = deque(self._begun(tasks))
+        with dask_errors(self.scheduler):
+            waiting = [
+                self.client.submit(
+                    call,
+                    pure=False,
+                    workers=None if home is None else [home],
+                    allow_other_workers=home is not None,
+                )
+                for call, home in tasks
+            ]
         try:
             while waiting:
-                batch = list(islice(waiting, _AT_ONCE))
-                batch_results = self._fetched(batch)
-                for _ in batch:
-                    waiting.popleft()
-                del batch
+                batch_results = self._fetched(waiting[:_AT_ONCE])
+                del waiting[:_AT_ONCE]
                 for result in batch_results:
                     if isinstance(result, Failed):
                         raise result.error
                     yield from result
         finally:
             if waiting and self.client.status == "running":
-                self.client.cancel(list(waiting), force=True)
+                self.client.cancel(waiting, force=True)
 
     def on_all(self, tasks: Sequence[tuple[Callable[[], list[Any] | Failed], str]]) -> list[Any]:
         """The results of calls on exactly these workers, in parallel, one result each.
@@ -118,31 +121,13 @@ class Calls:
                 self.client.cancel(futures, force=True)
         raise WorkersUnavailable("the work was stopped")
 
-    def _begun(self, tasks: Sequence[Task]) -> list[Future]:
-        """Starts the tasks; those of one worker are sent together, in one message."""
-        of_home: dict[str | None, list[int]] = {}
-        for number, (_, home) in enumerate(tasks):
-            of_home.setdefault(home, []).append(number)
-        futures: dict[int, Future] = {}
-        with dask_errors(self.scheduler):
-            for home, numbers in of_home.items():
-                home_futures = self.client.map(
-                    operator.call,
-                    [tasks[number][0] for number in numbers],
-                    pure=False,
-                    workers=None if home is None else [home],
-                    allow_other_workers=home is not None,
-                )
-                futures.update(zip(numbers, home_futures, strict=True))
-        return [futures[number] for number in range(len(tasks))]
-
     def _fetched(self, futures: list[Future]) -> list[Any]:
         missing = 0.0
         while not self._stopped.is_set():
             with dask_errors(self.scheduler):
                 try:
                     wait(futures, timeout=_LOOK)
-                    found: list[Any] = self.client.gather(futures)
+                    results: list[Any] = self.client.gather(futures)
                 except TimeoutError:
                     # What has failed is not waited for by the rest.
                     self.client.gather(
@@ -150,7 +135,7 @@ class Calls:
                     )
                     missing = 0.0 if self.client.nthreads() else missing + _LOOK
                 else:
-                    return found
+                    return results
             if missing > self.patience:
                 raise no_workers(self.scheduler, self.patience)
         raise WorkersUnavailable("the work was stopped")
