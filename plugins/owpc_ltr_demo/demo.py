@@ -18,12 +18,11 @@ from owpc_ltr_demo.session import (
     TREES_MODEL,
     DemoOptions,
     DemoSession,
-    LoggedFeatures,
     program,
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr_demo.preparation import LoggedFeatures
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _run(session: DemoSession) -> DemoResult:
     Test queries select nothing: boosts are tuned on training queries; loss weights, C and trees
     are selected on validation queries; all by one metric.
     """
-    from owpc_ltr_demo.preparation import start_node
+    from owpc_ltr_demo.preparation import log_corpus, start_node
 
     commands = learn_from_judgments(session, log_corpus(session, start_node(session)))
     seconds = session.figures["seconds"]
@@ -111,17 +110,6 @@ def _run(session: DemoSession) -> DemoResult:
     lines = [f"Done in {seconds['all']:.0f} s. The node is still running. Next:"]
     lines += [f"  {command}" for command in commands]
     return DemoResult(session.figures, "\n".join(["", *(f"  {line}" for line in lines)]))
-
-
-def log_corpus(session: DemoSession, engine: Engine) -> LoggedFeatures:
-    """The steps before training, on a running node."""
-    from owpc_ltr_demo import preparation
-
-    documents = preparation.index_corpus(session, engine)
-    store, featureset = preparation.push_featureset(session, engine)
-    pools = preparation.find_candidates(session, engine, documents)
-    splits = preparation.log_candidates(session, engine, store, featureset, pools)
-    return LoggedFeatures(engine, store, featureset, pools, splits)
 
 
 def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[str]:

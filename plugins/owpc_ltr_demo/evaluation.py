@@ -10,6 +10,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.request import SearchRequest
@@ -26,6 +28,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress
+from owpc_ltr_demo.preparation import LoggedFeatures
 from owpc_ltr_demo.queries import DemoQuery
 from owpc_ltr_demo.session import (
     INDEX,
@@ -34,7 +37,6 @@ from owpc_ltr_demo.session import (
     TREES_MODEL,
     WINDOW,
     DemoSession,
-    LoggedFeatures,
 )
 from owpc_ltr_demo.training import train_lambdamart
 from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns
@@ -112,9 +114,6 @@ def upload_models(
     session: DemoSession, logged: LoggedFeatures, models: Mapping[str, Model]
 ) -> dict[str, str]:
     """By alias, each model's immutable name in the engine, after the parity proof."""
-    from owpc_ltr.engine.deployment.model_upload import upload_model
-    from owpc_ltr.engine.deployment.switch import SwitchGrounds
-
     # A node may have the models of a demo before.
     grounds = SwitchGrounds(unproven="the demo was run again")
     names = {}

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import owpc_ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr.data.judgments import write_judgments
+from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries
 from owpc_ltr.engine.client.engine import Engine, open_engine
+from owpc_ltr.engine.feature_log.log import run_log
+from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.index import index_documents, load_new_index
+from owpc_ltr.engine.staging_index import create_index, drop_index
+from owpc_ltr.engine.stores import Store, choose_store
+from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+from owpc_ltr.host.commands import run_plugin_job
 from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
 from owpc_ltr_demo.queries import (
@@ -24,12 +36,28 @@ from owpc_ltr_demo.queries import (
 from owpc_ltr_demo.session import INDEX, DemoSession
 from owpc_ltr_demo.tuned_bm25 import KEYWORDS
 
-if TYPE_CHECKING:
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr_demo.session import Splits
-
 _SCRATCH = f"{INDEX}-candidates"
+Splits = DatasetSplits[RankingDataset]
+
+
+@dataclass(frozen=True)
+class LoggedFeatures:
+    """The results of the steps before training: engine, candidates, and the dataset's splits."""
+
+    engine: Engine
+    store: Store
+    featureset: FeatureSet
+    pools: list[CandidatePool]
+    splits: Splits
+
+
+def log_corpus(session: DemoSession, engine: Engine) -> LoggedFeatures:
+    """The steps before training, on a running node."""
+    documents = index_corpus(session, engine)
+    store, featureset = push_featureset(session, engine)
+    pools = find_candidates(session, engine, documents)
+    splits = log_candidates(session, engine, store, featureset, pools)
+    return LoggedFeatures(engine, store, featureset, pools, splits)
 
 
 def start_node(session: DemoSession) -> Engine:
@@ -40,24 +68,16 @@ def start_node(session: DemoSession) -> Engine:
 
 def running_node(session: DemoSession) -> Engine:
     """The demo's own node, started or found running."""
-    from owpc_ltr.host.commands import run_plugin_job
-
     port = session.options.port
     with session.working() as show:
         status = run_plugin_job("engine start", port=port, progress=show)
     session.line(f"opensearch {status.version} answers at {status.url}")
-    session.figures["node"] = {
-        "url": status.url,
-        "version": status.version,
-        "ltr_plugin": status.ltr_plugin,
-    }
+    session.figures["node"] = {"url": status.url, "version": status.version}
     return open_engine(status.url)
 
 
 def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
     """All documents, indexed anew."""
-    from owpc_ltr.engine.index import load_new_index
-
     with session.step("index", "index the documentation of this Python's standard library"):
         with session.working() as show:
             show("reading the standard library", None)
@@ -74,9 +94,6 @@ def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
 
 def push_featureset(session: DemoSession, engine: Engine) -> tuple[Store, FeatureSet]:
     """The engine's store, with the shipped feature set."""
-    from owpc_ltr.engine.stores import choose_store
-    from owpc_ltr.features.feature_set import load_featureset
-
     with session.step("featureset", "push a feature set"):
         store = choose_store(engine)
         store.prepare()
@@ -86,7 +103,6 @@ def push_featureset(session: DemoSession, engine: Engine) -> tuple[Store, Featur
             f"{len(featureset.features)} features of {featureset_file().name}, each a query "
             f"({store.kind} store)"
         )
-        session.figures |= {"features": len(featureset.features), "store_kind": store.kind}
     return store, featureset
 
 
@@ -108,8 +124,7 @@ def find_candidates(
             f"candidates: the {max(len(pool.doc_ids) for pool in pools)} best of a full-text "
             f"query, which finds {recall:.1%} of the answers; no ranker can find the others"
         )
-        figures = {"queries": len(queries), "module_queries": modules, "pool_recall": recall}
-        session.figures |= figures
+        session.figures |= {"queries": len(queries), "pool_recall": recall}
     return [pool for pool in pools if pool.doc_ids]
 
 
@@ -121,12 +136,6 @@ def log_candidates(
     pools: Sequence[CandidatePool],
 ) -> Splits:
     """The features of all candidates, in a dataset split by query."""
-    from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.data.judgments import write_judgments
-    from owpc_ltr.data.splits import HashSplit, split_queries
-    from owpc_ltr.engine.feature_log.log import run_log
-    from owpc_ltr.engine.feature_log.request_options import LogOptions
-
     with session.step("log", "log the features of every candidate"):
         judgments = judgments_of(pools)
         total = judgments.n_judgments
@@ -143,8 +152,7 @@ def log_candidates(
             f"{counts.absent} absent, {sum(counts.rejected.values())} rejected; "
             f"{report.pairs_per_second:,.0f} pairs per second"
         )
-        figures = {"pairs": counts.judged, "pairs_per_second": report.pairs_per_second}
-        session.figures |= figures
+        session.figures["pairs"] = counts.judged
     return split_queries(read_dataset(report.path), HashSplit(), report.path.name)
 
 
@@ -160,8 +168,6 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
 
     Candidates are found by the engine, in a temporary index that is deleted.
     """
-    from owpc_ltr.data.judgments import write_judgments
-
     with session.working() as show:
         show("reading the standard library", None)
         documents = read_corpus()
@@ -195,8 +201,6 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
 def _candidates(
     engine: Engine, documents: tuple[Document, ...], size: int, show: Progress
 ) -> list[CandidatePool]:
-    from owpc_ltr.engine.index import index_documents
-    from owpc_ltr.engine.staging_index import create_index, drop_index
 
     drop_index(engine, _SCRATCH)
     create_index(engine, _SCRATCH, index_body())

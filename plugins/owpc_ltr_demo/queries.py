@@ -17,16 +17,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr_demo.corpus import Document
-
-if TYPE_CHECKING:
-    from owpc_ltr.data.judgments import JudgedQuery, Judgments
 
 POOL_SIZE = 50
 """Candidates of a query."""
@@ -50,8 +48,6 @@ class DemoQuery:
 
     def judged(self, doc_ids: Iterable[str]) -> JudgedQuery:
         """The query with the labels of these documents."""
-        from owpc_ltr.data.judgments import JudgedQuery
-
         names = list(doc_ids)
         grades = np.array([self.relevant.get(name, 0) for name in names], np.float32)
         params = {"keywords": self.text, "query": self.text}
@@ -154,6 +150,4 @@ def _draw(query: DemoQuery) -> bytes:
 
 def judgments_of(pools: Iterable[CandidatePool]) -> Judgments:
     """The candidates with their labels, as judgments."""
-    from owpc_ltr.data.judgments import Judgments
-
     return Judgments([pool.query.judged(pool.doc_ids) for pool in pools])

@@ -10,21 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress
 from owpc_ltr.text import text_table
-
-if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr_demo.queries import CandidatePool
-
-    Splits = DatasetSplits[RankingDataset]
 
 PORT = 9270
 """The port of the demo's own node."""
@@ -101,14 +91,3 @@ def program() -> str:
     if shutil.which("owpc-ltr"):
         return "owpc-ltr"
     return os.path.relpath(Path(sys.executable).parent / "owpc-ltr")
-
-
-@dataclass(frozen=True)
-class LoggedFeatures:
-    """The results of the steps before training: engine, candidates, and the dataset's splits."""
-
-    engine: Engine
-    store: Store
-    featureset: FeatureSet
-    pools: list[CandidatePool]
-    splits: Splits

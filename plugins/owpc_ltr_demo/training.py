@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from owpc_ltr.errors import Refused
+from owpc_ltr.formats.plugin_free import plugin_free_trees
 from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr.training.plan import Plan
-from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
+from owpc_ltr_demo.preparation import LoggedFeatures, Splits
+from owpc_ltr_demo.session import INDEX, SELECT, DemoSession
 from owpc_ltr_demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune
-
-if TYPE_CHECKING:
-    from owpc_ltr_demo.session import Splits
-
 
 PARITY = 1e-5
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
@@ -74,8 +72,6 @@ _TREES = {
 
 def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
-    from owpc_ltr.formats.plugin_free import plugin_free_trees
-
     title = "train trees that run in an engine without the LTR plugin"
     with session.step("trees", title):
         trained = train(session, splits, ("lambdarank", "boosting"), _TREES, {})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from owpc_ltr_demo.corpus import index_body, read_corpus
-from owpc_ltr_demo.demo import learn_from_judgments, log_corpus
-from owpc_ltr_demo.preparation import featureset_file, write_files
+from owpc_ltr_demo.demo import learn_from_judgments
+from owpc_ltr_demo.preparation import featureset_file, log_corpus, write_files
 from owpc_ltr_demo.session import INDEX, MODEL, STEPS, TREES_MODEL, DemoOptions, DemoSession
 
 from owpc_ltr import read_dataset, read_judgments
