@@ -406,7 +406,7 @@ def powered_warnings(pair: ComparedPair, results: PerQueryResults) -> list[Resul
     warnings = [*treatment_warnings(verdict, pair.metric, others)]
     warnings += _deciding_warnings(pair, metrics[number], results)
     if number == 0:
-        warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
+        warnings += contradictions(verdict, pair.metric, _by_guards((pair.a, pair.b), results))
     return warnings
 
 

@@ -26,7 +26,7 @@ from owpc_ltr.data.judgments.grouping import (
 )
 from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.judgments.tables import write_judgments
-from owpc_ltr.engine.live_queries import LiveQueries
+from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.rules import machine_labels, unnamed_judges
 from tests.rating.grading_sheets import grading_sheet
@@ -180,7 +180,7 @@ def test_what_nobody_vouches_for_is_not_vouched_for_by_a_merge(tmp_path: Path) -
     for name in ("people", "clicks"):
         (warning,) = unnamed_judges(again.queries)
         assert warning.message.startswith("100% of the judgments do not say who gave them")
-        vouched = LiveQueries(again, judged_by=name).judged
+        vouched = with_judge(judged_queries(again), name)
         assert not list(unnamed_judges(vouched))
         assert bool(list(machine_labels(vouched))) == (name == "clicks")
 
