@@ -256,8 +256,8 @@ def test_rules_hold_where_human_and_proxy_labels_together_make_the_difference(
     rng = np.random.default_rng([world, *of.name.encode()])
     with paths.no_earlier_comparisons():
         pair = paths.by_proxy(paths.Team(of.make(rng, 300), rng, 300)).pairs[0]
-    assert pair.outcome_of_figures is Outcome.BETTER
-    assert pair.by_human_labels.outcome_of_figures is Outcome.NO_DIFFERENCE
+    by_figures = [replace(one, warnings=()).verdict.outcome for one in (pair, pair.by_human_labels)]
+    assert by_figures == [Outcome.BETTER, Outcome.NO_DIFFERENCE]
     assert checks(pair.verdict) == found
 
 
@@ -266,6 +266,27 @@ def test_a_fusion_is_doubtful_for_the_same_raters_as_live_results() -> None:
     assert {path: one[0].checks for path, one in answers.items()} == {
         "fuse": ("other-raters",), "live": ("other-raters",),
     }  # fmt: skip
+
+
+def test_the_shift_of_raters_is_a_mean_over_the_grades_that_cannot_be_lowered_too() -> None:
+    """Bob lifts every second worthless document by 1, and so he does with common pairs."""
+
+    def kind(number: int, name: str) -> float:
+        return float(np.random.default_rng([number, *name.encode()]).integers(0, 2))
+
+    def grade(number: int, name: str) -> float:
+        return 1.0 if name in SHARED else kind(number, name) * (name in NEW)
+
+    def judge(number: int, name: str) -> str:
+        if name in SHARED:
+            return f"ann=1, bob={1 + kind(number, name):g}"
+        return "bob" if name in NEW else "ann"
+
+    assert checks(verdict(judge, grade)) == {"other-raters"}
+    # As many common pairs of raters who agree; he is right.
+    assert str(verdict(lambda q, n: judge(q, n) if n not in SHARED else "ann=1, bob=1", grade)) == (
+        "better"
+    )
 
 
 def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:

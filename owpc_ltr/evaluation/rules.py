@@ -419,8 +419,8 @@ def rater_warnings(
     """Whether other people judged the winner's documents than the loser's.
 
     Where raters of both sides graded common pairs, their shift is known: `wins_with` tells whether
-    the winner wins where its documents' grades are lowered by it, in the winner's and the loser's
-    lists.
+    the winner wins where its documents' grades are lowered by it in the mean, in the winner's and
+    the loser's lists.
     """
     names, won, lost = deciding.raters
     if len(names) < 2 or min(won.sum(), lost.sum()) < _FEWEST_QUERIES:
@@ -477,16 +477,24 @@ def _shift(lists: RankedLists, own: set[str], others: set[str]) -> tuple[float, 
 def _lowered(
     deciding: DecidingDocuments, own: set[str], shift: float
 ) -> tuple[RankedLists, RankedLists]:
-    """Both lists, with the grades lowered that its own raters gave the winner's documents."""
+    """Both lists, with the grades lowered that its own raters gave the winner's documents.
+
+    They are lowered by `shift` in the mean, as common pairs are: by more where they are not 0, as
+    no grade is below 0.
+    """
     winner = deciding.winner
     lowered = {
-        (row, winner.documents[row][rank])
+        (row, winner.documents[row][rank]): winner.grades[row, rank]
         for row, rank, judges in winner.judges_at(deciding.marks[0])
         if own.issuperset(votes_of(judges, 0.0))
     }
+    given_there = np.array([0.0, *lowered.values()])
+    steps = np.unique(given_there)
+    means = np.minimum(given_there[1:, None], steps).mean(axis=0) if lowered else steps
+    by = float(np.interp(shift, means, steps))
 
     def grade(row: int, name: str, given: float) -> float:
-        return max(0.0, given - shift) if (row, name) in lowered else given
+        return max(0.0, given - by) if (row, name) in lowered else given
 
     return winner.regraded(grade), deciding.loser.regraded(grade)
 
