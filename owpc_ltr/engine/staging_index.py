@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import Engine, answer_if_found
 from owpc_ltr.engine.client.responses import (
+    AnswerPart,
     EngineRefusal,
     check_acknowledged,
     check_refreshed,
@@ -219,6 +221,13 @@ def indices_behind(engine: Engine, name: str) -> dict[str, Aliases]:
     if answer is None:
         return {}
     return {index: answer[index]["aliases"].object for index in sorted(answer.object)}
+
+
+def index_uuids(engine: Engine, name: str) -> str:
+    """What tells an index, or all behind an alias, from others of this name, here or elsewhere."""
+    answer = AnswerPart(engine.request("GET", f"/{quote(name, safe='')}"), f"'{name}'")
+    parts = (answer[index]["settings"]["index"]["uuid"].text for index in answer.object)
+    return ",".join(sorted(parts))
 
 
 def mark_of(aliases: Aliases) -> str | None:

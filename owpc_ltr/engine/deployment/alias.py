@@ -449,7 +449,7 @@ def _alias(content: dict[str, Any]) -> Alias:
         tuple(previous or ()),
         challenger,
         max(history, 0),
-        last_rollback,
+        last_rollback=last_rollback,
         store=store,
         store_kind=kind,
     )

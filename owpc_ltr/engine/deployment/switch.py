@@ -22,8 +22,8 @@ from owpc_ltr.engine.evidence import (
     content_digest,
     evidence_of,
 )
-from owpc_ltr.engine.feature_log.job import index_uuids
 from owpc_ltr.engine.search.request import query_digest
+from owpc_ltr.engine.staging_index import index_uuids
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.signatures import option_name
@@ -106,7 +106,7 @@ def check_switch(
     if alias is None:
         if evidence is not None:
             alone = replace(evidence.old, model=None, index=new.index)
-            _check(evidence, new, alone, name, None, _command(file, new, alone, "query", grounds))
+            _check(evidence, new, alone, name, _command(file, new, alone, "query", grounds))
         return grounds.as_dict(None)
     champion = None
     with suppress(BadInput):
@@ -117,7 +117,7 @@ def check_switch(
         return None if champion is None else champion.switch
     command = _command(file, new, old, name, grounds)
     if evidence is not None:
-        _check(evidence, new, old, name, alias.last_rollback, command)
+        _check(evidence, new, old, name, command, last_rollback=alias.last_rollback)
     elif grounds.unproven is None:
         known = ""
         if old.query is None:
@@ -161,8 +161,9 @@ def _check(
     new: SearchConfiguration,
     old: SearchConfiguration,
     name: str,
-    last_rollback: str | None,
     command: str,
+    *,
+    last_rollback: str | None = None,
 ) -> None:
     faults = [*_faults(evidence, new, old, name, last_rollback)]
     if faults:

@@ -284,12 +284,6 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
     )
 
 
-def index_uuids(engine: EngineLike, index: str) -> str:
-    """What tells an index, or all behind an alias, from others of this name, here or elsewhere."""
-    answer = AnswerPart(engine.request("GET", "/" + quote(index, safe="")), f"'{index}'")
-    return ",".join(sorted(_identity(answer[name])["uuid"] for name in answer.object))
-
-
 def _identity(index: AnswerPart) -> dict[str, str]:
     settings = index["settings"]["index"]
     # Analysis and similarity decide the scores as much as the fields do.

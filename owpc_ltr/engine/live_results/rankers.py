@@ -21,10 +21,10 @@ from owpc_ltr.engine.evidence import (
     content_digest,
     model_digest,
 )
-from owpc_ltr.engine.feature_log.job import index_uuids
 from owpc_ltr.engine.live_queries import typed_queries
 from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
+from owpc_ltr.engine.staging_index import index_uuids
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
