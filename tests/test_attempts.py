@@ -290,7 +290,7 @@ def test_a_series_of_attempts_rarely_finds_noise_better(rng: np.random.Generator
 def test_forty_attempts_of_noise_are_false_in_five_percent_of_worlds(
     rng: np.random.Generator,
 ) -> None:
-    assert share_of_series(100, 40, rng) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
+    assert share_of_series(50, 40, rng) <= 0.05 + 2 * (0.05 * 0.95 / 50) ** 0.5
     # Who does not count is seen.
     assert share_of_series(20, 40, rng, count=False) > 0.2
 
