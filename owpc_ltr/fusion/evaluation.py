@@ -286,16 +286,14 @@ def measure_fusion(
     plan = ComparisonPlan((metric,), "zero", best_leg, drawing)
     judges = [dict(zip(q.doc_ids, judges_by_document(q), strict=True)) for q in queries]
     ranked = {LEARNED: (learned, legs.served), best_leg: (columns[best_leg], shown[best_leg])}
-    both = {
-        name: RankerResults(
+    both = {}
+    for name, (scores, seen) in ranked.items():
+        lists = legs.lists(scores, seen, complete=complete)
+        both[name] = RankerResults(
             [values[name], *(legs.values(scores, seen, guard) for guard in plan.guards)],
             # Of complete judgments nobody gave those of the other documents.
-            lists=replace(
-                legs.lists(scores, seen, complete=complete), judges=[] if complete else judges
-            ),
+            lists=lists if complete else replace(lists, judges=judges),
         )
-        for name, (scores, seen) in ranked.items()
-    }
     decision = compare_results(PerQueryResults(both, plan, of))
     rankers = {name: RankerResults([of_queries]) for name, of_queries in values.items()}
     most = max(set(picked), key=picked.count)

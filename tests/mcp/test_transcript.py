@@ -75,10 +75,11 @@ def test_an_agent_promotes_a_model_that_users_prefer_and_goes_back(
     assert status.splitlines()[1] == "better"
     agent.do("experiment_stop", **events, promote_if="better")
     assert alias_of(world).current == experiment.b
+    assert "switch.verdict" in agent.do("models_show", name="m")
     agent.do("models_rollback", name="m")
     assert alias_of(world).current == before.current
-    # What users have is again what the experiment compared with.
+    # What users have is again what the experiment compared with, which somebody found to be better.
     assert "to replace it" in agent.refused("models_promote", name=experiment.b)
-    agent.do("models_promote", name=experiment.b, require="better.json")
-    assert alias_of(world).current == experiment.b
-    assert "switch.verdict" in agent.do("models_show", name="m")
+    again = agent.refused("models_promote", name=experiment.b, require="better.json")
+    assert "and 'm' was rolled back at" in again
+    assert alias_of(world).current == before.current
