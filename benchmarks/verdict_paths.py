@@ -21,7 +21,7 @@ from verdict_worlds import DOCUMENTS, METRIC, TOP, Case, Matrix, Rng, word
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
+from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.engine.live_results.comparison import LiveResults
@@ -124,6 +124,7 @@ class Team:
         """The judged documents with their features, or all, as irrelevant where unjudged."""
         case, kept = self.case, {query.query_id for query in self.judged}
         rows, labels, ids, texts, sizes, numbers = [], [], [], [], [0], []
+        who: list[str] = []
         columns = zip(case.names, case.words, case.documents, case.judged, strict=True)
         for number, (name, text, documents, grades) in enumerate(columns):
             if name not in kept:
@@ -132,6 +133,7 @@ class Team:
             rows.append(self.features(number)[known])
             labels.append(np.nan_to_num(grades[known]))
             ids += [documents[place] for place in known.tolist()]
+            who += case.judges_of(number, known) or [""] * len(known)
             texts.append(json.dumps({"keywords": text, "query": text}))
             sizes.append(sizes[-1] + len(known))
             numbers.append(number)
@@ -146,6 +148,8 @@ class Team:
             query_params=pa.array(texts, pa.string()),
             query_weights=None if case.importance is None else case.importance[numbers],
             manifest={"judgments": judges} if judges else None,
+            # As `log-features` keeps it.
+            document_fields={JUDGED_BY: pa.array(who, pa.string())} if any(who) else None,
         )
 
     def model(self, name: str) -> LinearModel:

@@ -261,6 +261,11 @@ def test_rules_hold_where_human_and_proxy_labels_together_make_the_difference(
     assert checks(pair.verdict) == found
 
 
+def test_copies_of_a_request_are_told_by_peoples_grades_where_proxy_labels_differ() -> None:
+    (answer,) = benchmark_script("verdicts").answered("19", ("proxy",), range(1), 200)["proxy"]
+    assert answer.checks == ("repeated-queries",)
+
+
 def test_a_fusion_is_doubtful_for_the_same_raters_as_live_results() -> None:
     answers = benchmark_script("verdicts").answered("25a", ("fuse", "live"), range(1), 200)
     assert {path: one[0].checks for path, one in answers.items()} == {

@@ -143,8 +143,11 @@ def with_proxy_labels(
     )
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for both in figures))
+    # Copies of a request that proxy labels judge differently are told by people's grades.
+    clusters = (proxy.queries.clusters, of_sample.queries.clusters)
+    repeated = [warning for each in clusters for warning in cluster_warnings(each)]
     return replace(human, pairs=pairs).with_warnings(
-        [*cluster_warnings(proxy.queries.clusters), *random_sample_warnings(least)]
+        [*repeated[:1], *random_sample_warnings(least)]
     )
 
 
