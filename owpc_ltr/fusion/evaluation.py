@@ -456,8 +456,9 @@ def _rows(fusion: Fusion) -> Iterator[tuple[Any, ...]]:
         if pair is None:
             yield ranker.name, mean.mean, mean.low, mean.high, "", "", "", ""
             continue
-        by = pair.comparison
-        p = by.p_permutation if ranker.name == LEARNED else pair.p_holm
+        decides = ranker.name == LEARNED
+        by = fusion.decision if decides else pair.comparison
+        p = by.p_permutation if decides else pair.p_holm
         differences = (f"{value:+.4f}" for value in (by.mean_difference, by.low, by.high))
         yield (ranker.name, mean.mean, mean.low, mean.high, *differences, p)
 

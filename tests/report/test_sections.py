@@ -334,6 +334,8 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     second: float, title: str, mood: str
 ) -> None:
     found = fused(second)
+    (learned,) = [line for line in str(found).splitlines() if line.startswith("learned weights  ")]
+    assert learned.split()[-1] == f"{found.decision.p_permutation:.4f}"
     page = owpc_ltr.report(found)
     assert page.verdict is not None
     assert (page.verdict.title, page.verdict.mood) == (title, mood)
