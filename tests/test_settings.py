@@ -223,6 +223,7 @@ def test_a_choice_is_numbered_by_its_place() -> None:
     ("settings", "message"),
     [
         ({"shade": "pink"}, "shade must be one of dark, light, none, not 'pink'"),
+        ({"shade": "a\x1b\n"}, r"none, not 'a\\x1b\\n'"),
         ({"finish": "wet"}, "finish must be one of mat, gloss, not 'wet'"),
     ],
 )

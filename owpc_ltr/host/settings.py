@@ -25,6 +25,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.text import printable
 
 T = TypeVar("T")
 
@@ -146,7 +147,8 @@ def check_choices(plugin: Any) -> None:
         value = getattr(plugin, name)
         if value not in choices:
             known = ", ".join(map(str, choices))
-            raise ValueError(f"{name} must be one of {known}, not '{value}'")
+            given = printable(str(value))
+            raise ValueError(f"{name} must be one of {known}, not '{given}'")
 
 
 @cache

@@ -31,6 +31,7 @@ UNPROVEN = ("--unproven", "a test")
 State = dict[str, Any]
 """Documents by index, `aliases` by index, and the documents of the store and of names."""
 DOCUMENTS = 60
+_A_TIME = "2026-01-01T00:00:00Z"
 RANKLIB = Path(__file__).parents[1] / "golden" / "ranklib" / "linear-regression.txt"
 MAPPINGS = {
     "settings": {"number_of_shards": 1, "number_of_replicas": 0},
@@ -186,7 +187,10 @@ class World:
     # ------------------------------------------------------------ state
 
     def state(self) -> State:
-        """Everything of this world on the node, as it is now; the indices that never change not."""
+        """Everything of this world on the node, as it is now; the indices that never change not.
+
+        The time of a rollback is always the same.
+        """
         self.engine.request("POST", "/_refresh")
         found = self._indices()
         changing = sorted(found.keys() - {self.index, self.other, *self.ubi})
@@ -195,7 +199,7 @@ class World:
             "aliases": {name: sorted(found[name]["aliases"]) for name in changing},
             "store": self._documents(f"owpc-ltr-store-{self.own}"),
             "names": {
-                name: source
+                name: source | dict.fromkeys(source.keys() & {"last_rollback"}, _A_TIME)
                 for name, source in self._documents("owpc-ltr-pointers").items()
                 if self.own in name
             },
