@@ -266,6 +266,11 @@ def test_copies_of_a_request_are_told_by_peoples_grades_where_proxy_labels_diffe
     assert answer.checks == ("repeated-queries",)
 
 
+def test_the_first_rank_is_guarded_by_human_and_proxy_labels_together() -> None:
+    (answer,) = benchmark_script("verdicts").answered("27", ("proxy",), range(3, 4), 300)["proxy"]
+    assert answer.checks == ("metrics-disagree",)
+
+
 def test_a_fusion_is_doubtful_for_the_same_raters_as_live_results() -> None:
     answers = benchmark_script("verdicts").answered("25a", ("fuse", "live"), range(1), 200)
     assert {path: one[0].checks for path, one in answers.items()} == {

@@ -20,20 +20,23 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.resampling import room_of
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import (
+    METRICS_DISAGREE,
     cluster_warnings,
+    contradictions,
     copied_label_warnings,
     random_sample_warnings,
 )
-from owpc_ltr.evaluation.significance import holm
-from owpc_ltr.metrics import uneven
+from owpc_ltr.evaluation.significance import OPPOSITE, holm
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.signatures import option_name
 
 IDEAL = (
@@ -113,12 +116,11 @@ def with_proxy_labels(
     `of_sample` are the results by human labels, and `places` says where each of these queries
     stands among the proxy-labelled ones, which have the `weights`.
     """
-    ids, figures = proxy.queries.ids.to_pylist(), []
-    for pair in human.pairs:
-        number = [str(metric) for metric in human.metrics].index(pair.metric)
-        metric = human.metrics[number]
-        a, b = (human.ranker(name).measured[number].per_query for name in (pair.a, pair.b))
-        proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in (pair.a, pair.b))
+    ids, metrics = proxy.queries.ids.to_pylist(), [str(metric) for metric in human.metrics]
+
+    def by_both(number: int, metric: Metric, names: tuple[str, str]) -> PredictionPowered:
+        a, b = (of_sample.rankers[name].values[number] for name in names)
+        proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in names)
         if np.isnan(proxy_a - proxy_b).any() or np.isnan(a - b).any():
             raise UsageError(
                 f"{metric} leaves out queries, and what is left of a random sample then is none: "
@@ -128,9 +130,31 @@ def with_proxy_labels(
         of_all: Vector = np.full(len(ids), np.nan)
         of_all[places] = a - b
         room = room_of(a, b, None if weights is None else weights[places], metric.span)
-        figures.append(
-            prediction_powered(proxy_a - proxy_b, of_all, ids, weights=weights, room=room)
-        )
+        return prediction_powered(proxy_a - proxy_b, of_all, ids, weights=weights, room=room)
+
+    def guarded(pair: ComparedPair) -> ComparedPair:
+        """The pair, doubted where a guard says the contrary by both kinds of labels."""
+        doubted = any(one.check == METRICS_DISAGREE for one in pair.warnings)
+        if doubted or pair.metric != metrics[0] or pair.verdict.outcome not in OPPOSITE:
+            return pair
+        views = {}
+        for number, guard in enumerate(of_sample.guards, len(metrics)):
+            one = by_both(number, guard, (pair.a, pair.b)).by_both
+            views[f"by {guard}"] = (
+                replace(
+                    pair.comparison, mean_difference=one.mean, low=one.low, high=one.high,
+                    p_permutation=one.p,
+                ),
+                guard.higher_is_better,
+            )  # fmt: skip
+        found = contradictions(pair.verdict, pair.metric, views)
+        return replace(pair, warnings=(*pair.warnings, *found))
+
+    numbers = [metrics.index(pair.metric) for pair in human.pairs]
+    figures = [
+        by_both(number, human.metrics[number], (pair.a, pair.b))
+        for number, pair in zip(numbers, human.pairs, strict=True)
+    ]
     factor = corrected_for(human.earlier_comparisons)
     corrected = holm(np.array([both.by_both.p for both in figures])) * factor
     pairs = tuple(
@@ -138,7 +162,7 @@ def with_proxy_labels(
         for pair, both, p in zip(human.pairs, figures, corrected.tolist(), strict=True)
     )
     pairs = tuple(
-        replace(pair, warnings=(*pair.warnings, *powered_warnings(pair, of_sample)))
+        guarded(replace(pair, warnings=(*pair.warnings, *powered_warnings(pair, of_sample))))
         for pair in pairs
     )
     # Of the least of so many, Bonferroni's.

@@ -76,6 +76,8 @@ _UNLIKELY = 0.01
 """Samples that are random look so strange once in a hundred."""
 
 
+METRICS_DISAGREE = "metrics-disagree"
+"""The check of verdicts that another metric contradicts."""
 POOL = (
     "judge what users get (owpc-ltr judge pool --judged FILE), and add it to these judgments "
     "(owpc-ltr judge merge)"
@@ -244,7 +246,7 @@ def contradictions(
         outcome = _outcome(other, higher_is_better=higher_is_better)
         if outcome == OPPOSITE.get(verdict.outcome):
             yield ResultWarning(
-                "metrics-disagree",
+                METRICS_DISAGREE,
                 f"{verdict.outcome} by {metric}, {outcome} {words} ({difference_words(other)})",
                 "look at the queries that lose",
             )
