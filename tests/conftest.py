@@ -95,6 +95,7 @@ def no_earlier_comparisons(
 ) -> None:
     """Each test counts its own comparisons alone, in processes that it starts, too."""
     name = f"state-{abs(hash(request.node.nodeid))}"
+    monkeypatch.delenv("OWPC_LTR_HOME", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / name))
 
 
@@ -102,6 +103,7 @@ def no_earlier_comparisons(
 def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fixtures of modules, which are made before any test's, count their own comparisons, too."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OWPC_LTR_HOME", raising=False)
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
