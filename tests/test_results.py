@@ -5,24 +5,40 @@ from __future__ import annotations
 import contextlib
 import io
 import lzma
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.training.cross_validation import Fold
 from tests.benchmark_scripts import benchmark_script
 from tests.datasets import PARTS, letor_folds
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "ohsumed.py"
-WHOLE = os.environ.get("OWPC_LTR_TESTS") == "all"
-QUICK = "owpc generator=logarithmic"
+QUICK = "owpc generator=logarithmic by larank"
 """The row that every run fits again; the thorough tests fit all."""
 _PATH = re.compile(r"'(passes|nonzero_duals)': \d+")
 """How the optimum was reached, which last digits decide: they differ between processors."""
 _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?")
+
+
+Fit = tuple[str, dict[str, str], str, dict[str, str]]
+ohsumed = benchmark_script("ohsumed")
+
+
+def _shown(fit: Fit) -> str:
+    loss, settings, optimizer, of_optimizer = fit
+    named = [f"{name}={value}" for name, value in settings.items()]
+    return " ".join([loss, *named, "by", optimizer, *of_optimizer.values()])
+
+
+def _marks(fit: Fit) -> list[pytest.MarkDecorator]:
+    """A process may take any row; `make test` has one of them."""
+    marks = [pytest.mark.xdist_group(_shown(fit))]
+    return marks if _shown(fit) == QUICK else [*marks, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +55,23 @@ def folds(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_rows_of_the_results_are_those_of_the_code(folds: Path) -> None:
-    benchmark = benchmark_script("ohsumed")
+@pytest.fixture(scope="module")
+def read(folds: Path) -> list[Fold[RankingDataset]]:
+    """The folds in memory."""
+    return list(ohsumed.folds_in(folds))
+
+
+@pytest.mark.parametrize(
+    "fit", [pytest.param(fit, marks=_marks(fit), id=_shown(fit)) for fit in ohsumed.FITS]
+)
+def test_a_row_of_the_results_is_that_of_the_code(
+    fit: Fit, read: list[Fold[RankingDataset]]
+) -> None:
+    made = ohsumed.line(ohsumed.row(read, *fit))
+    named = made[: made.index("| 0")]
     page = (ROOT / "docs" / "results.md").read_text()
-    read = benchmark.folds_in(folds)
-    for fit in benchmark.FITS:
-        if WHOLE or _shown(fit) == QUICK:
-            made = benchmark.line(benchmark.row(read, *fit))
-            named = made[: made.index("| 0")]
-            (shown,) = [line for line in page.splitlines() if line.startswith(named)]
-            assert _numbers(made) == pytest.approx(_numbers(shown), abs=0.003), shown
+    (shown,) = [line for line in page.splitlines() if line.startswith(named)]
+    assert _numbers(made) == pytest.approx(_numbers(shown), abs=0.003), shown
 
 
 def test_the_page_of_the_notebook_has_its_code_and_words() -> None:
@@ -88,12 +111,6 @@ def _cells() -> tuple[list[str], list[str]]:
 
 def _blocks(kind: str, page: str) -> list[str]:
     return [one.strip() for one in re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)]
-
-
-def _shown(fit: tuple[str, dict[str, str], str, dict[str, str]]) -> str:
-    loss, settings, _, of_optimizer = fit
-    named = [f"{name}={value}" for name, value in settings.items()]
-    return " ".join([loss, *named, *of_optimizer.values()])
 
 
 def _numbers(text: str) -> list[float]:
