@@ -146,6 +146,7 @@ def test_without_evidence_the_champion_stays(small: Small, switch: Switch) -> No
     assert current(small) == old
 
 
+@pytest.mark.thorough(sample=6)
 @PATHS
 @pytest.mark.parametrize(
     ("measured", "served", "says"),
