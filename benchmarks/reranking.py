@@ -144,9 +144,9 @@ def reranked_values(
     parts, changed = [], 0
     for fold, model in zip(folds, models, strict=True):
         reranked = fit_reranker(fold["train"], model, plan, Run(), fold["vali"])
-        changed += reranked.settings is not None
+        changed += reranked.record["chosen"] is not None
         test = fold["test"]
-        scores = reranked.model.rerank_dataset(test)
+        scores = reranked.rerank_dataset(test)
         parts.append([metric.per_query(scores, test.labels, test.offsets) for metric in METRICS])
     return [np.concatenate(values) for values in zip(*parts, strict=True)], changed
 

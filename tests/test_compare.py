@@ -72,7 +72,7 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
 def test_a_reranker_is_compared_with_its_base() -> None:
     data, base = crowded(seed=5), weights(1, 0, 0)
     plan = RerankingPlan(Pairwise, Exchangeable, RERANKING)
-    learned = fit_reranker(crowded(), base, plan, Run(), crowded(seed=4)).model
+    learned = fit_reranker(crowded(), base, plan, Run(), crowded(seed=4))
     found = ltr.compare({"reranked": learned, "base": base}, data=data, split="all", **QUICK)
     scores = learned.rerank_dataset(data)
     wanted = parse_metric("map").per_query(scores, data.labels, data.offsets)

@@ -40,8 +40,8 @@ LOGISTIC = {"loss.inner": "logistic"}
 def learned() -> ReorderingModel:
     plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC})
     reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
-    assert reranked.settings is not None
-    return reranked.model
+    assert reranked.record["chosen"] is not None
+    return reranked
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,18 @@ def test_the_base_stays_where_nothing_is_better_than_it() -> None:
     perfect = make_dataset(data.features, labels, np.repeat(data.query_ids.to_pylist(), 16))
     plan = RerankingPlan(Backwards, Exchangeable, KERNEL)
     reranked = fit_reranker(perfect, weights(1, 0, 0), plan, Run(), perfect)
-    assert reranked.settings is None
-    assert reranked.model.reordering is None
-    scores = reranked.model.rerank_dataset(data)
+    assert reranked.record["chosen"] is None
+    assert reranked.reordering is None
+    scores = reranked.rerank_dataset(data)
     assert scores.tobytes() == weights(1, 0, 0).score(data.features).tobytes()
 
 
 def test_a_metric_that_is_an_error_is_made_small() -> None:
     plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC}, select="pairwise-error")
     reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
-    assert reranked.model.record["validation"] == min(row["validation"] for row in reranked.table)
-    assert reranked.settings is not None
+    rows = reranked.record["table"]
+    assert reranked.record["validation"] == min(row["validation"] for row in rows)
+    assert reranked.record["chosen"] is not None
 
 
 def test_a_file_scores_as_what_was_saved(learned: ReorderingModel, tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_several_candidates_need_validation_queries() -> None:
     with pytest.raises(UsageError, match="8 candidates need validation"):
         fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
     fixed = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, "reranker.penalty": "0.1"})
-    assert fit_reranker(crowded(), weights(1, 0, 0), fixed, Run()).settings is not None
+    assert fit_reranker(crowded(), weights(1, 0, 0), fixed, Run()).record["chosen"] is not None
 
 
 def test_a_base_of_other_features_is_refused() -> None:
@@ -247,8 +248,8 @@ def test_a_kernel_of_a_field_learns_what_features_do_not_tell(kernel: str, tmp_p
     data = with_document_fields(data, plan.field_names, path, "key")
     training, validation = data.select(np.arange(20)), data.select(np.arange(20, 40))
     reranked = fit_reranker(training, weights(1, 0, 0), plan, Run(), validation)
-    assert reranked.model.record["validation"] > 0.99
-    assert reranked.model.field_names == plan.field_names
+    assert reranked.record["validation"] > 0.99
+    assert reranked.field_names == plan.field_names
 
 
 def test_the_held_out_side_is_remembered() -> None:
@@ -263,7 +264,7 @@ def test_the_held_out_side_is_remembered() -> None:
         split.part(data, "validation"),
         source={"split": split.as_dict(), "fingerprint": data.fingerprint},
     )
-    assert reranked.model.record["source"]["split"] == split.as_dict()
+    assert reranked.record["source"]["split"] == split.as_dict()
 
 
 def uneven(data: RankingDataset) -> RankingDataset:

@@ -88,7 +88,7 @@ def trained(
 
 def reranked(training: RankingDataset, validation: RankingDataset | None = None) -> Any:
     base = LinearModel(DATA.feature_names, np.array([1.0, 0, 0]))
-    return fit_reranker(training, base, RERANKING, Run(), validation).model
+    return fit_reranker(training, base, RERANKING, Run(), validation)
 
 
 def ids(data: Any) -> list[str]:
@@ -307,7 +307,7 @@ def test_a_model_of_other_models_has_seen_what_they_have_seen() -> None:
     assert ids(model_data(mean, DATA).data) == ids(REST)
     silent = ltr.average([trained(FIRST), LinearModel(DATA.feature_names, np.ones(3))])
     assert "nothing tells which queries" in model_data(silent, DATA).warnings[0]
-    over = fit_reranker(SECOND, trained(FIRST), RERANKING, Run(), None).model
+    over = fit_reranker(SECOND, trained(FIRST), RERANKING, Run(), None)
     assert ids(model_data(over, DATA).data) == ids(REST)
 
 

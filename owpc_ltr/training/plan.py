@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -76,19 +76,95 @@ _REORDERING = ("kind", "feature_names", "field_names", "rerank", "as_dict")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to train: a loss and an optimizer, their settings, and what to choose among.
+class CandidatePlan:
+    """What to learn by: a loss and a learner, their settings, and what to choose among.
 
-    Loss and optimizer are classes, or names of installed ones. `settings` and `grid` are keyed by
-    full names (`loss.generator`, `optimizer.C`). Without a grid, C is chosen from `DEFAULT_C` where
-    the optimizer has one that was not set.
+    The learner is an optimizer or a reranker. Both are classes, or names of installed ones.
+    `settings` and `grid` are keyed by full names (`loss.generator`, `optimizer.C`). Without a grid,
+    the setting `varied` is chosen from `defaults` where the learner has it and it was not set.
     """
 
+    kind: ClassVar[str]
+    varied: ClassVar[str]
+    defaults: ClassVar[tuple[float, ...]]
+
     loss: type[Loss] | str
-    optimizer: type[Optimizer] | str
+    learner: type[Any] | str
     settings: Settings = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     select: str | Metric = DEFAULT_METRIC
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", class_of("loss", self.loss))
+        object.__setattr__(self, "learner", class_of(self.kind, self.learner))
+        parse_metric(self.select)
+
+    @classmethod
+    def checked(
+        cls,
+        registry: Registry,
+        loss: Any,
+        learner: Any,
+        *,
+        settings: Settings | None = None,
+        grid: Grid | None = None,
+        **more: Any,
+    ) -> Self:
+        """A plan of names, classes, or objects with their settings, each candidate of which works.
+
+        `settings` and `grid` go by setting: `C`, or in full `optimizer.C`. A grid's values are a
+        sequence, or text as `1e-3..1e3`. Raises UsageError or PluginError.
+        """
+        classes: dict[str, Any] = {}
+        fixed: dict[str, Any] = {}
+        for kind, plugin in (("loss", loss), (cls.kind, learner)):
+            classes[kind], of_object = _plugin_class(registry, kind, plugin)
+            fixed |= of_object
+        fixed |= {full_name(name, classes): value for name, value in (settings or {}).items()}
+        candidates = {
+            full_name(name, classes): _values(name, values) for name, values in (grid or {}).items()
+        }
+        if "select" in more:
+            more["select"] = first_metric(more["select"], registry)
+        plan = cls(classes["loss"], classes[cls.kind], fixed, candidates, **more)
+        for candidate in plan.candidates():
+            plan.make(candidate)
+        return plan
+
+    @property
+    def chooses_by_default(self) -> bool:
+        """Whether the learner has the setting `varied`, and its value was left to the defaults."""
+        own = self.varied.partition(".")[2]
+        return not self.grid and self.varied not in self.settings and hasattr(self.learner, own)
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, over the fixed settings; `varied` varies fastest."""
+        grid = {self.varied: self.defaults} if self.chooses_by_default else self.grid
+        return [{**self.settings, **chosen} for chosen in combinations(grid, self.varied)]
+
+    def make(self, settings: Settings) -> tuple[Loss, Any]:
+        """The loss and the learner of these settings. Raises UsageError, before any work."""
+        parts: dict[str, dict[str, Any]] = {"loss": {}, self.kind: {}}
+        for name, value in settings.items():
+            kind, _, setting = name.partition(".")
+            if kind not in parts:
+                raise UsageError(
+                    f"'{name}' is not a setting of the loss or the {self.kind}: write loss.NAME or "
+                    f"{self.kind}.NAME"
+                )
+            parts[kind][setting] = value
+        loss = configure(class_of("loss", self.loss), parts["loss"])
+        return loss, configure(class_of(self.kind, self.learner), parts[self.kind])
+
+
+@dataclass(frozen=True)
+class Plan(CandidatePlan):
+    """How to train a model; the learner is an optimizer."""
+
+    kind: ClassVar[str] = "optimizer"
+    varied: ClassVar[str] = C
+    defaults: ClassVar[tuple[float, ...]] = DEFAULT_C
+
     normalise: str = DEFAULT_NORMALISATION
     missing: str | None = None
     """`zero`: missing values are 0 throughout, as OpenSearch before 3.2 has them."""
@@ -97,21 +173,12 @@ class Plan:
     knots: int = KNOTS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", class_of("loss", self.loss))
-        object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
-        parse_metric(self.select)
+        super().__post_init__()
         if self.missing not in {None, ZERO}:
             raise UsageError(f"missing values can be taken as zero, not as '{self.missing}'")
         if self.knots < 2:
             raise UsageError(f"a curve has 2 knots or more, not {self.knots}")
         check_normalisation(self.normalise)
-
-    def candidates(self) -> list[dict[str, Any]]:
-        """Every combination of the grid, over the fixed settings; C varies fastest."""
-        grid = dict(self.grid)
-        if not grid and hasattr(self.optimizer, "C") and C not in self.settings:
-            grid[C] = DEFAULT_C
-        return [{**self.settings, **chosen} for chosen in combinations(grid, C)]
 
     def for_labels(self, levels: Vector) -> Plan:
         """The plan with the loss's settings for grades, where the metric has a use for these.
@@ -141,7 +208,7 @@ class Plan:
 
         `tried` are settings, and how good they are; None where there is nothing more to try.
         """
-        if self.grid or C in self.settings or not hasattr(self.optimizer, "C"):
+        if not self.chooses_by_default:
             return None
         by_c = sorted(((settings[C], value) for settings, value in tried), key=lambda pair: pair[0])
         if len(by_c) >= len(DEFAULT_C) + _MOST_BEYOND:
@@ -152,13 +219,8 @@ class Plan:
         return None
 
     def make(self, settings: Settings) -> tuple[Loss, Optimizer]:
-        """The loss and optimizer of these settings; refuses a pair that cannot work.
-
-        Raises UsageError naming both and what would do, before any work.
-        """
-        parts = settings_by_kind(settings, "optimizer")
-        loss = configure(class_of("loss", self.loss), parts["loss"])
-        optimizer = configure(class_of("optimizer", self.optimizer), parts["optimizer"])
+        """The loss and the optimizer of these settings; refuses a pair that cannot work."""
+        loss, optimizer = super().make(settings)
         if optimizer.needs_convex and not loss.convex:
             raise UsageError(
                 f"optimizer '{optimizer.name}' needs a convex loss, and '{loss.name}' with these "
@@ -173,36 +235,10 @@ def model_plan(
     *,
     loss: Any = DEFAULT_LOSS,
     optimizer: Any = DEFAULT_OPTIMIZER,
-    settings: Settings | None = None,
-    grid: Grid | None = None,
-    select: Any = DEFAULT_METRIC,
-    normalise: str = DEFAULT_NORMALISATION,
-    missing: str | None = None,
-    piecewise_linear: bool = False,
-    knots: int = KNOTS,
+    **choices: Any,
 ) -> Plan:
-    """How to train a model.
-
-    `loss` and `optimizer` are names, classes, or objects with their settings. `settings` and
-    `grid` go by setting: `C`, or in full `optimizer.C`. A grid's values are a sequence, or text
-    as `1e-3..1e3`. Raises UsageError or PluginError.
-    """
-    classes, fixed, candidates = chosen_plugins(
-        registry, {"loss": loss, "optimizer": optimizer}, settings or {}, grid or {}
-    )
-    plan = Plan(
-        **classes,
-        settings=fixed,
-        grid=candidates,
-        select=first_metric(select, registry),
-        normalise=normalise,
-        missing=missing,
-        piecewise_linear=piecewise_linear,
-        knots=knots,
-    )
-    for candidate in plan.candidates():
-        plan.make(candidate)
-    return plan
+    """How to train a model, by default with OWPC and LaRank; `choices` as of `Plan.checked`."""
+    return Plan.checked(registry, loss, optimizer, **choices)
 
 
 def combinations(grid: Mapping[str, Iterable[Any]], innermost: str) -> list[dict[str, Any]]:
@@ -246,34 +282,6 @@ def grid_values(text: str, name: str = "") -> tuple[str, ...]:
     first, last = np.log10(ends)
     count = round((last - first) * steps) + 1
     return tuple(f"{float(10**exponent):.6g}" for exponent in np.linspace(first, last, count))
-
-
-def chosen_plugins(
-    registry: Registry, chosen: Mapping[str, Any], settings: Settings, grid: Grid
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[Any, ...]]]:
-    """The classes of the plugins chosen by kind, and settings and grid by full names."""
-    classes: dict[str, Any] = {}
-    fixed: dict[str, Any] = {}
-    for kind, plugin in chosen.items():
-        classes[kind], of_object = _plugin_class(registry, kind, plugin)
-        fixed |= of_object
-    fixed |= {full_name(name, classes): value for name, value in settings.items()}
-    candidates = {full_name(name, classes): _values(name, values) for name, values in grid.items()}
-    return classes, fixed, candidates
-
-
-def settings_by_kind(settings: Settings, learner: str) -> dict[str, dict[str, Any]]:
-    """Settings of the loss and of the learner, an optimizer or a reranker, by their own names."""
-    parts: dict[str, dict[str, Any]] = {"loss": {}, learner: {}}
-    for name, value in settings.items():
-        kind, _, setting = name.partition(".")
-        if kind not in parts:
-            raise UsageError(
-                f"'{name}' is not a setting of the loss or the {learner}: write loss.NAME or "
-                f"{learner}.NAME"
-            )
-        parts[kind][setting] = value
-    return parts
 
 
 def full_name(name: str, classes: Mapping[str, Any]) -> str:

@@ -2,105 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.evaluation.query_choice import model_data
-from owpc_ltr.host.registry import Registry, class_of
-from owpc_ltr.host.settings import configure
-from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven
+from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.protocols import Loss, Model, Reranker, Run
+from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import (
     check_choosable,
     check_trainable,
     record_of_data,
     record_of_method,
 )
-from owpc_ltr.training.options import PENALTIES, RERANKING_LOSS, RERANKING_METRIC
-from owpc_ltr.training.plan import (
-    Grid,
-    Settings,
-    checked_reordering,
-    chosen_plugins,
-    combinations,
-    settings_by_kind,
-)
-
-PENALTY = "reranker.penalty"
+from owpc_ltr.training.options import PENALTIES, RERANKING_METRIC
+from owpc_ltr.training.plan import CandidatePlan, checked_reordering
 
 
 @dataclass(frozen=True)
-class RerankingPlan:
-    """What to learn: a loss and a reranker, their settings, and what to choose among.
+class RerankingPlan(CandidatePlan):
+    """How to learn a reordering; the learner is a reranker."""
 
-    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
-    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
-    `PENALTIES` where the reranker has one that was not set.
-    """
+    kind: ClassVar[str] = "reranker"
+    varied: ClassVar[str] = "reranker.penalty"
+    defaults: ClassVar[tuple[float, ...]] = PENALTIES
 
-    loss: type[Loss] | str
-    reranker: type[Reranker] | str
-    settings: Settings = field(default_factory=dict)
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     select: str | Metric = RERANKING_METRIC
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", class_of("loss", self.loss))
-        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
-
-    def candidates(self) -> list[dict[str, Any]]:
-        """Every combination of the grid, over the fixed settings."""
-        grid = dict(self.grid)
-        if not grid and hasattr(self.reranker, "penalty") and PENALTY not in self.settings:
-            grid[PENALTY] = PENALTIES
-        return [{**self.settings, **chosen} for chosen in combinations(grid, PENALTY)]
 
     @property
     def field_names(self) -> tuple[str, ...]:
         """The document fields that the candidates need."""
         rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
         return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
-
-    def make(self, settings: Settings) -> tuple[Loss, Reranker]:
-        """The loss and the reranker of these settings. Raises UsageError, before any work."""
-        parts = settings_by_kind(settings, "reranker")
-        loss = configure(class_of("loss", self.loss), parts["loss"])
-        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
-
-
-def reranking_plan(
-    registry: Registry,
-    *,
-    reranker: Any,
-    loss: Any = RERANKING_LOSS,
-    settings: Settings | None = None,
-    grid: Grid | None = None,
-    select: Any = RERANKING_METRIC,
-) -> RerankingPlan:
-    """How to learn a reordering; everything as for a model."""
-    classes, fixed, candidates = chosen_plugins(
-        registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
-    )
-    select = first_metric(select, registry)
-    plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
-    for candidate in plan.candidates():
-        plan.make(candidate)
-    return plan
-
-
-@dataclass(frozen=True)
-class Reranked:
-    """What was learned, and one row for every candidate; the first is the base as it is."""
-
-    model: ReorderingModel
-    settings: dict[str, Any] | None
-    """Those of the chosen candidate; None where no candidate was better than the base."""
-    table: tuple[dict[str, Any], ...]
 
 
 def fit_reranker(
@@ -111,12 +48,13 @@ def fit_reranker(
     validation: RankingDataset | None = None,
     *,
     source: Mapping[str, Any] | None = None,
-) -> Reranked:
+) -> ReorderingModel:
     """Fit every candidate to `data`, and keep the one with the best validation metric.
 
     The base as it is is always a candidate, and kept unless another is better. Without validation
-    queries there may be one candidate only, which is kept. `source` (files, split) goes into the
-    record, with the digests of the queries that the base and the reranker have seen.
+    queries there may be one candidate only, which is kept. The record has the settings that were
+    `chosen` (None: the base), a row for every candidate (the first is the base), and `source`
+    (files, split) with the digests of the queries that the base and the reranker have seen.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -149,7 +87,7 @@ def fit_reranker(
         "table": table if validation is not None else [],
         "probes": parity_samples_of(data if validation is None else validation),
     }
-    return Reranked(replace(chosen, record=record), settings, tuple(table))
+    return replace(chosen, record=record)
 
 
 def _measured(model: ReorderingModel, metric: Metric, validation: RankingDataset | None) -> float:

@@ -114,15 +114,10 @@ def train_reranker(
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import constant_in_all
-    from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
+    from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 
-    plan = reranking_plan(
-        load(map(Path, plugins)),
-        reranker=reranker,
-        loss=loss,
-        settings=settings,
-        grid=grid,
-        select=metric,
+    plan = RerankingPlan.checked(
+        load(map(Path, plugins)), loss, reranker, settings=settings, grid=grid, select=metric
     )
     options = options or DataOptions()
     shares = (validation_share, test_share)
@@ -147,7 +142,7 @@ def train_reranker(
         training, ranker, plan, run, chosen_on,
         source=source if options.source is None else options.source,
     )  # fmt: skip
-    model: ReorderingModel = with_warnings(fitted.model, warnings)
+    model: ReorderingModel = with_warnings(fitted, warnings)
     if out is not None:
         save_model(model, out)
     name = "the reranker" if out is None else Path(out).name

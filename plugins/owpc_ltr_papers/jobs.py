@@ -27,8 +27,8 @@ from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import silent
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.plan import Plan, model_plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
+from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Collection
 
@@ -88,11 +88,11 @@ class Tools:
 def plan_of(job: Job, registry: Registry) -> Plan | RerankingPlan:
     """How a job trains; on features as they are, for LETOR's are normalised by query already."""
     options: dict[str, Any] = {
-        "loss": job.loss, "settings": job.settings, "grid": job.grid, "select": job.select
+        "settings": job.settings, "grid": job.grid, "select": job.select
     }  # fmt: skip
     if job.base is not None:
-        return reranking_plan(registry, reranker="exchangeable", **options)
-    return model_plan(registry, optimizer=job.optimizer, normalise="none", **options)
+        return RerankingPlan.checked(registry, job.loss, "exchangeable", **options)
+    return Plan.checked(registry, job.loss, job.optimizer, normalise="none", **options)
 
 
 def fitted(job: Job, fold: DataFold, tools: Tools, base: Model | None = None) -> Result:
@@ -103,8 +103,8 @@ def fitted(job: Job, fold: DataFold, tools: Tools, base: Model | None = None) ->
         assert base is not None  # noqa: S101 - a job with a base is given its model
         # The base as it is stays a candidate.
         reranked = fit_reranker(fold.training, base, plan, tools.run, fold.validation)
-        record, scores = reranked.model.record, reranked.model.rerank_dataset(fold.test)
-        notes = (UNCHANGED,) if reranked.settings is None else ()
+        record, scores = reranked.record, reranked.rerank_dataset(fold.test)
+        notes = (UNCHANGED,) if record["chosen"] is None else ()
     else:
         model = train_plan(fold.training, plan, tools.run, getattr(fold, job.choose_on)).model
         record, scores = model.record, model.score(fold.test.features)
