@@ -76,7 +76,7 @@ def test_values_that_print_alike_are_all_the_best_and_nan_is_none() -> None:
     assert cells == [r"\textbf{0.5000}", r"\textbf{0.5000}", "nan", "0.4000"]
 
 
-def test_the_commands_write_the_table(run: Run, tmp_path: Path) -> None:
+def test_the_command_writes_the_table(run: Run, tmp_path: Path) -> None:
     write_letor(DATA, tmp_path / "data.txt")
     save_model(linear(1.0, 0.1), tmp_path / "a.json")
     words = ("--data", "data.txt", "--metric", "map", "--resamples", "200")
@@ -84,15 +84,6 @@ def test_the_commands_write_the_table(run: Run, tmp_path: Path) -> None:
     assert (code, "error" in err) == (0, False)
     assert [row[0] for row in rows_of(Path("c.tex").read_text())] == ["", "feature:1", "feature:2"]
     assert run("compare", "feature:1", "feature:2", *words, "--latex", "no/c.tex")[0] == 2
-    code, _, err = run(
-        "select", "data.txt", "--folds", "3", "--grid", "C=1", "--grid",
-        "loss.generator=constant,inverse", "--metric", "map", "--latex", "s.tex",
-    )  # fmt: skip
-    assert code == 0, err
-    rows = rows_of(Path("s.tex").read_text())
-    assert rows[0] == ["", "map"]
-    assert len(rows) == 4
-    assert r"owpc larank loss.generator=constant" in rows[1][0]
 
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1+1", "''-x", "x;=1+1", "'a", "-5"]

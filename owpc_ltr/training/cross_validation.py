@@ -25,7 +25,6 @@ from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.files.output import Journal, disk_faults, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
@@ -90,7 +89,6 @@ class Selection(ShortRepr):
     rows: tuple[FitRow, ...]
     choices: tuple[Choice, ...]
     select: str = "map"
-    metrics: tuple[Metric, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The choices and the fits as JSON."""
@@ -113,19 +111,6 @@ class Selection(ShortRepr):
         table = text_table(["SETTINGS", "VALIDATION", *self.choices[0].test, "C"], rows)
         how = f"chosen by {self.select} on validation queries; means over folds"
         return "\n".join(["; ".join([*([" ".join(shared)] if shared else []), how]), table])
-
-    def to_latex(self) -> str:
-        """The choices' test means as a LaTeX table (booktabs), the best of each metric bold."""
-        columns = [
-            LatexColumn(
-                str(metric),
-                [choice.test[str(metric)] for choice in self.choices],
-                metric.higher_is_better,
-            )
-            for metric in self.metrics
-        ]
-        chosen = f"means over {len(self.folds)} folds, chosen by {self.select} on validation"
-        return latex_table([choice.name for choice in self.choices], columns, [chosen])
 
 
 def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.files.output import write_output
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
@@ -78,9 +77,6 @@ def select(
             standard_output="--journal keeps finished work for the next run: name a file, not -",
         ),
     ] = None,
-    latex: Annotated[
-        Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
-    ] = None,
     report: ReportPage = None,
     max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
@@ -143,10 +139,7 @@ def select(
         tuple(rows),
         tuple(choose(rows, plans[0].select, families_of(rows))),
         str(plans[0].select),
-        tuple(measured),
     )
-    if latex is not None:
-        write_output(latex, selection.to_latex().encode())
     write_report(selection, report, plugins)
     return selection
 
