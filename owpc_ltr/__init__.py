@@ -15,7 +15,7 @@
     cluster.search("red shoes", index="docs", model="docs-ranker")
 
 Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgments, inspect
-Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
+Training     train, train_reranker, select, average, load_model, save_model, Ranker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
 Cluster      connect, Cluster; its models and featuresets; fuse, lint
 Other tools  import_model, export_model, from_sklearn
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from owpc_ltr.models.model_file import save_model as save_model
     from owpc_ltr.models.reordering import load_model as load_model
     from owpc_ltr.training.cross_validation import read_folds as read_folds
-    from owpc_ltr.training.estimators import OwpcRanker as OwpcRanker
     from owpc_ltr.training.estimators import Ranker as Ranker
     from owpc_ltr.training.select import select as select
     from owpc_ltr.training.train import train as train

@@ -271,7 +271,7 @@ NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
 def test_it_scores_as_the_model_that_train_makes() -> None:
-    ranker = ltr.OwpcRanker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
+    ranker = ltr.Ranker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
     model = train_on_all(ltr.make_dataset(X, Y, QID), settings={"generator": "inverse", "C": 1.0})
     np.testing.assert_array_equal(ranker.predict(X), model.score(X))
 
@@ -289,7 +289,7 @@ UNTYPED: Any = ltr
         (lambda: UNTYPED.train(MODEL), r"train() got a model as data: give judged queries$"),
         (lambda: UNTYPED.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
         (
-            lambda: UNTYPED.evaluate(ltr.OwpcRanker(), DATA),
+            lambda: UNTYPED.evaluate(ltr.Ranker(), DATA),
             "an estimator without a model: call its fit",
         ),
         (lambda: UNTYPED.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
@@ -308,7 +308,7 @@ def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str)
         (lambda: UNTYPED.compare([MODEL], DATA, "map"), "3 were given: write metrics="),
         (lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
         (lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
-        (lambda: UNTYPED.OwpcRanker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
+        (lambda: UNTYPED.Ranker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
     ],
 )
 def test_arguments_that_do_not_fit_say_what_does(call: Any, hint: str) -> None:
@@ -317,7 +317,7 @@ def test_arguments_that_do_not_fit_say_what_does(call: Any, hint: str) -> None:
 
 
 def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:
-    ranker = ltr.OwpcRanker(C=1.0).fit(X, Y, qid=QID)
+    ranker = ltr.Ranker(C=1.0).fit(X, Y, qid=QID)
     own, other = (
         ltr.evaluate(one, DATA, metrics=[metric], split="all").table[0]["mean"]
         for one, metric in ((ranker, NDCG), (ranker.model_, "ndcg"))
@@ -347,10 +347,6 @@ def test_a_clone_has_the_same_parameters_and_settings() -> None:
     assert copy.get_params()["trees"] == 20
     assert copy.set_params(trees=5, seed=1).get_params()["trees"] == 5
     assert ranker.get_params()["trees"] == 20
-    assert (
-        clone(ltr.OwpcRanker(C=7.0, p=3.0)).get_params()
-        == ltr.OwpcRanker(C=7.0, p=3.0).get_params()
-    )
 
 
 def test_any_pair_of_plugins_is_an_estimator() -> None:
@@ -362,13 +358,11 @@ def test_any_pair_of_plugins_is_an_estimator() -> None:
 
 def test_query_ids_may_be_a_column_of_the_frame() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
-    ranker = ltr.OwpcRanker().fit(frame, Y)
+    ranker = ltr.Ranker().fit(frame, Y)
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(
-        ranker.predict(frame), ltr.OwpcRanker().fit(X, Y, qid=QID).predict(X)
-    )
+    np.testing.assert_array_equal(ranker.predict(frame), ltr.Ranker().fit(X, Y, qid=QID).predict(X))
     with pytest.raises(OwpcLtrError, match="query ids are needed"):
-        ltr.OwpcRanker().fit(X, Y)
+        ltr.Ranker().fit(X, Y)
 
 
 def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> None:
@@ -377,7 +371,7 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
     chosen_on = np.isin(QID, parts.validation.query_ids.to_pylist())
     frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
     folds = PredefinedSplit(np.where(chosen_on, 0, -1))
-    search = GridSearchCV(ltr.OwpcRanker(), {"C": grid}, cv=folds).fit(frame, Y)
+    search = GridSearchCV(ltr.Ranker(), {"C": grid}, cv=folds).fit(frame, Y)
     model = ltr.train(
         parts.training, validation=parts.validation, grid={"C": grid},
         settings={"generator": "inverse"}, metric="map",
@@ -388,26 +382,25 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
 
 def test_groups_keep_queries_whole_in_a_grid_search() -> None:
     frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
-    search = GridSearchCV(ltr.OwpcRanker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    search = GridSearchCV(ltr.Ranker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
     assert search.fit(frame, Y, groups=QID).best_score_ > 0.8
 
 
 def test_it_stands_at_the_end_of_a_pipeline() -> None:
-    pipeline: Any = make_pipeline(StandardScaler(), ltr.OwpcRanker(normalise="none"))
-    pipeline.fit(X, Y, owpcranker__qid=QID)
+    pipeline: Any = make_pipeline(StandardScaler(), ltr.Ranker(normalise="none"))
+    pipeline.fit(X, Y, ranker__qid=QID)
     assert pipeline.predict(X).shape == (len(X),)
 
 
 def test_an_estimator_has_the_defaults_of_train() -> None:
     """The same loss with the same generator, and C chosen among the same values."""
     trained = ltr.train(ltr.make_dataset(X, Y, QID), loss="owpc", test_share=0).record
-    for ranker in (ltr.OwpcRanker(), ltr.Ranker()):
-        fitted = ranker.fit(X, Y, qid=QID).model_.record
-        for part in ("loss", "optimizer", "normalise", "select", "validation"):
-            assert fitted[part] == trained[part], part
-        assert [row["optimizer.C"] for row in fitted["table"]] == [
-            row["optimizer.C"] for row in trained["table"]
-        ]
+    fitted = ltr.Ranker().fit(X, Y, qid=QID).model_.record
+    for part in ("loss", "optimizer", "normalise", "select", "validation"):
+        assert fitted[part] == trained[part], part
+    assert [row["optimizer.C"] for row in fitted["table"]] == [
+        row["optimizer.C"] for row in trained["table"]
+    ]
 
 
 def test_boosting_stops_early_on_validation_queries() -> None:
@@ -432,14 +425,14 @@ def test_boosting_stops_early_on_validation_queries() -> None:
 def test_validation_queries_may_have_their_ids_in_a_column() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
     other = NUMBER % 3 == 0
-    ranker = ltr.OwpcRanker().fit(frame[~other], Y[~other], validation=(frame[other], Y[other]))
-    by_array = ltr.OwpcRanker().fit(
+    ranker = ltr.Ranker().fit(frame[~other], Y[~other], validation=(frame[other], Y[other]))
+    by_array = ltr.Ranker().fit(
         X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
     )
     np.testing.assert_array_equal(ranker.predict(frame), by_array.predict(X))
     wrong: Any = [X, Y, QID]
     with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
-        ltr.OwpcRanker().fit(X, Y, qid=QID, validation=wrong)
+        ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
 
 
 def test_python_counts_rows_from_0_and_the_command_line_from_1(run: Run, tmp_path: Path) -> None:

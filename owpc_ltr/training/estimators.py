@@ -33,7 +33,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     """Any loss with any optimizer, as an estimator of scikit-learn.
 
     Further keywords are their settings by name (`trees=200`, `loss__p=5` where both have one):
-    `Ranker(loss="lambdarank", optimizer="boosting", trees=200)`. `metric` is what `score` gives.
+    `Ranker(loss="lambdarank", optimizer="boosting", trees=200)`. By default it is OWPC (Usunier,
+    Buffoni & Gallinari 2009) solved by LaRank: `Ranker(generator="inverse", C=1.0)`. `metric` is
+    what `score` gives.
     Where `C` is left out, it is chosen as by `owpc_ltr.train`, on a fifth of the queries by
     `metric`; a setting that is given is not. Query ids are `qid`, or a column of that name in a
     DataFrame. After `fit`, `model_` is the model, with its record; `feature_names_in_` and
@@ -95,7 +97,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         data = self._dataset(X, y, qid, sample_weight)
         chosen_on = None if validation is None else self._dataset(*_three(validation), None)
-        settings = self._settings()
+        settings = {name.replace("__", "."): value for name, value in self.settings.items()}
         self.model_: Model = train(
             data,
             loss=self.loss,
@@ -151,10 +153,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def _settings(self) -> dict[str, Any]:
-        """The settings by name."""
-        return {name.replace("__", "."): value for name, value in self.settings.items()}
-
     def _chooses(self, settings: dict[str, Any]) -> bool:
         """Whether `train` has a C to choose."""
         from owpc_ltr.host.registry import class_of
@@ -175,37 +173,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "'qid' (in a GridSearchCV that column, or metadata routing, hands them on)"
             )
         return make_dataset(features, y, ids, document_weights=weights)
-
-
-class OwpcRanker(Ranker):
-    """OWPC (Usunier, Buffoni & Gallinari 2009) solved by LaRank: linear, convex, top-heavy.
-
-    `generator` says how the weights fall with the rank (see `owpc_ltr.plugins("owpc")`), `C` how
-    much the data count against the norm of the weights; left out, they are as by `owpc_ltr.train`.
-    Everything else is as for `Ranker`.
-    """
-
-    def __init__(
-        self,
-        generator: str | None = None,
-        C: float | None = None,
-        *,
-        normalise: Normalisation = DEFAULT_NORMALISATION,
-        metric: Any = DEFAULT_METRIC,
-        seed: int = 0,
-        threads: int = 1,
-        **settings: Any,
-    ) -> None:
-        super().__init__(normalise=normalise, metric=metric, seed=seed, threads=threads, **settings)
-        self.generator, self.C = generator, C
-
-    def _settings(self) -> dict[str, Any]:
-        settings = super()._settings()
-        if self.generator is not None:
-            settings["loss.generator"] = self.generator
-        if self.C is not None:
-            settings["optimizer.C"] = self.C
-        return settings
 
 
 def _three(validation: tuple[Any, ...]) -> tuple[Any, Any, Any]:
