@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +25,7 @@ from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training import feature_selection
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.feature_selection import (
-    Costs,
-    Selected,
-    costs_of,
-    train_on_few_features,
-)
+from owpc_ltr.training.feature_selection import Costs, costs_of, train_on_few_features
 from owpc_ltr.training.plan import Plan
 from tests.commands import Run as RunCommand
 
@@ -59,8 +55,16 @@ def both(rng: np.random.Generator) -> Both:
     return made(rng, 60), made(rng, 60)
 
 
-def selected(both: Both, most: int, costs: Costs | None = None, plan: Plan = LINEAR) -> Selected:
-    return train_on_few_features(both[0], plan, RUN, both[1], max_features=most, costs=costs)
+def selected(both: Both, most: int, costs: Costs | None = None, plan: Plan = LINEAR) -> Model:
+    return train_on_few_features(both[0], plan, RUN, both[1], max_features=most, costs=costs).model
+
+
+def kept(model: Model) -> Any:
+    return model.record["feature_selection"]["kept"]
+
+
+def path_of(model: Model) -> Any:
+    return model.record["feature_selection"]["path"]
 
 
 def value_of(model: Model, data: RankingDataset) -> float:
@@ -70,16 +74,16 @@ def value_of(model: Model, data: RankingDataset) -> float:
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("plan", [LINEAR, TREES])
 def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan, most: int) -> None:
-    found = selected(both, most, Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0}), plan)
-    model = found.trained.model
+    model = selected(both, most, Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0}), plan)
     assert model.feature_names == NAMES
-    assert len(found.kept) == most
+    assert len(kept(model)) == most
     changed = both[1].features.copy()
-    changed[:, [name not in found.kept for name in NAMES]] = np.nan
+    changed[:, [name not in kept(model) for name in NAMES]] = np.nan
     assert (model.score(changed) == model.score(both[1].features)).all()
-    assert found.path[-1].features == most
-    assert found.path[-1].validation == pytest.approx(value_of(model, both[1]), abs=1e-12)
-    sizes = [step.features for step in found.path]
+    path = path_of(model)
+    assert path[-1]["features"] == most
+    assert path[-1]["validation"] == pytest.approx(value_of(model, both[1]), abs=1e-12)
+    sizes = [step["features"] for step in path]
     assert sizes == sorted(set(sizes), reverse=True)
     assert min(sizes[:-1], default=len(NAMES)) > most
 
@@ -88,21 +92,20 @@ def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan, most: int) 
 def test_the_record_names_each_feature_that_was_left_out_and_its_step(
     both: Both, plan: Plan
 ) -> None:
-    found = selected(both, 2, Costs({"strong": 5.0}), plan)
-    record = found.trained.model.record["feature_selection"]
+    model = selected(both, 2, Costs({"strong": 5.0}), plan)
+    record = model.record["feature_selection"]
     assert (record["max_features"], record["milliseconds"]) == (2, {"strong": 5.0})
-    assert record["kept"] == list(found.kept)
     out = [name for step in record["path"] for name in (step["dropped"], *step["unused"]) if name]
     assert sorted([*out, *record["kept"]]) == sorted(NAMES)
-    json.dumps(found.trained.model.record, allow_nan=False)
+    json.dumps(model.record, allow_nan=False)
 
 
 def test_a_model_that_uses_few_features_is_the_one_of_all(both: Both) -> None:
     whole = train_plan(both[0], LINEAR, RUN, both[1]).model
-    found = selected(both, 5)
-    (step,) = found.path
-    assert (step.dropped, step.unused, found.kept) == (None, (), NAMES)
-    assert (found.trained.model.score(both[1].features) == whole.score(both[1].features)).all()
+    model = selected(both, 5)
+    (step,) = path_of(model)
+    assert (step["dropped"], step["unused"], kept(model)) == (None, (), [*NAMES])
+    assert (model.score(both[1].features) == whole.score(both[1].features)).all()
 
 
 @pytest.mark.parametrize("plan", [LINEAR, TREES])
@@ -118,24 +121,24 @@ def test_the_model_remembers_documents_with_the_features_that_it_leaves_out(
         )
         for side in both
     )
-    found = selected((training, validation), 2, plan=plan)
-    assert found.trained.model.record["probes"] == parity_samples_of(validation)
+    model = selected((training, validation), 2, plan=plan)
+    assert model.record["probes"] == parity_samples_of(validation)
 
 
 def test_without_costs_quality_alone_decides(both: Both) -> None:
-    assert set(selected(both, 2).kept) == {"strong", "weak"}
-    assert selected(both, 1).kept == ("strong",)
+    assert set(kept(selected(both, 2))) == {"strong", "weak"}
+    assert kept(selected(both, 1)) == ["strong"]
 
 
 def test_an_expensive_feature_gives_way_to_its_cheap_copy(both: Both) -> None:
-    assert selected(both, 2, Costs({"strong": 100.0, "weak": 1.0})).kept == ("copy", "weak")
-    assert selected(both, 2, Costs({"copy": 100.0, "weak": 1.0})).kept == ("strong", "weak")
+    assert kept(selected(both, 2, Costs({"strong": 100.0, "weak": 1.0}))) == ["copy", "weak"]
+    assert kept(selected(both, 2, Costs({"copy": 100.0, "weak": 1.0}))) == ["strong", "weak"]
 
 
 def test_a_derived_copy_of_an_expensive_feature_does_not_pass_for_a_cheap_one(both: Both) -> None:
     """Leaving out what a copy is derived from saves nothing while the copy is used."""
     derived = Costs({"strong": 100.0, "weak": 1.0}, {"copy": ["strong"]})
-    assert selected(both, 2, derived).kept == ("strong", "weak")
+    assert kept(selected(both, 2, derived)) == ["strong", "weak"]
 
 
 def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
@@ -157,14 +160,14 @@ def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
 ) -> None:
     """By training without each; the model of all of them does not tell it."""
     costs = Costs({"weak": 4.0, "strong": 3.9, "noise": 0.5})
-    path = selected(both, 1, costs).path
+    path = path_of(selected(both, 1, costs))
     left = frozenset(NAMES)
     for step in path[1:]:
         worth = {name: worth_of(left - {name}, both, costs) for name in sorted(left)}
-        assert worth[step.dropped or ""] == pytest.approx(max(worth.values()), abs=1e-12)
-        left -= {step.dropped or ""}
+        assert worth[step["dropped"]] == pytest.approx(max(worth.values()), abs=1e-12)
+        left -= {step["dropped"]}
     monkeypatch.setattr(feature_selection, "_TRIED", 1)
-    assert selected(both, 1, costs).path != path
+    assert path_of(selected(both, 1, costs)) != path
 
 
 def test_the_most_expensive_feature_is_tried_however_much_the_model_leans_on_it(
@@ -174,7 +177,8 @@ def test_the_most_expensive_feature_is_tried_however_much_the_model_leans_on_it(
     leant_on = train_plan(both[0], LINEAR, RUN).model
     assert isinstance(leant_on, LinearModel)
     assert NAMES[int(np.abs(leant_on.weights).argmax())] == "strong"
-    assert selected(both, 4, Costs({"strong": 3.0, "noise": 0.1})).path[1].dropped == "strong"
+    path = path_of(selected(both, 4, Costs({"strong": 3.0, "noise": 0.1})))
+    assert path[1]["dropped"] == "strong"
 
 
 def test_costs_decide_nothing_where_all_features_gain_nothing(both: Both) -> None:
@@ -183,11 +187,11 @@ def test_costs_decide_nothing_where_all_features_gain_nothing(both: Both) -> Non
         replace(side, features=np.column_stack([side.features[:, 0], *[side.features[:, 3]] * 4]))
         for side in both
     ]
-    assert selected((sides[0], sides[1]), 1, Costs({"strong": 1000.0})).kept == ("strong",)
+    assert kept(selected((sides[0], sides[1]), 1, Costs({"strong": 1000.0}))) == ["strong"]
 
 
 def test_the_record_is_of_the_data_as_it_was_given(both: Both) -> None:
-    record = selected(both, 2).trained.model.record
+    record = selected(both, 2).record
     assert record["fingerprint"] == both[0].fingerprint
     assert record["feature_ranges"][1][0] == both[0].features[:, 0].max()
 

@@ -350,8 +350,8 @@ def test_sides_that_do_not_fit_each_other_are_no_split() -> None:
 
 def test_features_taken_out_leave_the_queries_as_they_were_given() -> None:
     selected = train_on_few_features(FIRST, PLAN, Run(), SECOND, max_features=1)
-    assert len(selected.kept) == 1
-    assert ids(model_data(selected.trained.model, DATA).data) == ids(REST)
+    assert len(selected.model.record["feature_selection"]["kept"]) == 1
+    assert ids(model_data(selected.model, DATA).data) == ids(REST)
 
 
 def test_a_record_has_eight_bytes_a_query_and_kind() -> None:

@@ -12,7 +12,7 @@ little: measure on others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,30 +90,6 @@ _OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "probes")
 """What a record says of the data, which a model trained on some of its columns saw in part."""
 
 
-@dataclass(frozen=True)
-class SelectionStep:
-    """A model on the path: its features, what they cost, and how good it is on validation.
-
-    It was trained without the feature `dropped`, which lost least for its cost (None: with all),
-    and does not use the features `unused`, which are left out from here on.
-    """
-
-    dropped: str | None
-    unused: tuple[str, ...]
-    features: int
-    milliseconds: float
-    validation: float
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The last model of the path, which has all columns but uses only `kept`; and the path."""
-
-    trained: TrainingResult
-    kept: tuple[str, ...]
-    path: tuple[SelectionStep, ...]
-
-
 def train_on_few_features(
     data: RankingDataset,
     plan: Plan,
@@ -123,10 +99,13 @@ def train_on_few_features(
     max_features: int,
     costs: Costs | None = None,
     source: Mapping[str, Any] | None = None,
-) -> Selected:
-    """Train along the path until a model uses `max_features` at most.
+) -> TrainingResult:
+    """Train along a path until a model, which has all columns, uses `max_features` at most.
 
-    Settings are chosen once, with all features. Raises UsageError without validation queries,
+    Settings are chosen once, with all features. The record's `path` has a row for each model: the
+    feature `dropped` before it was trained, which lost least for its cost (None: with all), those
+    that it does not use (`unused`), which are left out from here on, how many are left, what they
+    cost, and how good it is on validation. Raises UsageError without validation queries,
     BadInput for costs of other features, Refused for models of a kind that mixes its features.
     """
     if validation is None:
@@ -152,27 +131,28 @@ def train_on_few_features(
         used = in_use & _used(trained.model)
         unused, in_use = tuple(sorted(in_use - used)), used
         value = means_of([metric], trained.model, validation)[0]
-        path.append(SelectionStep(dropped, unused, len(in_use), costs.of(in_use), value))
+        path.append({
+            "dropped": dropped, "unused": unused, "features": len(in_use),
+            "milliseconds": costs.of(in_use), "validation": value,
+        })  # fmt: skip
         if len(in_use) <= max_features:
             break
         saved = {name: costs.of(in_use) - costs.of(in_use - {name}) for name in sorted(in_use)}
         saved = {name: worth * milliseconds for name, milliseconds in saved.items()}
         dropped, trained = _next(trained.model, train_on, validation, metric, saved)
         in_use -= {dropped}
-    kept = tuple(name for name in data.feature_names if name in in_use)
     selection = {
         "max_features": max_features,
         "milliseconds": dict(costs.milliseconds),
-        "kept": list(kept),
-        "path": [asdict(step) for step in path],
+        "kept": [name for name in data.feature_names if name in in_use],
+        "path": path,
     }
     # What the record says of the data is of that with all features, as it was given.
     of_the_data = {key: first.model.record[key] for key in _OF_THE_DATA}
     record = {**trained.model.record, **of_the_data, "feature_selection": selection}
     model = with_record(trained.model, record)
     # Features that were left out on purpose are no surprise.
-    trained = replace(trained, model=model, constant_features=first.constant_features)
-    return Selected(trained, kept, tuple(path))
+    return replace(trained, model=model, constant_features=first.constant_features)
 
 
 def _worth_of_a_millisecond(

@@ -302,7 +302,7 @@ def _trained(
     if few is None:
         return train_plan(training, plan, run, validation, source)
     chosen_on = None if validation is None else validation.load()
-    return train_on_few_features(training, plan, run, chosen_on, **few, source=source).trained
+    return train_on_few_features(training, plan, run, chosen_on, **few, source=source)
 
 
 def _few_features(
