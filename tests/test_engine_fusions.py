@@ -1,4 +1,4 @@
-"""The engines' fusions: cases worked out by hand from the formulas of their source, and laws."""
+"""The engine's fusions: cases worked out by hand from the formulas of their source, and laws."""
 
 from __future__ import annotations
 
@@ -85,65 +85,12 @@ def test_rrf_ranks_within_a_shard_and_ties_by_row() -> None:
     assert apart == pytest.approx([1 / 2, 1 / 3, 1 / 3, 1 / 2])
 
 
-@pytest.mark.parametrize(
-    ("bound", "expected"),
-    [
-        (("ignore", 5.0), [1.0, 0.5, 0.001]),
-        (("apply", 5.0), [1.0, 1 / 3, 0.001]),
-        (("clip", 5.0), [1.0, 1 / 3, 0.001]),
-        (("apply", 0.0), [1.0, 0.75, 0.5]),
-        (("clip", 0.0), [1.0, 0.75, 0.5]),
-        (("clip", 9.0), [1.0, 0.5, 0.001]),
-    ],
-)
-def test_a_lower_bound_takes_the_place_of_the_lowest_score(
-    bound: tuple[str, float], expected: list[float]
-) -> None:
-    fusion = EngineFusion("min_max", lower_bounds=(bound,))  # type: ignore[arg-type]
-    assert fused(fusion, [[8.0], [6.0], [4.0]]) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("bound", "expected"),
-    [
-        (("ignore", 7.0), [1.0, 0.5, 0.001]),
-        (("apply", 7.0), [1.0, 2 / 3, 0.001]),
-        (("clip", 7.0), [1.0, 2 / 3, 0.001]),
-        (("apply", 12.0), [0.5, 0.25, 0.001]),
-    ],
-)
-def test_an_upper_bound_takes_the_place_of_the_highest_score(
-    bound: tuple[str, float], expected: list[float]
-) -> None:
-    fusion = EngineFusion("min_max", upper_bounds=(bound,))  # type: ignore[arg-type]
-    assert fused(fusion, [[8.0], [6.0], [4.0]]) == pytest.approx(expected)
-
-
-def elastic(normalization: str, **given: object) -> EngineFusion:
-    return EngineFusion(normalization, engine="elasticsearch", **given)  # type: ignore[arg-type]
-
-
-def test_elasticsearchs_linear_retriever_sums_and_its_lowest_score_is_0() -> None:
-    assert fused(elastic("min_max", weights=(2, 3))) == pytest.approx([2, 1, 1.5, 3])
-    assert fused(elastic("none", weights=(2, 3))) == pytest.approx([17.5, 12, 2.25, 11])
-    norm = math.sqrt(116)
-    assert fused(elastic("l2", weights=(1, 0))) == pytest.approx([8 / norm, 6 / norm, 0, 4 / norm])
-    assert fused(elastic("min_max"), [[7.0, NAN]]) == [1.0]
-
-
-def test_elasticsearchs_rrf_ranks_over_all_shards() -> None:
-    shards = np.array([0, 1, 0, 1])
-    scores = elastic("rrf", weights=(1, 2)).scores(LEXICAL_AND_DENSE, ONE_QUERY, shards)
-    assert scores == pytest.approx([1 / 61 + 2 / 63, 1 / 62, 2 / 62, 1 / 63 + 2 / 61], abs=1e-8)
-
-
 def test_the_workbenchs_variants() -> None:
     variants = engine_fusions(2)
     assert len(set(variants)) == len(variants) == 82
     assert {str(each) for each in variants} >= {"RRF k=60", "min_max arithmetic 0.3/0.7"}
     before = engine_fusions(2, (2, 19, 1))
     assert [each for each in variants if each.normalization != "z_score"] == list(before)
-    assert all(each.pipeline((2, 19, 1)) for each in before)
     for legs in (3, 4, 5):
         of_all = engine_fusions(legs)
         assert all(len(each.weights or (0,) * legs) == legs for each in of_all)
@@ -154,10 +101,8 @@ def test_the_workbenchs_variants() -> None:
     ("given", "words"),
     [
         ({"normalization": "none"}, "no normalization 'none'"),
-        ({"normalization": "z_score", "engine": "elasticsearch"}, "no normalization 'z_score'"),
         ({"normalization": "z_score", "mean": "harmonic"}, "arithmetic mean only"),
         ({"normalization": "rrf", "rank_constant": 0}, "rank_constant 0"),
-        ({"normalization": "l2", "lower_bounds": (("apply", 0.0),)}, "min_max only"),
         ({"normalization": "l2", "weights": (1.2, -0.2)}, "not all 0 or more"),
         ({"normalization": "l2", "weights": (0.5, 0.6)}, "do not sum to 1"),
     ],
@@ -172,38 +117,9 @@ def test_weights_for_other_legs_are_refused() -> None:
         fused(EngineFusion("l2", weights=(0.5, 0.25, 0.25)))
 
 
-@pytest.mark.parametrize(
-    ("fusion", "version", "message"),
-    [
-        (EngineFusion("z_score", weights=(0.5, 0.5)), (2, 19, 1), "2.19.1 has no z_score"),
-        (EngineFusion("rrf", weights=(0.5, 0.5)), (3, 0, 0), "3.0.0 has no weights of rrf"),
-    ],
-)
-def test_a_pipeline_that_its_version_refuses_is_not_written(
-    fusion: EngineFusion, version: tuple[int, ...], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        fusion.pipeline(version)
-
-
-def test_a_pipeline_says_the_rank_constant_where_its_version_reads_it() -> None:
-    rrf = EngineFusion("rrf", rank_constant=7, weights=(0.5, 0.5))
-    (newer,) = rrf.pipeline()["phase_results_processors"]
-    (older,) = EngineFusion("rrf", rank_constant=7).pipeline((2, 19, 1))["phase_results_processors"]
-    assert newer["score-ranker-processor"]["combination"] == {
-        "technique": "rrf",
-        "rank_constant": 7,
-        "parameters": {"weights": [0.5, 0.5]},
-    }
-    assert older["score-ranker-processor"]["combination"] == {
-        "technique": "rrf",
-        "parameters": {"rank_constant": 7},
-    }
-
-
 scores = st.one_of(st.just(NAN), st.floats(0, 100, width=32))
 matrices = st.lists(st.lists(st.tuples(scores, scores), max_size=6), max_size=5)
-fusions = st.sampled_from([*engine_fusions(2), elastic("min_max"), elastic("l2"), elastic("rrf")])
+fusions = st.sampled_from(engine_fusions(2))
 
 
 @given(matrices, fusions)
