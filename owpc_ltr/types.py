@@ -114,8 +114,8 @@ if TYPE_CHECKING:
     from owpc_ltr.fusion.evaluation import Fusion as Fusion
     from owpc_ltr.fusion.evaluation import LoggedLegs as LoggedLegs
     from owpc_ltr.fusion.evaluation import Optimism as Optimism
+    from owpc_ltr.fusion.lint import RequestFinding as RequestFinding
     from owpc_ltr.fusion.lint import RequestLint as RequestLint
-    from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
     from owpc_ltr.host.commands import Command as Command
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
     from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription

@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr import lint
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.fusion.request_checks import CHECKS, SearchBody
+from owpc_ltr.fusion.lint import CHECKS, SearchBody
 from tests.commands import Run
 
 Body = dict[str, Any]
