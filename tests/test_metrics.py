@@ -120,10 +120,7 @@ def counted(metric: Metric, values: list[float]) -> float:
     """What ties count whose orders have these values, that of the file first."""
     if metric.ties == "expected":
         return math.fsum(values) / len(values)
-    if metric.ties == "file-order":
-        return values[0]
-    best_is_largest = metric.higher_is_better == (metric.ties == "optimistic")
-    return max(values) if best_is_largest else min(values)
+    return values[0]
 
 
 @st.composite

@@ -34,7 +34,7 @@ from owpc_ltr.metrics.ranking import (
 )
 from owpc_ltr.text import ShortRepr
 
-TieOrder = Literal["expected", "pessimistic", "optimistic", "file-order", "last-id-first"]
+TieOrder = Literal["expected", "file-order", "last-id-first"]
 """What tied scores count: as in a metric's `ties`, or in the order of their ids, the last first."""
 
 
@@ -84,8 +84,6 @@ FIELDS = tuple(one.name for one in fields(Convention))
 """In the order in which differences are told, each on top of those before."""
 _TIES = {
     "expected": "count their expected value",
-    "pessimistic": "count in the worst order",
-    "optimistic": "count in the best order",
     "file-order": "count in file order",
     "last-id-first": "count by their ids, the last one first",
 }

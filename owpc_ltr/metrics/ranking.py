@@ -26,7 +26,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.kernel import sort_ascending
 from owpc_ltr.text import ShortRepr
 
-Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
+Ties = Literal["expected", "file-order"]
 Gain = Literal["exponential", "linear"]
 Empty = Literal["zero", "skip", "one"]
 Short = Literal["normal", "zero"]
@@ -158,13 +158,7 @@ class RankedQueries:
             size = np.diff(first, append=len(self.labels))
             labels = self.labels[self._order]
             return Ranking(labels, first, self._query[first], self._above[first], size)
-        order = self._order
-        if ties != "file-order":
-            # The second sort is stable: documents of one score stay in the order of the first one.
-            by_label = self.labels if ties == "optimistic" else -self.labels
-            order = best_first(by_label, self.offsets)
-            order = order[best_first(self.scores[order], self.offsets)]
-        return self._single_runs(self.labels[order])
+        return self._single_runs(self.labels[self._order])
 
     def _single_runs(self, labels: Labels) -> Ranking:
         first, size = np.arange(len(labels)), np.ones(len(labels), dtype=np.int64)
@@ -215,12 +209,7 @@ def tied_with_previous(ranked_scores: NDArray[Any], offsets: IntVector) -> NDArr
 
 def ties_words(ties: Ties) -> str:
     """What tied scores count."""
-    return {
-        "expected": "tied scores count their expected value",
-        "pessimistic": "tied scores count in the worst order",
-        "optimistic": "tied scores count in the best order",
-        "file-order": "tied scores count in file order",
-    }[ties]
+    return f"tied scores count {'their expected value' if ties == 'expected' else 'in file order'}"
 
 
 def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVector, IntVector]]:

@@ -39,14 +39,6 @@ _KINDS = {
     "first-relevant": _FIRST,
 }
 
-
-_EXPECTED, _FILE_ORDER, _PESSIMISTIC, _OPTIMISTIC = range(4)
-_TIES = {
-    "expected": _EXPECTED,
-    "file-order": _FILE_ORDER,
-    "pessimistic": _PESSIMISTIC,
-    "optimistic": _OPTIMISTIC,
-}
 _BLOCKS = 16
 _SORTED_FOR_THREADS = 100_000
 
@@ -185,7 +177,7 @@ class SteppedMetric:
             raise ValueError(f"{metric} is not compiled: ask is_compiled first")
         longest = int(queries.lengths.max(initial=0))
         cutoff = longest if rank_sum.cutoff is None else min(rank_sum.cutoff, longest)
-        self.conventions = (_KINDS[rank_sum.kind], _TIES[metric.ties], cutoff)
+        self.conventions = (_KINDS[rank_sum.kind], metric.ties == "expected", cutoff)
         self.worth, self.whole, self.places = (
             rank_sum.worth,
             rank_sum.whole.copy(),
@@ -221,7 +213,7 @@ def _evaluate(
 
     `line` is scores, direction and steps; `queries` are worth, whole and offsets.
     """
-    kind, ties, cutoff = conventions
+    kind, merge_ties, cutoff = conventions
     scores, direction, steps = line
     worth, whole, offsets = queries
     first, last = block
@@ -240,11 +232,7 @@ def _evaluate(
                 key[i] = -(scores[start + i] + steps[k] * direction[start + i])
                 ranked[i] = i
             sort_ascending(key, ranked)
-            if ties == _PESSIMISTIC:
-                _order_ties(key, own, ranked)
-            elif ties == _OPTIMISTIC:
-                _order_ties(key, -own, ranked)
-            cuts = runs[: _cut_into_runs(ties == _EXPECTED, key, ranked, runs)]
+            cuts = runs[: _cut_into_runs(merge_ties, key, ranked, runs)]
             if kind == _DCG:
                 total = _discounted_gain(own, ranked, cuts, cutoff, tables)
             elif kind == _FOUND:
@@ -254,17 +242,6 @@ def _evaluate(
             else:
                 total = _reciprocal_of_first(own, ranked, cuts, cutoff)
             values[k, query] = total / whole[query]
-
-
-@compiled
-def _order_ties(keys: Any, by: Any, ranked: Any) -> None:
-    """Sort the documents of each tied run by another number, lowest first."""
-    first = 0
-    for place in range(1, len(ranked) + 1):
-        if place == len(ranked) or keys[ranked[place]] != keys[ranked[first]]:
-            if place - first > 1:
-                sort_ascending(by, ranked[first:place])
-            first = place
 
 
 @compiled

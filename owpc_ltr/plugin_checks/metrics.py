@@ -194,19 +194,15 @@ def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Gen
                 _check_swaps(require, labels[orders], orders, goodness)
     require(differs, "gives the best and the worst order the same value")
     for ties, counted in _COUNTED.items():
-        # Else which order of tied documents is best need not be that of their labels.
-        if metric.swaps_help or ties in {"expected", "file-order"}:
-            values = sign * _values(replace(metric, ties=ties), tied)
-            for own, value in zip(possible, values, strict=True):
-                what = f"does not count the {len(own)} orders of tied documents by ties={ties}"
-                require.equal(sign * value, sign * counted(own), what)
+        values = sign * _values(replace(metric, ties=ties), tied)
+        for own, value in zip(possible, values, strict=True):
+            what = f"does not count the {len(own)} orders of tied documents by ties={ties}"
+            require.equal(sign * value, sign * counted(own), what)
 
 
 _COUNTED: dict[Ties, Callable[[Vector], float]] = {
     "expected": np.mean,
     "file-order": lambda possible: float(possible[0]),
-    "pessimistic": np.min,
-    "optimistic": np.max,
 }
 """What tied documents count, by how good their possible orders are."""
 

@@ -22,7 +22,7 @@ METRICS = [
     "ndcg@5,short=zero", "ndcg@3,gain=linear", "ndcg-letor@4", "ndcg@100,empty=skip",
     "rbp", "rbp@3,persistence=0.5,empty=one", "rbp@9,gain=linear,max-grade=2,short=zero",
 ]  # fmt: skip
-TIES = ["expected", "pessimistic", "optimistic", "file-order"]
+TIES = ["expected", "file-order"]
 STEPS = np.array([0.0, 0.125, -0.125, 0.5, -0.5, 1.0, -3.0, 1e3])
 
 
@@ -71,9 +71,7 @@ def test_the_sample_tells_conventions_apart(rng: np.random.Generator) -> None:
     scores, direction = scores_of(data, rng, tied=True)
     for measure in ("map", "ndcg@5", "mrr", "precision@5"):
         found = [values_of(f"{measure},ties={ties}", data, scores, direction) for ties in TIES]
-        means = [float(values.mean()) for values in found]
-        assert means[1] < min(means[0], means[3]) <= max(means[0], means[3]) < means[2]
-        assert len(set(means)) == 4
+        assert found[0].mean() != found[1].mean()
     values = [values_of(name, data, scores, direction).tolist() for name in METRICS]
     assert len({str(value) for value in values}) == len(METRICS)
 
