@@ -329,7 +329,7 @@ def fuse(team: Team) -> Answer:
         )  # fmt: skip
     if figures.best_leg != OLD:
         return Answer(REFUSED, ("other-leg",))
-    return Answer.of(figures.decision.verdict)
+    return Answer.of(figures.verdict)
 
 
 def repeated(case: Case, part: slice, resamples: int) -> ComparedPair:

@@ -21,7 +21,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.engine.legs import Legs
-from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
+from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
@@ -226,20 +226,45 @@ def optimism_of(values: NDArray[np.float64], baseline: Vector, seed: int = 0) ->
     return Optimism(n_settings, gain, gain - added)
 
 
+@dataclass(frozen=True, repr=False)
+class CandidateRecall(ShortRepr):
+    """The mean share of a query's relevant documents that is found.
+
+    `legs` has each leg within its window, `union` all legs together, `request` the one request that
+    the model rescores. `unreachable` of the `relevant` documents are in none: no fusion brings
+    them.
+    """
+
+    legs: Mapping[str, float]
+    union: float
+    request: float
+    relevant: int
+    unreachable: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shares and counts as JSON."""
+        return {**vars(self), "legs": dict(self.legs)}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FusionFigures(ShortRepr):
-    """Every ranker side by side, the best leg being the baseline.
+    """What the rankers are worth, side by side.
 
-    `decision` is the learned weights against that leg, the one pair that decides. `chosen` is the
-    engine's setting that the other folds choose, most often.
+    `comparison` has every ranker against the best leg, corrected over all of them. `decision`
+    compares the learned weights, each query scored by a model of others, with that leg: the one
+    comparison that decides. `values` has the metric of each query, by ranker.
     """
 
     comparison: RankerComparison
-    decision: ComparedPair
-    values: dict[str, Vector]
+    decision: Comparison
+    verdict: Verdict
+    values: dict[str, Vector] = field(repr=False)
     best_leg: str
     best_engine: str
-    chosen: str
+    """What the best engine setting is called in the comparison."""
+    engine_setting: str
+    """Which one that is in most folds."""
+    recall: CandidateRecall
     optimism: Optimism
 
 
@@ -294,16 +319,24 @@ def measure_fusion(
             # Of complete judgments nobody gave those of the other documents.
             lists=lists if complete else replace(lists, judges=judges),
         )
-    decision = compare_results(PerQueryResults(both, plan, of))
+    (decision,) = compare_results(PerQueryResults(both, plan, of)).pairs
     rankers = {name: RankerResults([of_queries]) for name, of_queries in values.items()}
     most = max(set(picked), key=picked.count)
     return FusionFigures(
         compare_results(PerQueryResults(rankers, plan, of)),
-        decision.pairs[0],
+        decision.comparison,
+        decision.verdict,
         values,
         best_leg,
         best_engine,
-        chosen=str(fusions[most]),
+        engine_setting=str(fusions[most]),
+        recall=CandidateRecall(
+            {name: legs.recall(rows) for name, rows in shown.items()},
+            legs.recall(union),
+            legs.recall(legs.served),
+            legs.n_relevant,
+            legs.n_unreachable,
+        ),
         optimism=optimism_of(tried, values[best_leg], drawing.seed),
     )
 
@@ -311,49 +344,16 @@ def measure_fusion(
 _HEADERS = ("RANKER", "MEAN", "LOW", "HIGH", "DIFF", "LOW", "HIGH", "P")
 
 
-@dataclass(frozen=True, repr=False)
-class CandidateRecall(ShortRepr):
-    """The mean share of a query's relevant documents that is found.
-
-    `legs` has each leg within its window, `union` all legs together, `request` the one request that
-    the model rescores. `unreachable` of the `relevant` documents are in none: no fusion brings
-    them.
-    """
-
-    legs: Mapping[str, float]
-    union: float
-    request: float
-    relevant: int
-    unreachable: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The shares and counts as JSON."""
-        return {**vars(self), "legs": dict(self.legs)}
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Fusion(ShortRepr):
+class Fusion(FusionFigures):
     """One learned weight a leg, what it is worth on other queries, and the verdict.
 
-    `decision` compares the learned weights, each query scored by a model of others, with the best
-    leg: the one comparison that decides. `comparison` has every ranker against that leg, corrected
-    over all of them. `model` is learned from all queries, and ranks what `legs.query_template`
-    brings.
+    `model` is learned from all queries, and ranks what `legs.query_template` brings.
     """
 
     model: LinearModel
     legs: Legs
     logged: LoggedLegs = field(repr=False)
-    comparison: RankerComparison
-    decision: Comparison
-    verdict: Verdict
-    best_leg: str
-    best_engine: str
-    """What the best engine setting is called in the comparison."""
-    engine_setting: str
-    """Which one that is in most folds."""
-    recall: CandidateRecall
-    optimism: Optimism
     notes: tuple[str, ...] = ()
 
     @property

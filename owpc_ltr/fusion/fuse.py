@@ -232,7 +232,7 @@ def _measured(
 ) -> Fusion:
     from owpc_ltr.evaluation.ranked_lists import within_window
     from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
-    from owpc_ltr.fusion.evaluation import CandidateRecall, Fusion, learn, measure_fusion
+    from owpc_ltr.fusion.evaluation import Fusion, learn, measure_fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.text import parse_version
@@ -251,23 +251,10 @@ def _measured(
         judged=judged.queries, complete=complete, version=version, drawing=drawing,
     )  # fmt: skip
     return Fusion(
+        **vars(figures),
         model=learned.model,  # type: ignore[arg-type]
         legs=legs,
         logged=logged,
-        comparison=figures.comparison,
-        decision=figures.decision.comparison,
-        verdict=figures.decision.verdict,
-        best_leg=figures.best_leg,
-        best_engine=figures.best_engine,
-        engine_setting=figures.chosen,
-        recall=CandidateRecall(
-            {name: logged.recall(logged.found[:, leg]) for leg, name in enumerate(legs.names)},
-            logged.recall(logged.found_by_any),
-            logged.recall(logged.served),
-            logged.n_relevant,
-            logged.n_unreachable,
-        ),
-        optimism=figures.optimism,
     )
 
 
