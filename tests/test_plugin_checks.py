@@ -167,7 +167,7 @@ def test_a_class_that_is_given_to_training_is_looked_at_too(tmp_path: Path) -> N
     optimizer = load([path]).find("optimizer", "subgradient")
     with pytest.raises(PluginError, match="'owpc' has no needs_convex"):
         model_plan(load(), optimizer=load().find("loss", "owpc"))
-    assert model_plan(load(), optimizer=optimizer).optimizer is optimizer
+    assert model_plan(load(), optimizer=optimizer).learner is optimizer
 
 
 TEXTS = {path.stem: path.read_text() for path in sorted(EXAMPLES.glob("*/*.py"))}

@@ -323,12 +323,12 @@ def measure_fusion(
     rankers = {name: RankerResults([of_queries]) for name, of_queries in values.items()}
     most = max(set(picked), key=picked.count)
     return FusionFigures(
-        compare_results(PerQueryResults(rankers, plan, of)),
-        decision.comparison,
-        decision.verdict,
-        values,
-        best_leg,
-        best_engine,
+        comparison=compare_results(PerQueryResults(rankers, plan, of)),
+        decision=decision.comparison,
+        verdict=decision.verdict,
+        values=values,
+        best_leg=best_leg,
+        best_engine=best_engine,
         engine_setting=str(fusions[most]),
         recall=CandidateRecall(
             {name: legs.recall(rows) for name, rows in shown.items()},

@@ -124,7 +124,8 @@ def train_on_few_features(
         sides = [_blanked(side, in_use) for side in (data, validation)]
         return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
 
-    metric, path = parse_metric(plan.select), []
+    metric = parse_metric(plan.select)
+    path: list[dict[str, Any]] = []
     worth = _worth_of_a_millisecond(costs, metric, first.model, validation)
     trained, dropped, in_use = first, None, frozenset(data.feature_names)
     while True:
