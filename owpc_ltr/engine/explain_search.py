@@ -21,7 +21,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, explain
-from owpc_ltr.host.commands import ConnectsWith, Plugins, ReportPage, write_report
+from owpc_ltr.host.commands import ConnectsWith, Plugins
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def explain_ranking(
     window: Window = None,
     title_field: TitleField = None,
     extra_features: ExtraFeatures = (),
-    report: ReportPage = None,
     memory: Memory = None,
     plugins: Plugins = (),
     cluster: Annotated[Cluster | None, ConnectsWith("keywords")] = None,
@@ -73,7 +72,7 @@ def explain_ranking(
     without ids are called by their row within the query, from 1. Of a live search, warns if the
     contributions do not add up to the score that was served.
     """
-    shared: Any = {"query_id": query_id, "report": report, "plugins": plugins}
+    shared: Any = {"query_id": query_id, "plugins": plugins}
     local: Any = {"data": data, "documents": documents, "id_field": id_field, "memory": memory}
     live: Any = {
         "index": index, "query_template": query_template, "params": params, "window": window,
@@ -113,7 +112,6 @@ def explain_search(
     query_id: Annotated[
         str | None, Help("The id of the query in --extra-features.", metavar="ID")
     ] = None,
-    report: ReportPage = None,
     plugins: Plugins = (),
 ) -> Explanation:
     """Explain the results of a live search.
@@ -138,6 +136,4 @@ def explain_search(
         keywords, request.size, document,
         title=title_field, tables=tables_of(extra_features or None),
     )  # fmt: skip
-    explanation = explain_ranked(cluster.engine, store, request, ranker, explained)
-    write_report(explanation, report, plugins)
-    return explanation
+    return explain_ranked(cluster.engine, store, request, ranker, explained)

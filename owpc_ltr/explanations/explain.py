@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from owpc_ltr.data.options import Memory, row_number
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
-from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Help, Reads, job
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def explain(
     size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
     documents: Documents = None,
     id_field: IdField = None,
-    report: ReportPage = None,
     memory: Memory = None,
     plugins: Plugins = (),
 ) -> Explanation:
@@ -84,9 +83,7 @@ def explain(
         ranks_before=[None] * len(order),
         fields={name: [values[row] for row in order] for name, values in fields_of(judged).items()},
     )
-    explanation = explain_list(ranker, listed, size=size, document=document)
-    write_report(explanation, report, plugins)
-    return explanation
+    return explain_list(ranker, listed, size=size, document=document)
 
 
 def _ranker(

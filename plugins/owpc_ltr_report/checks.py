@@ -1,4 +1,4 @@
-"""Sections on data: sizes and warnings, clicks, latency, drift, the judgment pool."""
+"""Sections on data: sizes and warnings, latency, drift."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.deployment.verify import Verification
-from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
@@ -133,20 +131,6 @@ def drift_section(verification: Verification) -> Section:
         spec = drawing("bars", drifted, title="standard deviations")
         charts.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
     return Section("drift", charts, {"found": verification})
-
-
-def pool_section(pool: Pooled) -> Section:
-    """Documents to grade by query, those with the most documents first."""
-    counts = [
-        (query_text(query.params) or query.query_id, len(query.doc_ids)) for query in pool.queries
-    ]
-    rows = sorted(counts, key=lambda row: -row[1])
-    drawn = rows[:_ROWS_IN_CHART]
-    sentence = f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents."
-    table = Table("Documents to grade", ("query", "documents"), rows)
-    spec = drawing("bars", drawn, title="documents", digits=",d")
-    chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
-    return Section("pool", [chart], {"found": pool})
 
 
 def data_section(

@@ -1,4 +1,4 @@
-"""Features and scores: importance, curves, and the scores of relevant documents."""
+"""How models use features: their importance, and curves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.report_parts import Row, Table, plain
 from owpc_ltr.inspection.columns import column_facts
-from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
@@ -25,8 +23,6 @@ CURVE_POINTS, CURVE_DOCUMENTS = 24, 300
 """Values of a feature at which a mean curve is computed, and documents that it is the mean of."""
 _BARS = 20
 _CURVES = 9
-_BINS = 40
-_TAIL = 0.002
 _IMPORTANCE = {
     "weight": ("weight × spread", "weight times the feature's standard deviation"),
     "gain": ("share of the gain", "each feature's share of the gain of all splits"),
@@ -50,14 +46,6 @@ class NamedModel:
 def is_model(value: Any) -> bool:
     """Whether it is a model or reranker, of any kind."""
     return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """A ranker's scores of the documents of the data."""
-
-    name: str
-    values: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,58 +188,3 @@ def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
         table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
         charts.append(Chart(f"shape-{number}-{place}", curve.feature, spec, sentence, table))
     return charts
-
-
-def scores_section(scores: Scores, data: RankingDataset) -> Section | None:
-    """Scores of relevant documents and of others, each less its query's mean.
-
-    None where one of the two has no document.
-    """
-    relevant = data.labels > 0
-    if not relevant.any() or relevant.all() or not np.isfinite(scores.values).all():
-        return None
-    edges, shares = score_histogram(centred_scores(scores.values, data), relevant)
-    queries = RankedQueries(scores.values, relevant.astype(np.float32), data.offsets)
-    wrong = np.nan_to_num(parse_metric("pairwise-error").of(queries))
-    n_relevant = np.add.reduceat(relevant, data.offsets[:-1], dtype=np.float64)
-    pairs = n_relevant * (np.diff(data.offsets) - n_relevant)
-    right = 1.0 - float((wrong * pairs).sum() / pairs.sum())
-    bins = zip(edges.tolist(), *shares.values(), strict=False)
-    rows = [(edge, *(f"{share:.2%}" for share in of_bin)) for edge, *of_bin in bins]
-    sentence = (
-        "Of a relevant document and another one of the same query, the relevant one has the "
-        f"higher score in {right:.1%} of all pairs."
-    )
-    title = "Scores of relevant documents and of the others"
-    table = Table(title, ("score from", *(f"share of {group}" for group in shares)), rows)
-    drawn = [
-        (group, edge, share)
-        for group, of_bins in shares.items()
-        # The last edge ends the last bin.
-        for edge, share in zip(edges.tolist(), [*of_bins, 0.0], strict=True)
-    ]
-    spec = drawing("histogram", drawn, x="score less the mean of its query", y="share")
-    chart = Chart("scores", title, spec, sentence, table)
-    return Section("scores", [chart], {"name": scores.name})
-
-
-def centred_scores(scores: Vector, data: RankingDataset) -> Vector:
-    """Each score less the mean of its query."""
-    sizes = np.diff(data.offsets)
-    means = np.add.reduceat(scores, data.offsets[:-1]) / sizes
-    return np.asarray(scores - np.repeat(means, sizes))
-
-
-def score_histogram(
-    scores: Vector, relevant: NDArray[np.bool_]
-) -> tuple[Vector, dict[str, list[float]]]:
-    """Edges of bins, and the share of each group in them; outliers count in the outer bins."""
-    low, high = np.quantile(scores, [_TAIL, 1 - _TAIL])
-    # Of scores that are all equal, NumPy's range is 1 wide.
-    edges = np.histogram_bin_edges(scores, _BINS, (low, high))
-    clipped = np.clip(scores, low, high)
-    groups = {"other documents": ~relevant, "relevant documents": relevant}
-    return edges, {
-        name: (np.histogram(clipped[group], edges)[0] / group.sum()).tolist()
-        for name, group in groups.items()
-    }

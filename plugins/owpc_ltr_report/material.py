@@ -14,7 +14,6 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
-from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.compare import compare
@@ -22,7 +21,6 @@ from owpc_ltr.evaluation.comparison_table import Evaluation, RankerComparison
 from owpc_ltr.evaluation.data_comparison import ranker_of
 from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.query_choice import Data, model_data
-from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr.host.commands import public_function
 from owpc_ltr.host.report_parts import ReportVerdict, report_parts
@@ -35,7 +33,7 @@ from owpc_ltr.signatures import Progress
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr_report import checks, features, queries, training
 from owpc_ltr_report import comparison as compared
-from owpc_ltr_report.features import NamedModel, Scores, is_model
+from owpc_ltr_report.features import NamedModel, is_model
 from owpc_ltr_report.page import (
     Page,
     PageVerdict,
@@ -49,8 +47,8 @@ from owpc_ltr_report.page import (
 
 T = TypeVar("T")
 _SINGLE = (
-    RankingDataset, PartitionedDataset, RankerComparison, Scores, checks.Latency, Inspection,
-    Pooled, Selection, Verification, Fusion,
+    RankingDataset, PartitionedDataset, RankerComparison, checks.Latency, Inspection,
+    Selection, Verification, Fusion,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
 
@@ -90,13 +88,11 @@ class Material:
             case Evaluation():
                 self._keep(compared.comparison_of(result))
                 self._keep(result.data)
-                if result.scores is not None:
-                    self._keep(Scores(short_name(result.rankers[0].name), result.scores))
             case RankerComparison():
                 self._keep(compared.comparison_of(result, self.new))
             case Profile():
                 self._add(checks.latency_of(result.as_dict(), "the profile"))
-            case NamedModel() | queries.Example() | Explanation():
+            case NamedModel() | queries.Example():
                 self._found.append(result)
             case _ if isinstance(result, (*_SINGLE, *(part.results for part in self.parts))):
                 self._keep(result)
@@ -136,20 +132,16 @@ def _sections(material: Material) -> Iterator[Section | None]:
         yield compared.comparison_section(comparison)
         yield compared.proxy_labels_section(comparison)
         yield queries.queries_section(comparison)
-    explained = map(queries.explanation_example, material.all(Explanation))
-    yield queries.examples_section([*material.all(queries.Example), *explained], comparison)
+    yield queries.examples_section(material.all(queries.Example), comparison)
     costs = {name: cost for latency in latencies for name, cost, *_ in latency.features}
     for number, model in enumerate(models):
         yield features.features_section(model, data, costs, number)
-    if data is not None:
-        yield from (features.scores_section(scores, data) for scores in material.all(Scores))
     for number, model in enumerate(models):
-        yield training.training_section(model, material.plugins, number)
+        yield training.training_section(model, number)
     yield from map(training.selection_section, material.all(Selection))
     yield from map(checks.latency_section, latencies)
     yield from map(checks.drift_section, material.all(Verification))
     yield from map(checks.inspection_section, material.all(Inspection))
-    yield from map(checks.pool_section, material.all(Pooled))
     for part in material.parts:
         for result in material.all(part.results):
             yield from map(offered_section, part.sections(result))
@@ -166,11 +158,9 @@ def _verdict(material: Material) -> PageVerdict | None:
         Fusion: partial(kind_verdict, "fusion", learned=LEARNED),
         Verification: partial(kind_verdict, "drift"),
         Selection: partial(kind_verdict, "selection"),
-        Pooled: partial(kind_verdict, "pool"),
         **{part.results: _of_part(part.verdict) for part in material.parts if part.verdict},
         NamedModel: training.training_verdict,
         Inspection: partial(kind_verdict, "inspection"),
-        Explanation: queries.explanation_verdict,
     }
     kind = next((kind for kind in verdicts if material.all(kind)), None)
     return None if kind is None else verdicts[kind](material.one(kind))
@@ -254,8 +244,7 @@ def _compared(
     examples_shown = queries.changed_examples(
         comparison, data, scores, (how["baseline"], new), ranker=pair[1], count=examples
     )
-    new_scores = [Scores(new, scores[1])] if _is_trained(pair[1]) else []
-    return [comparison, *new_scores, *examples_shown], data
+    return [comparison, *examples_shown], data
 
 
 def _bounds(

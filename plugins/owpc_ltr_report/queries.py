@@ -14,18 +14,15 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
-from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.host.report_parts import Row, Table, signed
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.page import (
     Chart,
-    PageVerdict,
     Section,
     amount,
     drawing,
     dumbbells,
-    kind_verdict,
     shortened,
 )
 
@@ -102,7 +99,7 @@ class ExampleDocument:
     title: str
     rank: int | None
     before: int | None
-    grade: float | None
+    grade: float
     reasons: Sequence[tuple[str, float]] = ()
 
     @property
@@ -112,18 +109,17 @@ class ExampleDocument:
 
     @property
     def row(self) -> Row:
-        """The cells of its row: rank, rank before, change, grade if it has one, document."""
+        """The cells of its row: rank, rank before, change, grade, document."""
         steps = 0 if self.rank is None or self.before is None else self.before - self.rank
         change = f"{'▲' if steps > 0 else '▼'} {abs(steps)}" if steps else "–"
         name = f"{self.title} ({self.doc_id})" if self.title else self.doc_id
         document = (name, self.reasons_in_words) if self.reasons else name
-        grade = () if self.grade is None else (self.grade,)
-        return (self.rank, self.before, change, *grade, document)
+        return (self.rank, self.before, change, self.grade, document)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A query, its values before and after in words ("": not measured), and its documents."""
+    """A query, its values before and after in words, and its documents."""
 
     query: str
     values: str
@@ -206,27 +202,6 @@ def _largest(names: Sequence[str], amounts: Vector) -> list[tuple[str, float]]:
     """The features of the largest amounts by absolute value, without zeros."""
     order = np.argsort(-np.abs(amounts), kind="stable")[:_REASONS]
     return [(names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0]
-
-
-def explanation_example(explanation: Explanation) -> Example:
-    """The query of an explanation with its best hits, as far as they were explained."""
-    hits = [_hit(hit, explanation) for hit in explanation.hits]
-    return Example(explanation.query, "", explanation.documents, hits)
-
-
-def _hit(hit: ExplainedHit, explanation: Explanation) -> ExampleDocument:
-    reasons = _largest(hit.feature_names, hit.contributions - explanation.mean_contributions)
-    reasons += [(part.name, part.amount) for part in hit.parts if part.amount != 0]
-    name, title = hit.document_id, "" if hit.title == hit.document_id else hit.title
-    return ExampleDocument(
-        name, title, hit.rank, hit.rank_before, grade=None, reasons=reasons[:_REASONS]
-    )
-
-
-def explanation_verdict(explanation: Explanation) -> PageVerdict:
-    """The verdict of a page of an explanation alone: the reasons for the first document."""
-    reasons = _hit(explanation.hits[0], explanation).reasons_in_words
-    return kind_verdict("explanation", explanation, reasons=reasons)
 
 
 def examples_section(

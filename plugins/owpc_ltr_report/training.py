@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr.host.registry import load
 from owpc_ltr.host.report_parts import Table, configured, plain
-from owpc_ltr.host.settings import configure
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
-from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
@@ -34,9 +28,6 @@ from owpc_ltr_report.page import (
     part_of,
 )
 
-RANKS = 20
-"""Irrelevant documents above the relevant one, of which rank weights are computed."""
-_SCORE_RANGE = 1e-3
 _FAMILIES_IN_CHART = 5
 _C_AXIS = "C (less regularised to the right)"
 _ORIGIN = {
@@ -51,14 +42,12 @@ Record = Mapping[str, Any]
 """The training record of a model file, of which any part may be absent or malformed."""
 
 
-def training_section(
-    ranker: NamedModel, plugins: Sequence[Path | str], number: int
-) -> Section | None:
+def training_section(ranker: NamedModel, number: int) -> Section | None:
     """How a ranker was trained; None without a record."""
     record, tried = ranker.model.record, _objects(ranker.model.record, "table")
     if not tried and not _parts(record):
         return None
-    charts = *_candidates(tried, record), *_by_pass(record), *_weights(record, plugins)
+    charts = *_candidates(tried, record), *_by_pass(record)
     value = record.get("validation")
     words = {
         "name": ranker.name, "record": record, "parts": _parts(record), "tried": len(tried),
@@ -192,45 +181,6 @@ def _history(record: Record, key: str) -> list[tuple[int, float]]:
 def _from_to(rows: Sequence[tuple[int, float]]) -> str:
     (first, start), (last, end) = rows[0], rows[-1]
     return f"from {plain(start)} after pass {first} to {plain(end)} after pass {last}"
-
-
-def _weights(record: Record, plugins: Sequence[Path | str]) -> Iterator[Chart]:
-    """The rank weights of the loss; nothing without a loss or its plugin."""
-    loss = part_of(record, "loss")
-    if not isinstance(loss.get("settings"), Mapping):
-        return
-    weights: list[float] = []
-    # A third-party plugin, or settings of another version: the page has no weights.
-    with suppress(OwpcLtrError, ValueError):
-        kind = load(map(Path, plugins)).find("loss", str(loss.get("name")))
-        weights = rank_weights(configure(kind, loss["settings"]))
-    if not weights:
-        return
-    half = int(np.searchsorted(np.cumsum(weights), 0.5)) + 1
-    axes = {"x": "rank of an irrelevant document", "y": "share of the weight"}
-    spec = drawing("columns", list(enumerate(weights, 1)), **axes)
-    sentence = (
-        f"The weight of the loss {loss.get('name')} on an irrelevant document at each rank above "
-        f"a relevant one: half of it is on the first {half} of {len(weights)} ranks."
-    )
-    cells = [(rank, f"{weight:.2%}") for rank, weight in enumerate(weights, 1)]
-    table = Table("Weight of each rank", ("rank", "share"), cells)
-    yield Chart("rank-weights", "Weight of the loss by rank", spec, sentence, table)
-
-
-def rank_weights(loss: Loss, ranks: int = RANKS) -> list[float]:
-    """Shares of a loss's gradient on irrelevant documents above one relevant document.
-
-    The scores are nearly equal, so that the gradient depends on ranks alone: for OWPC with the
-    hinge the shares are the weights α_j of its generator. Empty where the gradient is zero.
-    """
-    scores = np.asarray(-_SCORE_RANGE / ranks * np.arange(ranks + 1), dtype=np.float64)
-    labels = np.zeros(ranks + 1, dtype=np.float32)
-    labels[-1] = 1.0
-    _, gradient = loss.value_and_gradient(scores, labels, np.ones(ranks + 1, dtype=np.float32))
-    positive = np.maximum(np.asarray(gradient[:ranks], dtype=np.float64), 0.0)
-    total = positive.sum()
-    return (positive / total).tolist() if np.isfinite(total) and total > 0 else []
 
 
 def selection_section(selection: Selection) -> Section:

@@ -156,7 +156,7 @@ def test_a_page_is_whole_quiet_and_open_to_everybody(
     seen = opened(browser, report, tmp_path, *VIEWS[0])
     for width, theme in VIEWS:
         look_at(seen, width, theme)
-        check_view(seen, width, 12)
+        check_view(seen, width, 10)
     seen.page.context.close()
 
 

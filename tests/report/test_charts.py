@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
+from owpc_ltr_report.features import curves_of
 from owpc_ltr_report.material import Material, page_of
 from owpc_ltr_report.page import Chart, Page, drawing, dumbbells, lines, svg_of
 
@@ -26,8 +25,8 @@ def page() -> Page:
 def test_every_chart_keeps_what_charts_promise(page: Page) -> None:
     names = [chart.name for chart in page.charts.values()]
     expected = {
-        "comparison-all", "changes", "importance-0", "importance-1", "scores", "candidates-0",
-        "gap-0", "rank-weights-0", "grades", "shape-1-0",
+        "comparison-all", "changes", "importance-0", "importance-1", "candidates-0",
+        "gap-0", "grades", "shape-1-0",
     }  # fmt: skip
     assert expected <= set(names)
     for chart in page.charts.values():
@@ -81,29 +80,6 @@ def test_each_query_counts_once_among_the_changes(page: Page) -> None:
     assert sides == [first.wins, first.losses]
 
 
-def test_shares_of_scores_add_up_to_one() -> None:
-    data = dataset()
-    scores = centred_scores(data.features[:, 0].astype(np.float64), data)
-    assert np.add.reduceat(scores, data.offsets[:-1]) == pytest.approx(np.zeros(data.n_queries))
-    edges, shares = score_histogram(scores, data.labels > 0)
-    assert len(edges) == len(shares["relevant documents"]) + 1
-    assert [sum(share) for share in shares.values()] == pytest.approx([1.0, 1.0])
-
-
-def test_the_pairs_that_scores_have_right_are_counted_one_by_one() -> None:
-    data = dataset(6)
-    scores = np.round(data.features[:, 2].astype(np.float64), 1)
-    right = pairs = 0.0
-    for query in range(data.n_queries):
-        rows = slice(data.offsets[query], data.offsets[query + 1])
-        of_query, relevant = scores[rows], data.labels[rows] > 0
-        differences = of_query[relevant][:, None] - of_query[~relevant][None, :]
-        right += (differences > 0).sum() + 0.5 * (differences == 0).sum()
-        pairs += differences.size
-    page = page_of(Material([data, _scored(data, scores)]), "Scores")
-    assert f"in {right / pairs:.1%} of all pairs" in page.charts["scores"].sentence
-
-
 def test_curves_of_a_sum_of_curves_are_the_curves() -> None:
     model = curves()
     by_name = {curve.feature: curve for curve in curves_of(model, dataset().features)}
@@ -128,13 +104,6 @@ def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
     found, own = by_name["good"], curves().curves["good"]
     expected = own.at(found.values)
     assert found.outputs - found.outputs[0] == pytest.approx(expected - expected[0], abs=1e-6)
-
-
-def _scored(data: Any, scores: Any) -> Any:
-    from owpc_ltr import evaluate
-
-    found = evaluate(linear(1.0, 0.0, 0.0), data)
-    return replace(found, scores=scores)
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])

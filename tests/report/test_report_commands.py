@@ -214,9 +214,6 @@ PAGES = {
     "compare m.json feature:noise feature:bm25 --data d.parquet": (
         "m.json ranks better than feature:bm25", "feature:noise",
     ),
-    "explain m.json --data d.parquet --query-id q1": (
-        "Why “q1” ranks as it does", "is at rank 1 of 12 by",
-    ),
     "inspect d.parquet": ("Data checks of d.parquet",),
 }  # fmt: skip
 """What the page of each command says."""
@@ -236,14 +233,13 @@ def test_a_command_writes_a_page_beside_what_it_does_anyway(
         assert said in page.decode()
 
 
-@pytest.mark.parametrize("command", ["compare", "train", "select", "verify", "judge"])
+@pytest.mark.parametrize("command", ["compare", "train", "select", "verify"])
 def test_a_page_is_no_input_and_no_standard_output(run_report: Run, command: str) -> None:
     words = {
         "compare": ("compare", "feature:good", "feature:bm25", "--data", "d.parquet"),
         "train": ("train", "d.parquet", "--out", "m.json"),
         "select": ("select", "d.parquet"),
         "verify": ("verify", "m"),
-        "judge": ("judge", "pool", "--queries", "d.parquet", "--rankers", "x", "--out", "s.csv"),
     }[command]
     err = run_report.refusal(2, *words, "--report", "-")
     assert "--report writes a page to open in a browser: name a file, not -" in err

@@ -17,19 +17,14 @@ from owpc_ltr_report.page import amount, p_cell
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
-    explanation_example,
     extremes,
 )
-from owpc_ltr_report.training import rank_weights
 
 import owpc_ltr
 from owpc_ltr import RankerComparison
-from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
-from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.registry import load
 from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
@@ -53,31 +48,6 @@ COSTS = {
         for size in (10, 100, 1000)
     ],
 }
-
-
-@pytest.mark.parametrize("ranks", [1, 5, 20])
-@pytest.mark.parametrize(
-    ("generator", "weight"),
-    [
-        ("constant", lambda j, n: 1.0),
-        ("inverse", lambda j, n: 1.0 / j),
-        ("logarithmic", lambda j, n: 1.0 / np.log1p(j)),
-        ("exponential", lambda j, n: 2.0 ** (-(100 / 10.0) * j / n)),
-        ("top", lambda j, n: float(j <= max(1, np.floor(0.1 * n)))),
-    ],
-)
-def test_the_weights_of_ranks_are_those_of_the_generator(
-    generator: str, weight: Any, ranks: int
-) -> None:
-    loss = load().find("loss", "owpc")(generator=generator)
-    formula = np.array([weight(j, ranks) for j in range(1, ranks + 1)])
-    assert rank_weights(loss, ranks) == pytest.approx((formula / formula.sum()).tolist())
-
-
-@pytest.mark.parametrize("name", [one.name for one in load().all("loss")])
-def test_every_loss_has_shares_or_none(name: str) -> None:
-    shares = rank_weights(load().find("loss", name)())
-    assert shares == [] or (min(shares) >= 0 and sum(shares) == pytest.approx(1.0))
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.integers(0, 5))
@@ -271,20 +241,6 @@ def test_a_report_on_a_model_file_is_a_command(run: Run, tmp_path: Path) -> None
     assert run(*words[:3], "none.parquet", "--out", "page.html")[0] == 3
 
 
-def test_a_pool_counts_what_is_to_be_graded() -> None:
-    queries = tuple(
-        JudgedQuery(
-            f"q{n}", {"query": f"words {n}"}, [f"d{i}" for i in range(n)], np.zeros(n, np.float32)
-        )
-        for n in (1, 3)
-    )
-    page = owpc_ltr.report(Pooled(queries, {}, judged=5, absent=0))
-    assert page.verdict is not None
-    assert page.verdict.sentence.startswith("4 documents of 2 queries are to be graded")
-    rows = page.charts["pool"].spec["data"]["values"]
-    assert [(row["name"], row["value"]) for row in rows] == [("words 3", 3.0), ("words 1", 1.0)]
-
-
 def compared(**how: Any) -> RankerComparison:
     data = dataset().without_missing()
     rankers = {
@@ -363,24 +319,6 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
         signed(found.optimism.expected), amount(found.optimism.lost), found.engine_setting,
     ):  # fmt: skip
         assert said in text
-
-
-def test_an_explanation_is_an_example_of_what_moved() -> None:
-    data = dataset(4).without_missing()
-    model = linear(1.0, 0.2, -0.5)
-    found = owpc_ltr.explain(model, data, query_id="q2", size=5)
-    page = owpc_ltr.report(found)
-    assert page.verdict is not None
-    assert page.verdict.sentence.startswith(
-        f"For “q2”, {found.hits[0].document_id} is at rank 1 of"
-    )
-    _, *rows = Elements(page.html()).tables["Documents of “q2” (12 in all)"]
-    assert [row[-1].split()[0] for row in rows] == [hit.document_id for hit in found.hits]
-    example = explanation_example(found)
-    for hit, moved in zip(found.hits, example.documents, strict=True):
-        apart = sum(value for _, value in moved.reasons)
-        mean = found.baseline + found.mean_contributions.sum()
-        assert apart == pytest.approx(hit.score - mean, abs=1e-5)
 
 
 def test_an_inspection_says_its_findings() -> None:

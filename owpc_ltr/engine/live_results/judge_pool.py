@@ -23,7 +23,6 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
 
@@ -162,7 +161,6 @@ def judge_pool(
     featureset: ModelFeatureSet = None,
     extra_features: ExtraFeatures = (),
     in_flight: InFlight = IN_FLIGHT,
-    report: ReportPage = None,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> Pooled:
@@ -222,7 +220,6 @@ def judge_pool(
     if out is not None:
         write_sheet(pooled.queries, fields, pooled.shown, Path(out))
         pooled = replace(pooled, sheet=str(out))
-    write_report(pooled, report)
     return pooled
 
 
