@@ -1,15 +1,15 @@
-"""The shapes of rerank APIs: what a request asks for, and the answer as its client reads it.
+"""Cohere's rerank API: what a request asks for, and the answer as its client reads it.
 
-Cohere's `/v1/rerank` and `/v2/rerank` are what OpenSearch connectors, Elasticsearch's custom
-inference service and most libraries speak; `/rerank` is that of text-embeddings-inference. Keys
-that are not known are ignored. All documents come back, best first, unless `top_n` says otherwise.
+`/v1/rerank` and `/v2/rerank` are what OpenSearch connectors, Elasticsearch's custom inference
+service and most libraries speak. Keys that are not known are ignored. All documents come back, best
+first, unless `top_n` says otherwise.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -20,7 +20,7 @@ import orjson
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.stores import LARGEST_WINDOW
-from owpc_ltr.files.strict_json import json_text, kind_of, nesting
+from owpc_ltr.files.strict_json import kind_of, nesting
 from owpc_ltr_serve.endpoint import (
     DEEPEST_NESTING,
     MODEL_HEADER,
@@ -50,7 +50,7 @@ MOST_DOCUMENTS = LARGEST_WINDOW
 _AT_ONCE_BYTES, _AT_ONCE_DOCUMENTS = 250_000, 250
 """The largest request that is answered in the thread that received it: another one costs as much
 again as the arithmetic."""
-_FLAT = frozenset({"params", "return_documents", "return_text"})
+_FLAT = frozenset({"params", "return_documents"})
 """Keys of requests that are written again, in a search or an answer."""
 _DIGITS = 10
 """Significant digits of a score: some parsers of the JVM make a BigDecimal of what is longer than
@@ -62,7 +62,7 @@ WrittenScores = dict[int, float | orjson.Fragment]
 
 @dataclass(frozen=True)
 class RerankRequest:
-    """What a request asks for, whatever its shape."""
+    """What a request asks for."""
 
     query: str
     documents: list[Document]
@@ -74,32 +74,26 @@ class RerankRequest:
 
 
 def rerank_endpoints(rankers: Rankers, metrics: Metrics) -> list[Endpoint]:
-    """The endpoints of all shapes."""
-    cohere = partial(read_request, documents="documents", returns="return_documents", top="top_n")
-    tei = partial(read_request, documents="texts", returns="return_text")
+    """The endpoints of both versions of the API."""
+    versions = [_Version(number, rankers, metrics) for number in ("1", "2")]
     return [
-        Endpoint(path, shape.answer, at_once=shape.at_once)
-        for path, shape in (
-            ("/v1/rerank", _Shape(rankers, metrics, cohere, partial(cohere_answer, "1"))),
-            ("/v2/rerank", _Shape(rankers, metrics, cohere, partial(cohere_answer, "2"))),
-            ("/rerank", _Shape(rankers, metrics, tei, tei_answer)),
-        )
+        Endpoint(f"/v{version.number}/rerank", version.answer, at_once=version.at_once)
+        for version in versions
     ]
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """One shape of request and answer."""
+class _Version:
+    """A version of Cohere's API, which its answers name."""
 
+    number: str
     rankers: Rankers
     metrics: Metrics
-    parse: Callable[[dict[str, Any]], RerankRequest]
-    write: Callable[[RerankRequest, WrittenScores, Sequence[str]], Any]
 
     def answer(self, call: Call) -> Reply:
         """The answer to a request."""
         clock = _Clock(call, self.metrics)
-        request = self.parse(_object(call.body))
+        request = read_request(_object(call.body))
         call.check_deadline()
         served = self.rankers.get(request.model)
         documents = decoded(request.documents, served.ranker.feature_names)
@@ -110,7 +104,7 @@ class _Shape:
         if len(call.body) > _AT_ONCE_BYTES:
             return partial(self.answer, call)
         clock = _Clock(call, self.metrics)
-        request = self.parse(_object(call.body))
+        request = read_request(_object(call.body))
         served = self.rankers.loaded(request.model)
         if served is None or len(request.documents) > _AT_ONCE_DOCUMENTS:
             return partial(self.answer, call)
@@ -144,7 +138,7 @@ class _Shape:
             reason = f"{n_absent} of {len(request.documents)} documents without features"
             headers[STATUS_HEADER] = f"degraded; {reason}"
             self.metrics.degraded(call.path, "documents without features")
-        answer = self.write(request, scores, candidates.warnings)
+        answer = cohere_answer(self.number, request, scores, candidates.warnings)
         reply = json_reply(answer, headers=headers)
         clock.ended("write")
         return reply
@@ -193,45 +187,32 @@ def cohere_answer(
     return {"id": str(uuid.uuid4()), "results": results, "meta": meta}
 
 
-def tei_answer(request: RerankRequest, scores: WrittenScores, _warnings: Sequence[str]) -> Any:
-    """The answer of text-embeddings-inference; scores are the model's own, never squashed."""
-    results: list[dict[str, Any]] = [
-        {"index": index, "score": score} for index, score in scores.items()
-    ]
-    for result in results if request.return_documents else ():
-        document = request.documents[result["index"]]
-        result["text"] = document if isinstance(document, str) else json_text(document)
-    return results
+def read_request(content: Mapping[str, Any]) -> RerankRequest:
+    """What a body asks for; `params` and `query_id` are keys of this service.
 
-
-def read_request(
-    content: dict[str, Any], *, documents: str, returns: str, top: str | None = None
-) -> RerankRequest:
-    """A request whose documents, and the options of its answer, are under these keys.
-
-    `params` and `query_id` are keys of this service. Raises BadRequest, naming the key.
+    Raises BadRequest, naming the key.
     """
-    listed = _value(content, documents, list)
-    if listed is None:
-        raise BadRequest(f"'{documents}' is missing")
-    if not listed:
-        raise BadRequest(f"'{documents}' is empty: give at least one document")
-    if len(listed) > MOST_DOCUMENTS:
-        raise BadRequest(f"'{documents}' has {len(listed)} entries: at most {MOST_DOCUMENTS}")
+    documents = _value(content, "documents", list)
+    if documents is None:
+        raise BadRequest("'documents' is missing")
+    if not documents:
+        raise BadRequest("'documents' is empty: give at least one document")
+    if len(documents) > MOST_DOCUMENTS:
+        raise BadRequest(f"'documents' has {len(documents)} entries: at most {MOST_DOCUMENTS}")
     query = _value(content, "query", str)
     if query is None:
         raise BadRequest("'query' is missing")
     params = _value(content, "params", dict) or {}
     check_params({"query": query, **params})
-    most = None if top is None else _value(content, top, int)
-    if most is not None and most < 1:
-        raise BadRequest(f"'{top}' is {most}: at least 1")
+    top_n = _value(content, "top_n", int)
+    if top_n is not None and top_n < 1:
+        raise BadRequest(f"'top_n' is {top_n}: at least 1")
     return RerankRequest(
         query,
-        listed,
+        documents,
         _value(content, "model", str),
-        most,
-        return_documents=bool(_value(content, returns, bool)),
+        top_n,
+        return_documents=bool(_value(content, "return_documents", bool)),
         params=params,
         query_id=_value(content, "query_id", str),
     )

@@ -110,9 +110,9 @@ def serve(
     ] = None,
     plugins: Plugins = (),
 ) -> None:
-    """Serve models over HTTP, in the shapes of rerank APIs.
+    """Serve models over HTTP, as Cohere's rerank API and as the engine's own searches.
 
-    POST /v1/rerank and /v2/rerank as Cohere's, /rerank as that of text-embeddings-inference.
+    POST /v1/rerank and /v2/rerank are as Cohere's.
     Documents are objects of feature values, ids, or the LTR plugin's log.
 
     POST /INDEX/_search is a search of the engine in a model's order; the body names the model. No

@@ -176,10 +176,10 @@ def test_a_body_has_a_largest_size(plain: Running) -> None:
     assert (status, content) == (413, {"message": "the body is larger than 5000 bytes"})
     # Before it has come, and without a length that says so.
     with socket.create_connection(("127.0.0.1", plain.port), timeout=20) as client:
-        client.sendall(b"POST /rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 5001\r\n\r\n")
+        client.sendall(b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 5001\r\n\r\n")
         assert b" 413 " in client.recv(100)
     with socket.create_connection(("127.0.0.1", plain.port), timeout=20) as client:
-        client.sendall(b"POST /rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.sendall(b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         with contextlib.suppress(ConnectionError):
             for _ in range(40):
                 client.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
@@ -219,7 +219,7 @@ def test_a_body_has_a_largest_number_of_values(tmp_path: Path) -> None:
         for body in (b'{"documents": [%s]}', b'{"documents": [{}], "params": {"a": [%s]}}'):
             parts = [b"{}," * 100_000] * 4
             with socket.create_connection(("127.0.0.1", made.port), timeout=20) as client:
-                head = b"POST /rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                head = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
                 client.sendall(head + b"f\r\n" + body[:15] + b"\r\n")
                 with contextlib.suppress(ConnectionError):
                     for part in parts:

@@ -34,7 +34,7 @@ from tests.serve.java import java_casts
 from tests.serve.searched_engine import MODEL, NAMES, SearchedEngine, features_of, model_scores
 from tests.serve.service import NotedMetrics
 
-PATHS = ("/v1/rerank", "/v2/rerank", "/rerank")
+PATHS = ("/v1/rerank", "/v2/rerank")
 NUMBERS = [4, 9, 2, 6, 17, 3, 1]
 """Of the documents of a request: some have no title."""
 
@@ -117,12 +117,11 @@ def test_every_kind_of_document_is_ranked_as_the_model_does(
     service: Service, path: str, kind: str
 ) -> None:
     documents = [KINDS[kind](number) for number in NUMBERS]
-    key = "texts" if path == "/rerank" else "documents"
-    answer = service.ask(path, {"model": "model", "query": "title", key: documents})
-    results = answer if path == "/rerank" else answer["results"]
+    body = {"model": "model", "query": "title", "documents": documents}
+    results = service.ask(path, body)["results"]
     order, scores = expected()
     assert [one["index"] for one in results] == order
-    found = [one["score" if path == "/rerank" else "relevance_score"] for one in results]
+    found = [one["relevance_score"] for one in results]
     assert found == pytest.approx(scores, rel=1e-9)
 
 
@@ -149,7 +148,7 @@ def test_equal_scores_stay_in_the_order_of_the_request(service: Service) -> None
 def test_all_come_back_unless_fewer_are_asked_for(service: Service) -> None:
     documents = [features_of(number) for number in NUMBERS]
     order, _ = expected()
-    for path in PATHS[:2]:
+    for path in PATHS:
         for top, many in ((None, 7), (3, 3), (7, 7), (100, 7)):
             body = {"query": "q", "documents": documents, "top_n": top}
             found = [one["index"] for one in service.ask(path, body)["results"]]
@@ -159,11 +158,9 @@ def test_all_come_back_unless_fewer_are_asked_for(service: Service) -> None:
 def test_documents_come_back_with_a_text(service: Service) -> None:
     texts = [json.dumps(features_of(number)) for number in NUMBERS]
     body = {"query": "q", "documents": texts, "return_documents": True}
-    for path in PATHS[:2]:
+    for path in PATHS:
         for one in service.ask(path, body)["results"]:
             assert one["document"] == {"text": texts[one["index"]]}
-    answer = service.ask("/rerank", {"query": "q", "texts": texts, "return_text": True})
-    assert [one["text"] for one in answer] == [texts[one["index"]] for one in answer]
     objects = [features_of(number) for number in NUMBERS]
     for one in service.ask("/v1/rerank", {**body, "documents": objects})["results"]:
         assert one["document"] == objects[one["index"]]
@@ -183,8 +180,6 @@ def test_keys_of_other_clients_are_ignored(service: Service) -> None:
         "priority": {"a": 1},
     }
     assert len(service.ask("/v2/rerank", body)["results"]) == 1
-    body = {"query": "q", "texts": [features_of(1)], "raw_scores": False, "truncate": True}
-    assert len(service.ask("/rerank", body)) == 1
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -275,17 +270,16 @@ def test_anything_is_ranked_or_refused(
     service: Service, body: dict[str, Any], documents: list[Any], valid: bool
 ) -> None:
     if valid:
-        body = {**body, "query": "q", "model": None, "documents": documents, "texts": documents}
+        body = {**body, "query": "q", "model": None, "documents": documents}
     content = json.dumps(body).encode()
     for path in PATHS:
         try:
             answer = service.ask(path, content)
         except OwpcLtrError:
             continue
-        results = answer if path == "/rerank" else answer["results"]
-        places = [one["index"] for one in results]
+        places = [one["index"] for one in answer["results"]]
         assert len(set(places)) == len(places)
-        sent = body["texts" if path == "/rerank" else "documents"]
+        sent = body["documents"]
         assert set(places) <= set(range(len(sent)))
         assert len(places) == len(sent) or body.get("top_n")
 

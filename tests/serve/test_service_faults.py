@@ -336,7 +336,7 @@ def test_slow_clients_are_dropped_and_hold_up_nobody(gateway: Running) -> None:
 
 
 def test_the_time_of_a_request_begins_with_its_first_byte(gateway: Running) -> None:
-    connection = connected(gateway, b"POST /rerank HTTP/1.1\r\n")
+    connection = connected(gateway, b"POST /v2/rerank HTTP/1.1\r\n")
     assert gateway.ask("GET", "/health").status == 200  # and the first bytes were read before
     whole = time.monotonic()
     connection.sendall(b"Host: x\r\nContent-Length: 9\r\n\r\n")
@@ -347,8 +347,8 @@ def test_the_time_of_a_request_begins_with_its_first_byte(gateway: Running) -> N
         ]
         return [one.scope for one in made if one is not None and FIRST_BYTE in one.scope]
 
-    assert eventually(lambda: [one for one in scopes() if one["path"] == "/rerank"])
-    (scope,) = [one for one in scopes() if one["path"] == "/rerank"]
+    assert eventually(lambda: [one for one in scopes() if one["path"] == "/v2/rerank"])
+    (scope,) = [one for one in scopes() if one["path"] == "/v2/rerank"]
     assert scope[FIRST_BYTE] < whole
     connection.close()
 
