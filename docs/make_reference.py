@@ -73,10 +73,7 @@ Exit codes:
 [Errors and exit codes](formats.md#errors-and-exit-codes).
 
 `owpc-ltr --install-completion` makes the Tab key of bash, zsh, fish or PowerShell complete
-commands, options, and names: indices, models and feature sets of the cluster (`--url` on the line,
-or `OWPC_LTR_URL`; it has one second to answer), and features of the models and datasets on the
-line.
-`--show-completion` prints the script.
+commands, options and their choices. `--show-completion` prints the script.
 """
 EVERYWHERE = {"-h, --help", "--help-all", "--json"}
 

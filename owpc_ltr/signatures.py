@@ -24,7 +24,7 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints, overload
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.files.input import begins_with
@@ -57,10 +57,8 @@ class Help:
     positional parameter with a `flag` is an option on the command line.
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
-    is `required` has a default in Python only. `names` tells what the shell may complete the value
-    with: a `feature` of the files on the line, or a `ranker`, which is a feature with the prefix
-    `feature:`. The option of a field stands `after` that of another parameter, where its object of
-    options does not stand there.
+    is `required` has a default in Python only. The option of a field stands `after` that of another
+    parameter, where its object of options does not stand there.
     """
 
     text: str
@@ -74,7 +72,6 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
-    names: Literal["", "feature", "ranker"] = ""
     python: str = ""
     """The text for Python, where it differs."""
     after: str = ""

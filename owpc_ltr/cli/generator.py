@@ -101,13 +101,6 @@ class Option:
         return _METAVARS.get(kind, "VALUE")
 
     @property
-    def names(self) -> str:
-        """What the shell completes the value with, as `Help.names` has it."""
-        if self.help.names:
-            return self.help.names
-        return "ranker" if getattr(self.help, "unless", None) == "feature:" else ""
-
-    @property
     def meaning(self) -> Argument | None:
         """What the annotation says that it is."""
         marks = marks_of(self.parameter)
@@ -124,8 +117,6 @@ class Option:
         keywords: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
         if self.kind is not bool:
             keywords["metavar"] = self.metavar
-        if self.names:
-            keywords["autocompletion"] = _completer(self.names)
         if self.argument:
             info: Any = typer.Argument(**keywords)
         else:
@@ -156,15 +147,6 @@ def _keyword_only(name: str, default: Any, annotation: Any) -> inspect.Parameter
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
-
-
-def _completer(kind: str) -> Callable[[Any], list[str]]:
-    def offer(ctx: Any) -> list[str]:
-        from owpc_ltr.cli.completion import names_for
-
-        return names_for(kind, ctx)
-
-    return offer
 
 
 def option_of(parameter: inspect.Parameter) -> Option | None:

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -230,12 +230,10 @@ def _with_streams(stops: Stops) -> int:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     alone = "--json" in sys.argv and "--help" not in sys.argv
-    completion: AbstractContextManager[None] = nullcontext()
-    if COMPLETION in os.environ:
-        from owpc_ltr.cli.completion import quiet_completion
-
-        completion = quiet_completion()
-    with standard_streams(results_alone=alone) as out, completion:
+    with standard_streams(results_alone=alone) as out, ExitStack() as quiet:
+        if COMPLETION in os.environ:
+            # The user is typing on the terminal: nothing is printed there.
+            quiet.enter_context(redirect_stderr(quiet.enter_context(Path(os.devnull).open("w"))))
         code = _run(stops)
         out.flush()
         if out.fault is not None and code == 0:

@@ -49,7 +49,6 @@ def compare(
         Sequence[Any] | Mapping[str, Any],
         Reads(
             "Files of models, rerankers or TREC runs, or feature:NAME.",
-            names="ranker",
             cli=list[str],
             absent=None,
         ),
