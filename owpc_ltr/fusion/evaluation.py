@@ -430,15 +430,16 @@ class Fusion(FusionFigures):
         }
 
     def __str__(self) -> str:
-        return "\n".join(text_lines(self._blocks()))
+        return "\n".join(text_lines(fusion_blocks(self)))
 
     def _repr_html_(self) -> str:
-        return html_of(self._blocks())
+        return html_of(fusion_blocks(self))
 
-    def _blocks(self) -> Iterator[Block]:
-        """The verdict first, then every ranker, the candidates, and what a selection would add."""
-        yield from (self.headline, _title(self), TableRows(_HEADERS, list(_rows(self))))
-        yield from _facts(self)
+
+def fusion_blocks(fusion: Fusion) -> Iterator[Block]:
+    """The verdict first, then every ranker, the candidates, and what a selection would add."""
+    yield from (fusion.headline, _title(fusion), TableRows(_HEADERS, list(_rows(fusion))))
+    yield from _facts(fusion)
 
 
 def _title(fusion: Fusion) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.host.commands import Plugins, ReportPage, write_report
+from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -77,7 +77,6 @@ def select(
             standard_output="--journal keeps finished work for the next run: name a file, not -",
         ),
     ] = None,
-    report: ReportPage = None,
     max_feature_number: MaxFeatureNumber = None,
     memory: Memory = None,
     dask: Dask = None,
@@ -140,7 +139,6 @@ def select(
         tuple(choose(rows, plans[0].select, families_of(rows))),
         str(plans[0].select),
     )
-    write_report(selection, report, plugins)
     return selection
 
 

@@ -21,8 +21,8 @@ from owpc_ltr.evaluation.compared_pair import (
 from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
-from owpc_ltr.fusion.evaluation import LEARNED, Fusion
-from owpc_ltr.host.report_parts import Table, capital, plain, signed
+from owpc_ltr.fusion.evaluation import LEARNED, Fusion, fusion_blocks
+from owpc_ltr.host.report_parts import Table, capital, signed
 from owpc_ltr_report.page import (
     OUTCOME_LEGEND,
     Chart,
@@ -34,6 +34,7 @@ from owpc_ltr_report.page import (
     kind_verdict,
     p_cell,
     p_words,
+    result_blocks,
     short_names,
 )
 
@@ -251,16 +252,14 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
 
 def fusion_section(fusion: Fusion) -> Section:
     """Every ranker against the best leg, and what limits fusion."""
-    decision, recall, metric = fusion.decision, fusion.recall, fusion.metric
-    versus = fusion.best_leg
-    pairs = [
+    recall, metric, versus = fusion.recall, fusion.metric, fusion.best_leg
+    rows = [
         # For the learned weights, the comparison that decides.
-        (LEARNED, decision, decision.p_permutation, fusion.verdict.outcome)
+        _difference(LEARNED, fusion.decision, fusion.verdict.outcome)
         if pair.a == LEARNED
-        else (pair.a, pair.comparison, pair.p_holm, pair.verdict.outcome)
+        else _difference(pair.a, pair.comparison, pair.verdict.outcome)
         for pair in fusion.comparison.pairs
     ]
-    rows = [_difference(name, figures, outcome) for name, figures, _, outcome in pairs]
     title, caption = f"{metric}: rankers against {versus} alone", f"Differences from {versus} alone"
     forest = forest_plot("fusion", title, {metric}, rows, caption=caption, labels="ranker")
     found_by = [
@@ -275,20 +274,6 @@ def fusion_section(fusion: Fusion) -> Section:
     title = "The share of the relevant documents that are candidates"
     table = Table("Recall of the candidates", ("found by", "recall"), found_by)
     spec = drawing("bars", found_by, title="recall", digits=".2f")
-    words = {
-        "found": fusion, "learned": LEARNED,
-        "means": [
-            (ranker.name, amount(mean.mean), interval(mean, plus=False))
-            for ranker in fusion.comparison.rankers
-            for mean in [ranker.means[metric]]
-        ],
-        "differences": [
-            (name, signed(figures.mean_difference), interval(figures), p_cell(p), outcome)
-            for name, figures, p, outcome in pairs
-        ],
-        "weights": [
-            (name, plain(weight), f"{fusion.shares[name]:.0%}")
-            for name, weight in fusion.weights.items()
-        ],
-    }  # fmt: skip
-    return Section("fusion", [forest, Chart("recall", title, spec, sentence, table)], words)
+    charts = [forest, Chart("recall", title, spec, sentence, table)]
+    blocks = result_blocks(fusion_blocks(fusion), "Means and differences of rankers")
+    return Section("fusion", charts, {"found": fusion, "blocks": blocks})

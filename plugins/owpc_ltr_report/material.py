@@ -30,7 +30,6 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.models.reordering import dataset_scores, load_model
 from owpc_ltr.signatures import Progress
-from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr_report import checks, features, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, is_model
@@ -48,7 +47,7 @@ from owpc_ltr_report.page import (
 T = TypeVar("T")
 _SINGLE = (
     RankingDataset, PartitionedDataset, RankerComparison, checks.Latency, Inspection,
-    Selection, Verification, Fusion,
+    Verification, Fusion,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
 
@@ -138,7 +137,6 @@ def _sections(material: Material) -> Iterator[Section | None]:
         yield features.features_section(model, data, costs, number)
     for number, model in enumerate(models):
         yield training.training_section(model, number)
-    yield from map(training.selection_section, material.all(Selection))
     yield from map(checks.latency_section, latencies)
     yield from map(checks.drift_section, material.all(Verification))
     yield from map(checks.inspection_section, material.all(Inspection))
@@ -157,7 +155,6 @@ def _verdict(material: Material) -> PageVerdict | None:
         RankerComparison: compared.verdict_of,
         Fusion: partial(kind_verdict, "fusion", learned=LEARNED),
         Verification: partial(kind_verdict, "drift"),
-        Selection: partial(kind_verdict, "selection"),
         **{part.results: _of_part(part.verdict) for part in material.parts if part.verdict},
         NamedModel: training.training_verdict,
         Inspection: partial(kind_verdict, "inspection"),

@@ -11,15 +11,18 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from owpc_ltr.data.blocks import Block as ResultBlock
+from owpc_ltr.data.blocks import TableRows
 from owpc_ltr.host.report_parts import (
     Block,
     ChartData,
+    Paragraphs,
     ReportSection,
     ReportVerdict,
     Row,
@@ -284,6 +287,18 @@ def _drawn(blocks: Sequence[Block]) -> list[Any]:
 def _chart(data: ChartData) -> Chart:
     draw = lines if data.kind == "lines" else partial(drawing, data.kind)
     return Chart(data.name, data.title, draw(data.rows, **data.words), data.sentence, data.table)
+
+
+def result_blocks(blocks: Iterable[ResultBlock], caption: str) -> list[Block]:
+    """The blocks that a result shows in terminals and notebooks, as those of a page.
+
+    `caption` is that of its tables.
+    """
+    return [
+        Table(caption, *block) if isinstance(block, TableRows) else Paragraphs([capital(block)])
+        for block in blocks
+        if block
+    ]
 
 
 def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:

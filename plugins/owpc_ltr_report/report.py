@@ -89,7 +89,7 @@ def report(
     titles of documents.
 
     Python: `results` is one result or several, of any kind: evaluations, comparisons, rankers or
-    their files (by name in a mapping), datasets, bounds, and what `select`, `verify`,
+    their files (by name in a mapping), datasets, bounds, and what `verify`,
     `profile`, `inspect`, `judge_clicks`, `fuse` and `keep` return. With `data`, rankers
     are measured on it as by `compare`. `charts` of the page has its charts by name.
     Raises UsageError for an object of another kind, BadInput for a file that is no model.

@@ -1,4 +1,4 @@
-"""Training: a model's record, its candidates and duality gap, the selection over folds, origin."""
+"""Training: a model's record, its candidates, duality gap, and origin."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from owpc_ltr.host.report_parts import Table, configured, plain
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
-from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.page import (
@@ -28,7 +24,6 @@ from owpc_ltr_report.page import (
     part_of,
 )
 
-_FAMILIES_IN_CHART = 5
 _C_AXIS = "C (less regularised to the right)"
 _ORIGIN = {
     "owpc_ltr": "trained by owpc-ltr",
@@ -181,60 +176,6 @@ def _history(record: Record, key: str) -> list[tuple[int, float]]:
 def _from_to(rows: Sequence[tuple[int, float]]) -> str:
     (first, start), (last, end) = rows[0], rows[-1]
     return f"from {plain(start)} after pass {first} to {plain(end)} after pass {last}"
-
-
-def selection_section(selection: Selection) -> Section:
-    """The test values of each family of settings by fold; validation over C."""
-    metrics, dots = list(selection.choices[0].test), []
-    metric = metrics[0]
-    for choice in selection.choices:
-        for fold, chosen in choice.chosen.items():
-            dots += [
-                (choice.name, fold, row.test[metric], choice.test[metric])
-                for row in selection.rows
-                if row.fold == fold and {"loss": row.loss, **row.settings} == chosen
-            ][:1]
-    sentence = (
-        f"The mean of what validation selected in each fold is "
-        f"{amount(selection.choices[-1].test[metric])}; dots are folds, strokes their means."
-    )
-    rows = [
-        (choice.name, choice.validation, *map(choice.test.get, metrics))
-        for choice in selection.choices
-    ]
-    headers = "settings", "validation", *metrics
-    table = Table("Means over folds of the folds' test means", headers, rows)
-    spec = drawing("folds_and_means", dots, title=metric)
-    families = Chart("families", f"{metric} of each choice", spec, sentence, table)
-    words = {"metric": metric, "folds": len(selection.folds)}
-    return Section("selection", [families, *_over_c(selection)], words)
-
-
-def _over_c(selection: Selection) -> Iterator[Chart]:
-    """Validation over C, the mean of the folds; of many families the best."""
-    by_family: dict[str, dict[float, list[float]]] = {}
-    for row in selection.rows:
-        if (c := c_of(row.settings)) > 0:
-            by_family.setdefault(family_name(row), {}).setdefault(c, []).append(row.validation)
-    means = {
-        name: sorted((c, float(np.mean(values))) for c, values in by_c.items())
-        for name, by_c in by_family.items()
-        if len(by_c) > 1
-    }
-    if not means:
-        return
-    sign = 1.0 if parse_metric(selection.select).higher_is_better else -1.0
-    tops = {name: max(points, key=lambda point: sign * point[1]) for name, points in means.items()}
-    best = sorted(tops, key=lambda name: -sign * tops[name][1])[:_FAMILIES_IN_CHART]
-    c, value = tops[best[0]]
-    sentence = f"The best mean over folds is {amount(value)}, of {best[0]} at C = {c:g}."
-    if len(means) > _FAMILIES_IN_CHART:
-        sentence += f" The chart has the best {_FAMILIES_IN_CHART} of {len(means)}."
-    rows = [(name, *point) for name, points in means.items() for point in points]
-    table = Table("Validation, mean over folds", ("settings", "C", "validation"), rows)
-    series = {name: means[name] for name in means if name in best}
-    spec = lines(series, _C_AXIS, f"validation {selection.select}", log_x=True)
-    yield Chart("over-c", "Validation over C", spec, sentence, table)
 
 
 def provenance_section(models: Sequence[NamedModel]) -> Section | None:

@@ -210,7 +210,6 @@ PAGES = {
     "train d.parquet --out m.json --set loss.generator=inverse": (
         "m.json is trained: map ", "How was m.json trained?", "Which features does m.json use?",
     ),
-    "select d.parquet --folds 3 --grid C=0.1,1 --metric map": ("What validation selected",),
     "compare m.json feature:noise feature:bm25 --data d.parquet": (
         "m.json ranks better than feature:bm25", "feature:noise",
     ),
@@ -233,12 +232,11 @@ def test_a_command_writes_a_page_beside_what_it_does_anyway(
         assert said in page.decode()
 
 
-@pytest.mark.parametrize("command", ["compare", "train", "select", "verify"])
+@pytest.mark.parametrize("command", ["compare", "train", "verify"])
 def test_a_page_is_no_input_and_no_standard_output(run_report: Run, command: str) -> None:
     words = {
         "compare": ("compare", "feature:good", "feature:bm25", "--data", "d.parquet"),
         "train": ("train", "d.parquet", "--out", "m.json"),
-        "select": ("select", "d.parquet"),
         "verify": ("verify", "m"),
     }[command]
     err = run_report.refusal(2, *words, "--report", "-")

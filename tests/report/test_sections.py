@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.checks import read_latency
 from owpc_ltr_report.comparison import comparison_of, verdict_of
-from owpc_ltr_report.page import amount, p_cell
+from owpc_ltr_report.page import amount
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
@@ -25,11 +25,10 @@ from owpc_ltr import RankerComparison
 from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.report_parts import signed
+from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
-from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
 from tests.commands import Run
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
 from tests.test_runs import judged_queries
@@ -137,46 +136,6 @@ def test_what_profile_did_not_print_is_refused(tmp_path: Path, content: Any) -> 
     (tmp_path / "costs.json").write_text(json.dumps(content))
     with pytest.raises(BadInput, match=r"costs.json is not the output of profile --json"):
         read_latency(tmp_path / "costs.json")
-
-
-def selection() -> Selection:
-    rows = [
-        FitRow(
-            fold,
-            "owpc",
-            "larank",
-            {"loss.generator": name, "optimizer.C": c},
-            value,
-            {"map": value},
-        )
-        for fold in ("fold 1", "fold 2")
-        for name, good in (("inverse", 0.8), ("top", 0.6))
-        for c, value in ((0.1, good), (1.0, good + 0.05))
-    ]  # fmt: skip
-    chosen = {
-        fold: {"loss": "owpc", "loss.generator": "inverse", "optimizer.C": 1.0}
-        for fold in ("fold 1", "fold 2")
-    }
-    named = [("owpc larank loss.generator=inverse", 0.85), ("all of them, by validation", 0.85)]
-    choices = [Choice(name, chosen, value, {"map": value}) for name, value in named]
-    return Selection(("fold 1", "fold 2"), tuple(rows), tuple(choices))
-
-
-def test_a_selection_shows_each_fold_and_what_validation_chose() -> None:
-    page = owpc_ltr.report(selection())
-    assert page.verdict is not None
-    assert "map 0.8500" in page.verdict.sentence
-    dots = page.charts["families"].spec["data"]["values"]
-    assert len(dots) == 4
-    assert [dot["value"] for dot in dots] == pytest.approx([0.85] * 4)
-    assert (
-        "0.8500, of owpc larank loss.generator=inverse at C = 1" in page.charts["over-c"].sentence
-    )
-
-
-def test_of_an_error_the_smallest_validation_is_the_best() -> None:
-    page = owpc_ltr.report(replace(selection(), select="pairwise-error"))
-    assert "0.6000, of owpc larank loss.generator=top at C = 0.1" in page.charts["over-c"].sentence
 
 
 def verified(*drift: str) -> Verification:
@@ -298,16 +257,15 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     assert [section.name for section in page.sections] == ["fusion", "queries"]
     for chart in page.charts.values():
         check(chart)
-    words = page.sections[0].words
-    rankers = [row[0] for row in words["means"]]
-    assert rankers == [
+    headers, *rows = Elements(page.html()).tables["Means and differences of rankers"]
+    assert [row[0] for row in rows] == [
         "lexical", "dense", "RRF k=60", "min_max, equal weights", "best of 82 engine settings",
         "learned weights",
     ]  # fmt: skip
     # The one comparison that decides, and no corrected one.
-    own = words["differences"][-1]
-    assert own[:2] == ("learned weights", signed(found.decision.mean_difference))
-    assert own[3:] == (p_cell(found.decision.p_permutation), mood)
+    own = dict(zip(headers, rows[-1], strict=True))
+    assert own["DIFF"] == f"{found.decision.mean_difference:+.4f}"
+    assert own["P"] == plain(found.decision.p_permutation)
     recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
     assert recall == {
         **found.recall.legs,
@@ -316,7 +274,7 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     text = page.html()
     for said in (
         f"{found.recall.unreachable:,} of {found.recall.relevant:,} relevant documents",
-        signed(found.optimism.expected), amount(found.optimism.lost), found.engine_setting,
+        f"{found.optimism.expected:+.4f}", amount(found.optimism.lost), found.engine_setting,
     ):  # fmt: skip
         assert said in text
 
