@@ -39,7 +39,7 @@ from feature_logging import INDEX, features, make_index, words
 from owpc_ltr_serve.endpoint import Call
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.rerank import rerank_endpoints
 
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.connect import connect

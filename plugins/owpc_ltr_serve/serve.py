@@ -33,7 +33,7 @@ from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.rerank import rerank_endpoints
 
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable

@@ -19,7 +19,7 @@ import pytest
 from owpc_ltr_serve.endpoint import Call
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.rerank import rerank_endpoints
 
 from owpc_ltr import connect
 from owpc_ltr.models.model_file import save_model

@@ -24,7 +24,7 @@ from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
 from owpc_ltr_serve.limits import Busy, RequestSlots, TimedHttp
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.rerank import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
 
 from owpc_ltr import connect

@@ -16,7 +16,7 @@ import pytest
 from owpc_ltr_serve.endpoint import Call, NoSuchModel, status_of
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.rerank import rerank_endpoints
 
 from owpc_ltr import OwpcLtrError, connect
 from owpc_ltr.engine.deployment.alias import Aliases

@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
-from owpc_ltr_serve import rerank_shapes
+from owpc_ltr_serve import rerank
 from owpc_ltr_serve.endpoint import BadRequest, Call, json_reply
-from owpc_ltr_serve.features import Candidates
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import MOST_DOCUMENTS, ranked, rerank_endpoints
+from owpc_ltr_serve.rerank import MOST_DOCUMENTS, Candidates, ranked, rerank_endpoints
 
 from owpc_ltr import OwpcLtrError, connect
 from owpc_ltr.data.external_features.table import read_external_features
@@ -335,8 +334,8 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 def test_java_casts_every_answer(values: list[float]) -> None:
     found = Candidates(np.zeros((len(values), 1), np.float32), {})
     scores = ranked(np.array(values), found)
-    request = rerank_shapes.RerankRequest("q", ["d"] * len(values))
-    content = rerank_shapes.cohere_answer("1", request, scores, ())
+    request = rerank.RerankRequest("q", ["d"] * len(values))
+    content = rerank.cohere_answer("1", request, scores, ())
     text = json_reply(content).body.decode()
     assert java_casts(text, len(values)) == pytest.approx(values, rel=1e-9)
 
