@@ -10,7 +10,6 @@ import pytest
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import (
-    check_choices,
     check_settings,
     choice_number,
     configure,
@@ -205,7 +204,7 @@ class Painted:
     coats: int = 1
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -222,11 +221,11 @@ def test_a_choice_is_numbered_by_its_place() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shade": "pink"}, "shade must be one of dark, light, none, not 'pink'"),
-        ({"shade": "a\x1b\n"}, r"none, not 'a\\x1b\\n'"),
-        ({"finish": "wet"}, "finish must be one of mat, gloss, not 'wet'"),
+        ({"shade": "pink"}, "cannot take shade='pink': it must be one of dark, light, none"),
+        ({"shade": "a\x1b\n"}, r"cannot take shade='a\\x1b\\n': it must be one of dark"),
+        ({"finish": "wet"}, "cannot take finish='wet': it must be one of mat, gloss"),
     ],
 )
 def test_what_is_no_choice_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         Varnished(**settings)

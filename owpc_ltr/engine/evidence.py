@@ -16,7 +16,7 @@ from typing import Any
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import digest_of, finite_json, write_output
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.host.settings import check_types
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.protocols import RankingModel
 from owpc_ltr.signatures import option_name
@@ -134,7 +134,7 @@ def parse_evidence(content: dict[str, Any], place: str) -> Evidence:
         given = {each.name: parts[each.name] for each in fields(Evidence)}
         new, old = (SearchConfiguration(**given.pop(side)) for side in ("new", "old"))
         evidence = Evidence(new, old, **given)
-        check_types(evidence)
+        check_settings(evidence)
         if datetime.fromisoformat(evidence.written).tzinfo is None:
             raise ValueError("written")
     except (KeyError, TypeError, ValueError, UsageError) as error:

@@ -14,7 +14,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
 from owpc_ltr.engine.evidence import now
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.host.settings import check_types
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.text import ShortRepr, check_name
 
 QUERY = "query"
@@ -169,7 +169,7 @@ def _experiment(name: str, source: Mapping[str, Any]) -> Experiment:
     names = {field.name for field in fields(Experiment)} & content.keys()
     try:
         experiment = Experiment(**{key: content[key] for key in names})
-        check_types(experiment)
+        check_settings(experiment)
     except (TypeError, UsageError) as error:
         raise BadInput(
             f"{place} is damaged ({error}): delete it, and start the experiment again"

@@ -118,11 +118,10 @@ class InstalledPlugins(ShortRepr):
         return shortened("\n".join([*lines, *(f"failed: {failure}" for failure in self.failures)]))
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.data import html
+        from owpc_ltr.data.blocks import TableRows, html_of
 
-        failures = (html.line(str(failure)) for failure in self.failures)
-        table = html.table(["kind", "name", "what it is"], self._rows())
-        return html.block(f"{len(self.plugins)} plugins", table, *failures)
+        table = TableRows(["kind", "name", "what it is"], self._rows())
+        return html_of([f"{len(self.plugins)} plugins", table, *map(str, self.failures)])
 
     def _rows(self) -> list[tuple[str, str, str]]:
         return [

@@ -25,7 +25,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.text import printable
 
 T = TypeVar("T")
 
@@ -101,15 +100,8 @@ def convert(plugin: str, name: str, text: str, hint: Any) -> Any:
 def check_settings(plugin: Any) -> None:
     """Make whole numbers floats where floats are meant, and refuse what is of another type.
 
-    Raises UsageError naming the plugin, the setting and the value; ValueError, naming the choices,
-    where a setting is none of them.
+    Raises UsageError naming the plugin, the setting, the value, and the choices if there are any.
     """
-    check_choices(plugin)
-    check_types(plugin)
-
-
-def check_types(plugin: Any) -> None:
-    """The same, of a plugin that tells its choices in its own words, and has looked at them."""
     plugin_name = _name_of(plugin.__class__)
     for name, hint in _hints_of(plugin.__class__).items():
         value = getattr(plugin, name)
@@ -139,16 +131,6 @@ def values_of(plugin: Any) -> dict[str, Any]:
         for field in dataclasses.fields(plugin)
         if field.init
     }
-
-
-def check_choices(plugin: Any) -> None:
-    """Raise ValueError, naming the choices, where a field of a Literal type has another value."""
-    for name, choices in choices_of(plugin.__class__).items():
-        value = getattr(plugin, name)
-        if value not in choices:
-            known = ", ".join(map(str, choices))
-            given = printable(str(value))
-            raise ValueError(f"{name} must be one of {known}, not '{given}'")
 
 
 @cache

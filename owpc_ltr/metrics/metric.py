@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
-from owpc_ltr.host.settings import check_types, convert
+from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, did_you_mean
@@ -89,7 +89,7 @@ class Metric(ABC):
     def __post_init__(self) -> None:
         """Refuse what does not fit the metric."""
         _check_choices(self)
-        check_types(self)
+        check_settings(self)
         _check_finite(self)
         _check_cutoff(self)
         if self.short != "normal" and self.cutoff is None:

@@ -20,6 +20,7 @@ from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
 
 from owpc_ltr import RankingDataset
+from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Loss, Optimizer, Run
 from tests.plugins.oracles import (
@@ -222,5 +223,5 @@ POSITIVE = ({"C": 0.0}, {"tolerance": -1.0}, {"passes": 0})
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(optimizer: Any, setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"must be|shares|number of pairs"):
+    with pytest.raises((ValueError, UsageError), match=r"must be|shares|number of pairs"):
         optimizer(**setting)
