@@ -308,8 +308,8 @@ class JudgmentReader(Protocol):
     def precedence(self) -> int:
         """When the reader is asked, lowest first: 0 for a format that none other can look like.
 
-        Of the shipped ones, parquet has 0, srw 20, jsonl 30, ranklib 40, qrels 50, quepid 80, tsv
-        90 and csv 100: it takes what is left, so that readers above it are never asked.
+        Of the shipped ones, parquet has 0, srw 20, quepid 21, jsonl 30, ranklib 40, qrels 50,
+        tsv 90 and csv 100: it takes what is left, so that readers above it are never asked.
         """
 
     def recognises(self, path: Path, head: bytes) -> bool:

@@ -136,8 +136,8 @@ WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "jsonl": jsonl,
     "srw": srw,
     "quepid": quepid,
-    "quepid-book": quepid_book,
-    "quepid-judges": quepid_judges,
+    "quepid book": quepid_book,
+    "quepid judges": quepid_judges,
     "ratings": ratings,
 }
 

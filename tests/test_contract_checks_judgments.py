@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_judgments.csv import Csv
-from owpc_ltr_judgments.parquet import Parquet
-from owpc_ltr_judgments.tsv import Tsv
+from owpc_ltr_judgments.tables import Csv, Parquet, Tsv
 
 from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import JudgmentLines
@@ -21,6 +19,7 @@ from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.files.input import read_text
+from owpc_ltr.host.judgment_lists import reader_of_file
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.plugin_checks import Judged, check_judgment_reader
 from owpc_ltr.protocols import JudgmentReader
@@ -221,8 +220,8 @@ def test_a_third_party_reader_is_asked_like_ours(tmp_path: Path) -> None:
 def test_an_unknown_format_is_answered_with_the_installed_ones() -> None:
     with pytest.raises(
         UsageError,
-        match=r"^there is no format 'json': use csv, tsv, quepid-judges, quepid, qrels, ranklib, "
-        r"jsonl, (ratings, )?quepid-book, srw, bars, parquet$",
+        match=r"^there is no format 'json': use csv, tsv, qrels, ranklib, jsonl, "
+        r"(ratings, )?quepid, srw, bars, parquet$",
     ):
         read_judgments("a", format="json", registry=with_bars())
 
@@ -290,14 +289,17 @@ def judged(draw: st.DrawFn) -> list[Judged]:
 
 
 READERS: list[JudgmentReader] = [plugin.cls() for plugin in installed().all("judgment-reader")]
+FORMS = [
+    (reader, form) for reader in READERS for form in WRITERS if form.split(" ")[0] == reader.name
+]
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+@pytest.mark.parametrize(("reader", "form"), FORMS, ids=lambda case: getattr(case, "name", case))
 @given(rows=judged())
 def test_every_format_gives_back_what_was_written(
-    reader: JudgmentReader, rows: list[Judged], tmp_path: Path
+    reader: JudgmentReader, form: str, rows: list[Judged], tmp_path: Path
 ) -> None:
-    (tmp_path / "a").write_bytes(WRITERS[reader.name](rows))
+    (tmp_path / "a").write_bytes(WRITERS[form](rows))
     (tmp_path / "topics").write_text("q1\ttext of q1\né\ttext of é\n'\ttext of '\n")
     found = read_judgments(tmp_path / "a", format=reader.name, topics=tmp_path / "topics")
     told = {
@@ -305,6 +307,8 @@ def test_every_format_gives_back_what_was_written(
         for query in found.queries
         for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True)
     }
+    if reader.name == "quepid":
+        assert reader_of_file(installed(), tmp_path / "a").name == "quepid"
     by_text = getattr(reader, "ids_are_texts", False)
     assert told == {
         (r.query if by_text else r.query_id, r.query, r.document_id): float(r.grade) for r in rows

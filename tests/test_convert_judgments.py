@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_judgments.tsv import Tsv
+from owpc_ltr_judgments.tables import Tsv
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning
@@ -81,7 +81,7 @@ def test_formats_with_columns_hold_everything(name: str, given_: Judgments, tmp_
     assert everything(ltr.read_judgments(tmp_path / "a", format=name)) == everything(given_)
 
 
-@pytest.mark.parametrize("name", ["srw", "quepid", "quepid-book"])
+@pytest.mark.parametrize("name", ["srw", "quepid"])
 @given(given_=judgments())
 def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
     name: str, given_: Judgments, tmp_path: Path
@@ -115,7 +115,7 @@ def plain(**more: Any) -> JudgedQuery:
 def test_what_a_format_does_not_hold_is_said_and_nothing_else(
     query: JudgedQuery, lost: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    for name in ("srw", "quepid", "quepid-book"):
+    for name in ("srw", "quepid"):
         ltr.write_judgments(Judgments([query]), tmp_path / "a", format=name)
         expected = [f"the format {name} does not hold {lost}"] if lost else []
         assert [str(one.message) for one in recwarn] == expected
@@ -128,7 +128,7 @@ def test_qrels_lack_the_texts_which_topics_have(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "red 0 a 2\nred 0 b 0\n"
 
 
-@pytest.mark.parametrize("name", ["srw", "quepid", "quepid-book"])
+@pytest.mark.parametrize("name", ["srw", "quepid"])
 def test_queries_that_could_not_be_told_apart_are_not_written(name: str, tmp_path: Path) -> None:
     two = [replace(plain(), query_id=one) for one in ("q1", "q2")]
     with pytest.raises(
@@ -144,9 +144,9 @@ def test_queries_that_could_not_be_told_apart_are_not_written(name: str, tmp_pat
 def test_a_format_that_is_read_alone_is_answered_with_those_that_are_written(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(UsageError, match="'ranklib' is read, not written: use csv, tsv, quepid, q"):
+    with pytest.raises(UsageError, match="'ranklib' is read, not written: use csv, tsv, qrels, j"):
         ltr.write_judgments(Judgments([plain()]), tmp_path / "a", format="ranklib")
-    assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid", "quepid-book"}
+    assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid"}
     for one in installed().all("judgment-reader"):
         assert isinstance(one.cls(), JudgmentWriter) == (one.name in WRITTEN)
 

@@ -241,7 +241,7 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("NUL", HEADER + "q,r,d\0,1\n", "line 2: byte 0x00 is not UTF-8 text"),
     ("UTF-16", HEADER.encode("utf-16"), "UTF-16 text"),
     ("long field", HEADER + f"q,{'r' * 200_000},d,1\n", "line 2: field larger than field limit"),
-    ("json", '{"query": "r"}\n', "line 1: no key is called"),
+    ("json", '{"query": "r"}\n', "no key is called 'doc_id' or 'grade': found"),
     ("qrels without topics", "301 0 d 1\n", "TREC judgments do not have the queries' texts"),
     ("topics", TOPICS, "these are topics, which have no grades"),
     (

@@ -161,6 +161,12 @@ def test_two_plugins_of_one_name_are_refused_naming_both() -> None:
         Registry(twin)
 
 
+def test_several_names_may_be_offered_by_one_module() -> None:
+    tables = {plugin.name for plugin in load().all("judgment-reader", shipped={"csv", "tsv"})}
+    assert {"csv", "tsv"} <= tables - {"jsonl", "parquet"} == tables
+    assert {"csv", "jsonl"} <= {plugin.name for plugin in load().all("judgment-reader")}
+
+
 def test_one_name_may_serve_two_kinds() -> None:
     assert Registry([Plugin("loss", "x", int, "a"), Plugin("reranker", "x", str, "a")]).all()
 

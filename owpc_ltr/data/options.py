@@ -28,7 +28,7 @@ DuplicatePolicy = Annotated[
 JudgmentFormat = Annotated[
     str,
     Help(
-        "The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid, quepid-book.",
+        "The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid.",
         flag="--as",
         metavar="FORMAT",
     ),

@@ -251,7 +251,8 @@ class Registry:
 
     def _refuse_twin(self, plugin: Plugin) -> None:
         first = self._plugins.get((plugin.kind, plugin.name))
-        if first is not None:
+        # The entries of one module offer all that is in it, each time the same.
+        if first is not None and first != plugin:
             raise PluginError(
                 f"two plugins offer the {plugin.kind} '{plugin.name}': {first.source} and "
                 f"{plugin.source}; rename or uninstall one"

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_judgments.csv import Csv
-from owpc_ltr_judgments.jsonl import Jsonl
 from owpc_ltr_judgments.quepid import Quepid
 from owpc_ltr_judgments.srw import Srw
+from owpc_ltr_judgments.tables import Csv, Jsonl
 
 from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import Judgments
@@ -57,12 +56,11 @@ def test_ids_and_grades_may_be_numbers_and_a_query_its_own_id(tmp_path: Path) ->
     rows: list[dict[str, Any]] = [
         {"query": "red", "doc_id": 7, "grade": 2},
         {"query": "red", "doc_id": "8", "grade": 1e-5},
-        {"query_id": None, "query": "blue", "doc_id": 7, "grade": "3"},
-        {"qid": 12, "query": "red", "doc_id": 7, "grade": 0},
+        {"query": "blue", "doc_id": 7, "grade": "3"},
     ]
     found = plain(read(rows, tmp_path))
     assert [(query, documents) for query, _, documents, _ in found] == [
-        ("red", ["7", "8"]), ("blue", ["7"]), ("12", ["7"]),
+        ("red", ["7", "8"]), ("blue", ["7"]),
     ]  # fmt: skip
     assert found[0][3] == pytest.approx([2, 1e-5])
 
@@ -107,10 +105,13 @@ def test_texts_may_be_in_topics(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+LINE = '{"query": "r", "doc_id": "d", "grade": 1}\n'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"query": "r"}', "line 1: no key is called 'doc_id' or 'grade': found 'query'; each"),
+        ('{"query": "r"}', "no key is called 'doc_id' or 'grade': found 'query'; its lines must"),
         ('{"query": "r", "doc_id": "d", "grade": 1', "line 1: '{\"query\": \"r\", "),
         ('{"query": "r", "doc_id": "d", "grade": 1}\n[1]', "line 2: '[1]' is a list, not an"),
         ('{"query": "r", "doc_id": "d", "grade": 1}\n\n7', "line 3: '7' is a number, not an"),
@@ -123,6 +124,10 @@ def test_texts_may_be_in_topics(tmp_path: Path) -> None:
         ('{"query": "r", "query": "s", "doc_id": "d", "grade": 1}', "the key 'query' stands twice"),
         ('{"query": "r", "Query": "s", "doc_id": "d", "grade": 1}', "it has two of 'query'"),
         ('{"query": " ", "doc_id": "d", "grade": 1}', "line 1: the query is empty of query id ' '"),
+        (LINE + '{"query": "r", "grade": 1}', "line 2: the docu"),
+        (LINE + '{"query": "r", "doc_id": "e"}', "line 2: the "),
+        ('{"qid": "1"}\n{"query_id": "2"}', "both name the"),
+        ('{"qid": null, "query": "r", "doc_id": "d", "grade": 1}', "line 1: the query id is empty"),
         ('{"qid": "", "query": "r", "doc_id": "d", "grade": 1}', "line 1: the query id is empty"),
     ],
 )  # fmt: skip

@@ -176,7 +176,7 @@ def test_objects_booleans_and_whole_floats_are_what_json_has(tmp_path: Path) -> 
 
 
 def test_a_vector_is_made_once_however_many_judgments_have_it(tmp_path: Path) -> None:
-    from owpc_ltr_judgments.parquet import Parquet
+    from owpc_ltr_judgments.tables import Parquet
 
     many = 5_000
     numbers = np.random.default_rng(3).random(64, dtype=np.float32)
@@ -311,7 +311,7 @@ def test_a_name_or_value_that_is_no_text_is_refused(value: bytes, tmp_path: Path
 
 def test_columns_of_text_are_not_copied(tmp_path: Path) -> None:
     """Arrow's file is mapped into memory, and stays where it is."""
-    from owpc_ltr_judgments.parquet import Parquet
+    from owpc_ltr_judgments.tables import Parquet
 
     many = 200_000
     table = pa.table(

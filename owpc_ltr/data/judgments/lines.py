@@ -298,6 +298,9 @@ def distinct_values(values: Sequence[Any]) -> TypedColumn:
     distinct: list[Any] = []
     codes = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
+        if row and value is values[row - 1]:
+            codes[row] = codes[row - 1]
+            continue
         codes[row] = numbers.setdefault(json.dumps(value, sort_keys=True), len(distinct))
         if codes[row] == len(distinct):
             distinct.append(value)

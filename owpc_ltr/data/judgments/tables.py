@@ -50,7 +50,7 @@ SHOWN = "document:"
 
 def find_roles(
     names: Sequence[str],
-    path: Path | str,
+    path: Path,
     with_topics: bool,
     where: str = "the first line",
     column: str = "column",
@@ -58,7 +58,7 @@ def find_roles(
 ) -> dict[str, int]:
     """The column of each role. Raises BadInput with the columns that exist if a role has none.
 
-    `path` may have a line beside it; `where` and `column` are what messages call header and column.
+    `where` and `column` are what messages call header and column.
     `columns` names the columns of some roles.
     """
     lowered = [name.lower() for name in names]
@@ -75,10 +75,10 @@ def find_roles(
     for role, name in columns.items():
         if name.lower() in lowered:
             positions[role] = lowered.index(name.lower())
-        elif column == "column":
+        else:
             raise BadInput(
-                f"cannot read {path}: no column is called {shown(name)}, which is given as the "
-                f"{role}: its columns are {listed}"
+                f"cannot read {path}: no {column} is called {shown(name)}, which is given as the "
+                f"{role}: its {column}s are {listed}"
             )
     for role, aliases in ROLES.items():
         if role in columns:
