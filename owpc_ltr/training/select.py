@@ -133,13 +133,12 @@ def select(
             journal=None if journal is None else Path(journal),
             workers=workers,
         )  # fmt: skip
-    selection = Selection(
+    return Selection(
         tuple(fold.name for fold in cut),
         tuple(rows),
         tuple(choose(rows, plans[0].select, families_of(rows))),
         str(plans[0].select),
     )
-    return selection
 
 
 def _folds(
