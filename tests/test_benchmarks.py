@@ -244,6 +244,7 @@ def test_simulated_users_click_as_often_as_their_model_says() -> None:
     assert clicks == pytest.approx(0.5 * (0.65 * 0.9) ** np.arange(4), abs=0.01)
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("name", ["position users", "heavy clients", "equal, cascade users"])
 def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.selection import Selection
 from tests.without_plugins import ABSENT, PLUGINS, Checkout, checkout_without
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason="is itself such a copy")
@@ -59,20 +58,22 @@ def check_works(checkout: Checkout, *deleted: str) -> None:
         assert "Usage: owpc-ltr" in page.stdout
 
 
-@pytest.mark.thorough(sample=2)
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_what_is_left_without_a_plugin_works(plugin: str, tmp_path: Path) -> None:
     check_works(checkout_without([plugin], tmp_path), plugin)
 
 
 def test_the_core_works_without_any_of_them(tmp_path: Path) -> None:
-    checkout = checkout_without(PLUGINS, tmp_path)
-    check_works(checkout, *PLUGINS)
-    words = [str(Path("tests", name)) for name in CORE]
-    if not Selection.asked().thorough:
-        # It compiles for 12 s, as each copy has compiled code of its own.
-        words += ["-k", "not test_the_workflow_of_a_researcher"]
-    run = checkout.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *words)
+    check_works(checkout_without(PLUGINS, tmp_path), *PLUGINS)
+
+
+@pytest.mark.thorough
+def test_tests_of_the_core_pass_without_any_of_them(tmp_path: Path) -> None:
+    files = [str(Path("tests", name)) for name in CORE]
+    run = checkout_without(PLUGINS, tmp_path).python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", *files
+    )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
 
 

@@ -174,6 +174,7 @@ def test_a_part_that_was_changed_is_noticed_before_training(folder: Path) -> Non
         train_on_all(parts, optimizer="bundle", settings={"C": 1.0})
 
 
+@pytest.mark.thorough
 def test_folds_are_those_of_the_data_in_memory(folder: Path) -> None:
     how: dict[str, Any] = {
         "folds": 3,
