@@ -84,6 +84,7 @@ def test_infinite_scores_are_ranked() -> None:
         ("winner-takes-all@3", "'winner-takes-all' takes no cutoff"),
         ("map,gain=linear", "'map' has no option 'gain=linear'; write OPTION=VALUE with one of: "),
         ("map,ties=none", "'map' cannot take ties=none; known: expected, file-order"),
+        ("map,ties=a\nb", "'map' cannot take ties=a\\nb; known: expected, file-order"),
         ("map,relevant-above=x", "'map' cannot take relevant-above=nan: it must be a finite"),
         ("err,max-grade=0", "'err' cannot take max-grade=0.0: it must lie between"),
         ("map,ties=expected,ties=file-order", "names an option twice"),

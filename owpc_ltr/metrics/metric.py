@@ -22,7 +22,7 @@ from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import ShortRepr, did_you_mean
+from owpc_ltr.text import ShortRepr, did_you_mean, printable
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
@@ -336,8 +336,9 @@ def _check_choices(metric: Metric) -> None:
         value, hint = getattr(metric, name), field_types(type(metric))[name]
         if get_origin(hint) is Literal and value not in get_args(hint):
             choices = ", ".join(map(str, get_args(hint)))
+            given = printable(str(value))
             raise UsageError(
-                f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {choices}"
+                f"'{metric.name}' cannot take {setting_name(name)}={given}; known: {choices}"
             )
 
 
