@@ -27,7 +27,8 @@ from owpc_ltr.engine.search.serving import Serve, Served, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.model_conversion import export_linear, is_client_scored, store_for_client
+from owpc_ltr.formats.client_models import is_client_scored, store_for_client
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.judgment_lists import read_judgments

@@ -50,7 +50,7 @@ from owpc_ltr.engine.search.serving import whole_answer
 from owpc_ltr.engine.staging_index import drop_index
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 

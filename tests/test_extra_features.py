@@ -35,7 +35,7 @@ from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import with_external_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.model_conversion import (
+from owpc_ltr.formats.client_models import (
     check_features,
     client_model,
     for_engine,
@@ -44,8 +44,8 @@ from owpc_ltr.formats.model_conversion import (
     joined_used,
     samples_of_columns,
     store_for_client,
-    to_stored_model,
 )
+from owpc_ltr.formats.ltr_plugin import to_stored_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.feature_use import features_used, without_last_columns

@@ -20,7 +20,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.model_conversion import export_checked
+from owpc_ltr.formats.ltr_plugin import export_checked
 from owpc_ltr.formats.other_trees import from_sklearn
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.training.plan import taking_missing_as_zero

@@ -38,7 +38,8 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet, plain_params
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.formats.model_conversion import import_linear, is_client_scored
+from owpc_ltr.formats.client_models import is_client_scored
+from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model

@@ -30,8 +30,9 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list
+from owpc_ltr.formats.client_models import client_model, is_client_scored
 from owpc_ltr.formats.engine_versions import LINEAR
-from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
+from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model

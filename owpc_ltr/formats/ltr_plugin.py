@@ -1,12 +1,13 @@
-"""The LTR plugin's models: read exactly as one version of the plugin reads them, and scored so.
+"""The LTR plugin's models: written for a version of it, read back, and scored as it scores them.
 
-`emulate` gives the engine's scores, in float32 and in its order of additions.
+Trees are written as a dump of XGBoost, or as RankLib's where a version sends missing features
+elsewhere; a network as RankLib's; a linear model by its weights and `feature_normalizers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,267 +17,222 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_object, take_strings
-from owpc_ltr.formats.engine_versions import (
-    LINEAR,
-    RANKLIB,
-    XGBOOST,
-    XGBOOST_RAW,
-    ServingProfile,
-    link_of,
-)
-from owpc_ltr.formats.ranklib import (
-    Ensembles,
-    Parsed,
-    Sum,
-    check_columns,
-    parse_ranklib,
-    to_ranklib,
-)
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet, refuse_by_client
+from owpc_ltr.features.query_analysis import always_matches
+from owpc_ltr.files.strict_json import a_json, parse_json, shown
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, ServingProfile
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_json import from_dump, read_trees, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_dump, to_dump
+from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import LogisticNetwork
-from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, Forest, TreeModel, logistic
+from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, TreeModel, logistic
 from owpc_ltr.protocols import Model
 
-_KINDS = {"standard": ("mean", "standard_deviation"), "min_max": ("minimum", "maximum")}
-_DEFAULTS = {"standard": (0.0, 0.0), "min_max": (0.0, HIGHEST)}
-Scores = NDArray[np.float32]
+_NORMALISERS = {
+    "standard": {"mean": 0.0, "standard_deviation": 0.0},
+    "min_max": {"minimum": 0.0, "maximum": HIGHEST},
+}
+"""The settings of each kind, with what the plugin takes for those that are absent."""
 
 
-@dataclass(frozen=True)
-class PluginNormaliser:
-    """(value − shift) / scale of one column, each step rounded to float32."""
+def export_to_plugin(
+    model: Model, featureset: FeatureSet, name: str, profile: ServingProfile
+) -> StoredModel:
+    """The model in the first form that the LTR plugin of this version scores exactly.
 
-    column: int
-    shift: np.float32
-    scale: np.float32
-
-    def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The normalised values."""
-        return np.asarray((values - self.shift) / self.scale, dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class PluginTrees:
-    """Trees over the columns of the set; `zero_flag` is the definition's `missing_as_zero`."""
-
-    forest: Forest
-    link: str
-    zero_flag: bool
-
-
-def rejection_reason(stored: StoredModel, profile: ServingProfile) -> str | None:
-    """Why the engine would refuse the model, or fail every search with it; None if it would not.
-
-    It is stricter than the engine where the engine takes what it then scores wrongly.
+    Raises Refused, with the first form's reason, where there is none.
     """
-    names = stored.featureset.feature_names
+    if isinstance(model, LinearModel):
+        return export_linear(model, featureset, name)
+    refuse_by_client(featureset)
+    writers: dict[str, Callable[..., Any]] = {}
+    if isinstance(model, TreeModel):
+        writers = {XGBOOST: to_dump, RANKLIB: to_ranklib}
+    elif isinstance(model, LogisticNetwork):
+        writers = {RANKLIB: to_ranklib}
+    always = {feature.name for feature in featureset.features if always_matches(feature)}
+    reasons = []
+    for model_type, write in writers.items():
+        try:
+            definition = write(model, featureset.feature_names, profile, always)
+            return StoredModel(name, model_type, definition, featureset)
+        except Refused as refusal:
+            reasons.append(refusal)
+    if reasons:
+        raise reasons[0]
+    raise Refused(
+        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
+        "upload it, both with --store-kind plugin-free, for the client to score"
+    )
+
+
+def export_linear(model: LinearModel, featureset: FeatureSet, name: str) -> StoredModel:
+    """A linear model as `model/linear` with `feature_normalizers`."""
+    refuse_by_client(featureset)
+    if model.feature_names != featureset.feature_names:
+        raise BadInput(
+            f"the model's features are not those of '{featureset.name}', or in another order: use "
+            "the feature set that it was trained on"
+        )
+    weights = dict(zip(model.feature_names, map(float, model.weights), strict=True))
+    normalisers = {name: _written(name, own) for name, own in model.normalisers.items()}
+    return StoredModel(name, LINEAR, weights, featureset, normalisers)
+
+
+def _written(name: str, normaliser: Normaliser) -> dict[str, Any]:
+    """The plugin's form. Both kinds compute (value − shift) / scale, in float32.
+
+    The plugin takes no negative minimum, and computes the scale from minimum and maximum: where
+    that loses digits, `standard` says the same exactly.
+    """
+    shift, scale = normaliser.shift, normaliser.scale
+    if not (abs(shift) <= ROUNDS_TO_FINITE and scale <= ROUNDS_TO_FINITE and np.float32(scale)):
+        raise Refused(
+            f"the normaliser of '{name}' has {shift:g} and {scale:g}, more or less than a float32 "
+            "holds: scale the feature"
+        )
+    low, high = np.float32(shift), np.float32(shift + scale)
+    if normaliser.kind == "min_max" and low >= 0 and high - low == np.float32(scale):
+        return {"min_max": {"minimum": float(low), "maximum": float(high)}}
+    return {"standard": {"mean": shift, "standard_deviation": scale}}
+
+
+def import_linear(stored: StoredModel) -> LinearModel:
+    """The linear model that a store keeps. Refused for other types, BadInput where it is broken."""
+    if stored.type != LINEAR:
+        raise Refused(
+            f"the model '{stored.name}' is a {stored.type}, and only {LINEAR} can run here: use a "
+            "cluster with the LTR plugin"
+        )
     try:
-        read_definition(stored.definition, stored.type, names, profile)
-        read_normalisers(stored.feature_normalizers, names)
+        return read_linear(
+            stored.definition, stored.feature_normalizers, stored.featureset.feature_names, float
+        )
     except BadInput as error:
-        return str(error)
-    return None
+        raise BadInput(f"the stored model '{stored.name}' is damaged: {error}") from error
 
 
-def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> Scores:
-    """The engine's scores, in float32 and in its order of additions.
+_Rounding = Callable[[float], float | np.float32]
+"""The precision of a normaliser's numbers: as they are written, or as the plugin keeps them."""
+
+
+def read_linear(
+    definition: Any, normalisers: Any, names: Sequence[str], rounding: _Rounding = np.float32
+) -> LinearModel:
+    """The linear model of a definition and its normalisers. Raises BadInput.
+
+    A feature that the definition does not name has the weight 0, as in the plugin.
+    """
+    if isinstance(definition, str):
+        definition = parse_json(definition, f"the {LINEAR} definition")
+    if not isinstance(definition, dict):
+        raise BadInput(f"a linear definition is an object of weights, not {a_json(definition)}")
+    weights = dict.fromkeys(names, 0.0)
+    for name, weight in definition.items():
+        if name not in weights:
+            raise BadInput(f"the linear model weighs an unknown feature '{shown(name)}'")
+        if type(weight) not in (int, float) or not abs(weight) <= ROUNDS_TO_FINITE:
+            raise BadInput(f"the weight of '{shown(name)}' is {a_json(weight)}, not a float32")
+        weights[name] = weight
+    numbers = np.array([*weights.values()], dtype=np.float64)
+    return LinearModel(tuple(names), numbers, read_normalisers(normalisers, names, rounding))
+
+
+def read_normalisers(
+    content: Any, names: Sequence[str], rounding: _Rounding = np.float32
+) -> dict[str, Normaliser]:
+    """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
+    if not isinstance(content, dict):
+        raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
+    unknown = sorted(set(content) - set(names))
+    if unknown:
+        raise BadInput(
+            f"the normaliser of '{shown(unknown[0])}': the feature set has no such feature"
+        )
+    return {
+        name: _normaliser(value, f"the normaliser of '{shown(name)}'", rounding)
+        for name, value in content.items()
+    }
+
+
+def _normaliser(value: Any, where: str, rounding: _Rounding) -> Normaliser:
+    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _NORMALISERS:
+        raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_NORMALISERS)}")
+    kind, settings = next(iter(value.items()))
+    defaults = _NORMALISERS[kind]
+    if not isinstance(settings, dict) or set(settings) - set(defaults):
+        raise BadInput(f"{where} has {a_json(settings)}, not {' and '.join(defaults)}")
+    for key, number in settings.items():
+        if type(number) not in (int, float) or not abs(number) <= ROUNDS_TO_FINITE:
+            raise BadInput(f"{where}: '{key}' is {a_json(number)}, not a float32 number")
+    first, second = (rounding(number) for number in (defaults | settings).values())
+    if kind == "standard":
+        if second <= 0:
+            raise BadInput(f"{where}: the standard deviation {second} is not positive")
+        return Normaliser(kind, float(first), float(second))
+    if not 0 <= first < second:
+        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
+    return Normaliser(kind, float(first), float(second - first))
+
+
+def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> NDArray[np.float32]:
+    """The engine's scores of a model as it is written here, in the engine's order of additions.
 
     `features` has one column a feature of the model's set, NaN where the query does not match.
-    Raises BadInput where the engine would refuse the model.
+    Raises BadInput for a definition that is not written here.
     """
     names = stored.featureset.feature_names
     if features.ndim != 2 or features.shape[1] != len(names):
         raise BadInput(
             f"the model's feature set has {len(names)} features, the data {features.shape[-1]}"
         )
-    model = read_definition(stored.definition, stored.type, names, profile)
-    normalisers = read_normalisers(stored.feature_normalizers, names)
-    rule = profile.missing[stored.type]
-    as_zero = rule == "zero" or (isinstance(model, PluginTrees) and model.zero_flag)
-    seen = _as_seen(features, normalisers, as_zero)
-    if not as_zero:
-        _unsee_derived(seen, stored.featureset)
-    if isinstance(model, np.ndarray):
-        scores: Scores = _linear_scores(seen, model)
-        return scores
-    if not isinstance(model, PluginTrees):
-        return _ranklib_scores(seen, model)
-    forest = model.forest
-    if rule == "right":
-        forest = replace(forest, default_left=np.zeros_like(forest.default_left))
-    margin = forest.score_single(seen)
-    if model.link == "identity":
-        return margin
-    return logistic(margin.astype(np.float64)).astype(np.float32)
-
-
-def plugin_definition(
-    model: Model,
-    featureset_names: Sequence[str],
-    profile: ServingProfile,
-    never_missing: Collection[str] = (),
-) -> tuple[str, Any]:
-    """The type and definition of a tree or network model: the first format that scores it exactly.
-
-    Features in `never_missing` match every document. Raises Refused, with the first format's
-    reason, where none does.
-    """
-    writers: list[tuple[str, Callable[..., Any]]] = []
-    if isinstance(model, TreeModel):
-        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), (RANKLIB, to_ranklib)]
-    elif isinstance(model, LogisticNetwork):
-        writers = [(RANKLIB, to_ranklib)]
-    reasons = [
-        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
-        "upload it, both with --store-kind plugin-free, for the client to score"
-    ]
-    for model_type, write in writers:
-        try:
-            return model_type, write(model, featureset_names, profile, never_missing)
-        except Refused as error:
-            reasons.append(str(error))
-    raise Refused(reasons[min(1, len(reasons) - 1)])
-
-
-def read_definition(
-    definition: Any, model_type: str, names: Sequence[str], profile: ServingProfile
-) -> Scores | PluginTrees | Parsed:
-    """What the plugin of this version makes of a definition. Raises BadInput where it refuses.
-
-    Of a linear model: the weights, one a feature of the set.
-    """
-    if model_type not in profile.missing:
-        raise BadInput(f"{profile} does not take {model_type}: use {', '.join(profile.formats)}")
-    if model_type == RANKLIB:
-        if not isinstance(definition, str):
-            raise BadInput(f"a RankLib definition is a text, not {a_json(definition)}")
-        _, parsed = parse_ranklib(definition)
-        check_columns(parsed, len(names))
-        return parsed
-    content = definition
-    if isinstance(definition, str):
-        content = parse_json(definition, f"the {model_type} definition")
-    if model_type == LINEAR:
-        return read_linear(content, names)
-    if model_type == XGBOOST:
-        return _read_dump(content, names, profile)
-    if model_type == XGBOOST_RAW:
-        return _read_raw(content, names, profile)
-    raise BadInput(f"{profile} is not served by the LTR plugin: write its files instead")
-
-
-def read_linear(content: Any, names: Sequence[str]) -> Scores:
-    """The weights of a linear definition, 0 for a feature that it does not name."""
-    if not isinstance(content, dict):
-        raise BadInput(f"a linear definition is an object of weights, not {a_json(content)}")
-    weights = dict.fromkeys(names, 0.0)
-    for name, weight in content.items():
-        if name not in weights:
-            raise BadInput(f"the linear model weighs an unknown feature '{shown(name)}'")
-        if type(weight) not in (int, float) or not abs(weight) <= ROUNDS_TO_FINITE:
-            raise BadInput(f"the weight of '{shown(name)}' is {a_json(weight)}, not a float32")
-        weights[name] = weight
-    return np.array([*weights.values()], dtype=np.float32)
-
-
-def _read_dump(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
-    options = content if isinstance(content, dict) else {}
-    if "missing_as_zero" in options and not profile.missing_as_zero:
+    content = stored.definition
+    if isinstance(content, str) and stored.type != RANKLIB:
+        content = parse_json(content, f"the {stored.type} definition")
+    readers: dict[str, Callable[[], Model]] = {
+        LINEAR: lambda: read_linear(content, {}, names),
+        XGBOOST: lambda: from_dump(content, names),
+        RANKLIB: lambda: from_ranklib(content, names),
+    }
+    if stored.type not in readers:
+        raise BadInput(f"no model is written as {stored.type}: use {', '.join(readers)}")
+    model = readers[stored.type]()
+    if stored.type == RANKLIB and isinstance(model, LinearModel):
+        raise BadInput(f"a linear model is written as {LINEAR}, not as {RANKLIB}")
+    rule = profile.missing if stored.type == XGBOOST else "zero"
+    flagged = stored.type == XGBOOST and "missing_as_zero" in content
+    if flagged and not profile.missing_as_zero:
         raise BadInput(f"{profile} does not know 'missing_as_zero': leave it out")
-    if "objective" in options:
-        _check_objective(options["objective"], XGBOOST, profile)
-    # The Elasticsearch plugin unboxes the missing node's number whether it is there or not.
-    needs_missing = profile.engine == "elasticsearch" and profile.missing[XGBOOST] == "default"
-    model = from_dump(content, tuple(names), statistics=False, needs_missing=needs_missing)
-    return PluginTrees(model.forest, model.link, bool(options.get("missing_as_zero")))
-
-
-def _read_raw(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
-    where = "the raw XGBoost definition"
-    learner = take_object(content, "learner", where)
-    columns = take_strings(learner, "feature_names", where)
-    types = take_strings(learner, "feature_types", where)
-    unknown = [name for name in columns if name not in names]
-    if unknown:
-        raise BadInput(f"{where} has an unknown feature '{shown(unknown[0])}'")
-    if len(columns) != len(types):
-        raise BadInput(f"{where} has {len(columns)} feature names and {len(types)} feature types")
-    for kind in types:
-        if kind != "float":
-            raise BadInput(f"{where} has a feature of type '{shown(kind)}': all must be float")
-    booster = take_object(learner, "gradient_booster", where)
-    inner = take_object(booster, "model", f"the {a_json(booster.get('name'))} booster")
-    objective = take(take_object(learner, "objective", where), "name", "the objective")
-    link = _check_objective(objective, XGBOOST_RAW, profile)
-    forest = read_trees(inner, "base_weights").forest(where)
-    width = len(names) if profile.raw_by_number else len(columns)
-    if int(forest.feature.max()) >= width:
-        raise BadInput(f"{where} splits on column {forest.feature.max()} of {width}")
-    if not profile.raw_by_number:
-        places = np.array([*(names.index(name) for name in columns), -1], dtype=np.int32)
-        forest = replace(forest, feature=places[forest.feature])
-    flag = content.get("missing_as_zero", False)
-    if profile.missing_as_zero and not isinstance(flag, bool):
-        raise BadInput(f"'missing_as_zero' is {a_json(flag)}, not true or false")
-    # An older plugin skips the keys that it does not know.
-    return PluginTrees(forest, link, bool(flag) and profile.missing_as_zero)
-
-
-def _check_objective(objective: Any, model_type: str, profile: ServingProfile) -> str:
-    link = link_of(objective)
-    accepted = profile.objectives[model_type]
-    if objective not in accepted:
-        raise BadInput(
-            f"{profile} refuses the objective '{objective}': name it one of "
-            f"{', '.join(sorted(accepted))}"
-        )
-    return link
-
-
-def read_normalisers(content: Any, names: Sequence[str]) -> list[PluginNormaliser]:
-    """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
-    if not isinstance(content, dict):
-        raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
-    return [_read_normaliser(name, value, names) for name, value in content.items()]
-
-
-def _read_normaliser(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
-    where = f"the normaliser of '{shown(name)}'"
-    if name not in names:
-        raise BadInput(f"{where}: the feature set has no such feature")
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _KINDS:
-        raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_KINDS)}")
-    kind, settings = next(iter(value.items()))
-    keys = _KINDS[kind]
-    if not isinstance(settings, dict) or set(settings) - set(keys):
-        raise BadInput(f"{where} has {a_json(settings)}, not {' and '.join(keys)}")
-    numbers = [settings.get(key, d) for key, d in zip(keys, _DEFAULTS[kind], strict=True)]
-    for key, number in zip(keys, numbers, strict=True):
-        if type(number) not in (int, float) or not abs(number) <= ROUNDS_TO_FINITE:
-            raise BadInput(f"{where}: '{key}' is {a_json(number)}, not a float32 number")
-    first, second = (np.float32(number) for number in numbers)
-    if kind == "standard":
-        if second <= 0:
-            raise BadInput(f"{where}: the standard deviation {second} is not positive")
-        return PluginNormaliser(names.index(name), first, second)
-    if not 0 <= first < second:
-        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
-    return PluginNormaliser(names.index(name), first, np.float32(second - first))
-
-
-def _as_seen(
-    features: Matrix, normalisers: list[PluginNormaliser], as_zero: bool
-) -> NDArray[np.float32]:
-    """The values that reach the model: missing ones filled first, then normalised."""
+    as_zero = rule == "zero" or (flagged and content["missing_as_zero"])
     seen = np.array(features, dtype=np.float32, order="C")
     if as_zero:
         seen[np.isnan(seen)] = 0
-    for normaliser in normalisers:
-        seen[:, normaliser.column] = normaliser(seen[:, normaliser.column])
-    return seen
+    for name, own in read_normalisers(stored.feature_normalizers, names).items():
+        column = names.index(name)
+        seen[:, column] = (seen[:, column] - np.float32(own.shift)) / np.float32(own.scale)
+    if not as_zero:
+        _unsee_derived(seen, stored.featureset)
+    if isinstance(model, TreeModel):
+        return _tree_scores(model, seen, stored.type, rule)
+    if isinstance(model, LinearModel):
+        scores: NDArray[np.float32] = _linear_scores(seen, model.weights.astype(np.float32))
+        return scores
+    columns = [names.index(name) for name in model.feature_names]
+    return model.score(seen[:, columns]).astype(np.float32)
+
+
+def _tree_scores(
+    model: TreeModel, seen: NDArray[np.float32], model_type: str, rule: str
+) -> NDArray[np.float32]:
+    forest = model.forest
+    if rule == "right":
+        forest = replace(forest, default_left=np.zeros_like(forest.default_left))
+    # RankLib keeps its outputs in float64, and adds them in float32.
+    margin = forest.score_single(seen, outputs=np.float64 if model_type == RANKLIB else np.float32)
+    if model.link == "identity":
+        return margin
+    return logistic(margin.astype(np.float64)).astype(np.float32)
 
 
 def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
@@ -291,24 +247,6 @@ def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
             sources = expression_variables(str(feature.template)) & set(names)
             missing = np.isnan(seen[:, [names.index(name) for name in sources]]).any(axis=1)
             seen[missing, column] = np.nan
-
-
-def _ranklib_scores(seen: NDArray[np.float32], model: Parsed) -> Scores:
-    if isinstance(model, Sum):
-        total = np.full(len(seen), model.intercept)
-        for column, weight in zip(model.columns, model.weights, strict=True):
-            total += weight * seen[:, column].astype(np.float64)
-        return total.astype(np.float32)
-    if isinstance(model, Ensembles):
-        if not model.single:
-            return model.forests[0].score(seen).astype(np.float32)
-        total = np.zeros(len(seen))
-        for forest in model.forests:
-            total += forest.score_single(seen, outputs=np.float64)
-        return (total / len(model.forests)).astype(np.float32)
-    names = tuple(map(str, range(len(model.columns))))
-    network = LogisticNetwork(names, model.layers)
-    return network.score(seen[:, list(model.columns)]).astype(np.float32)
 
 
 @compiled

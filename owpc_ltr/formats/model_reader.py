@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular, read_text, shown
-from owpc_ltr.files.strict_json import (
-    LARGEST_FILE,
-    a_json,
-    parse_json,
-    take,
-    take_integers,
-    take_list,
-    take_numbers,
-    take_text,
-)
+from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list, take_text
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
-from owpc_ltr.formats.ltr_plugin import read_linear, read_normalisers
+from owpc_ltr.formats.ltr_plugin import read_linear
 from owpc_ltr.formats.other_trees import from_lightgbm
 from owpc_ltr.formats.ranklib import from_ranklib
-from owpc_ltr.formats.xgboost_json import from_dump, from_raw
+from owpc_ltr.formats.xgboost_json import from_dump, from_raw, stale_leaves
 from owpc_ltr.models.feature_use import with_features
-from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record
-from owpc_ltr.models.trees import TreeModel, to_single
+from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 
 Missing = Literal["as-trained", "zero"]
+_Imported = tuple[Model, str, list[str]]
+"""A model, the format of its file, and notes on what engines read otherwise."""
+_DUMP_NOTE = (
+    "a dump holds no base score, which changes no order; nor the weights of a dart model's trees, "
+    "which do: of one, import its file (save_model) instead"
+)
 
 
 def _read_model_file(path: Path, names: tuple[str, ...]) -> tuple[Model, list[str] | None]:
@@ -46,12 +42,20 @@ def _read_model_file(path: Path, names: tuple[str, ...]) -> tuple[Model, list[st
     BadInput, naming the file.
     """
     raw = read_regular(path, LARGEST_FILE, "cannot import", kind="a model")
+    # XGBoost's UBJSON, in .ubj files, also starts with {.
+    binary = re.match(rb"\{[LUiIl$#]", raw) is not None
     try:
-        if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
+        if raw.lstrip()[:1] in {b"{", b"["} and not binary:
             content = parse_json(raw, "the file")
             if isinstance(content, dict) and content.get("format") == FORMAT:
                 return load_scoring_model(path), None
             model, kind, notes = _from_json(content, names)
+        elif binary or b"\0" in raw[:4096]:
+            raise BadInput(
+                "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's "
+                "with save_model('model.txt'), scikit-learn's with from_sklearn of "
+                "owpc_ltr.formats.other_trees; pickles are never read"
+            )
         else:
             model, kind, notes = _from_text(raw, names)
     except BadInput as error:
@@ -61,47 +65,23 @@ def _read_model_file(path: Path, names: tuple[str, ...]) -> tuple[Model, list[st
     return with_record(model, record), notes
 
 
-def _is_binary(raw: bytes) -> bool:
-    """Whether this is UBJSON, which XGBoost writes to .ubj files, and which also starts with {."""
-    return re.match(rb"\{[LUiIl$#]", raw) is not None
-
-
-_Imported = tuple[Model, str, list[str]]
-"""A model, the format of its file, and notes on what engines read otherwise."""
-
-
 def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
-    if _is_binary(raw) or b"\0" in raw[:4096]:
-        raise BadInput(
-            "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's with "
-            "save_model('model.txt'), scikit-learn's with from_sklearn of "
-            "owpc_ltr.formats.other_trees; pickles are never read"
-        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"it is neither JSON nor text: {error.reason}") from error
-    if text.split("\n", 1)[0].strip() == "tree":
-        model = from_lightgbm(text)
-        notes = [_equal_left(model, "LightGBM")]
-        if "average_output" in text.split("\nTree=", 1)[0].splitlines():
-            notes.append("the mean of the trees, as a sum: leaves were divided")
-        return model, "lightgbm", notes
     if text.startswith("## "):
         return _from_ranklib(text, names)
-    raise BadInput(
-        "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a model "
-        "of the LTR plugin"
-    )
-
-
-def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
-    if isinstance(content, list) or "splits" in content:
-        return _from_dump(content, names), XGBOOST, [_DUMP_NOTE]
-    if "learner" in content:
-        model = from_raw(content, names or None)
-        return model, XGBOOST_RAW, _xgboost_notes(content, model)
-    return _from_plugin(content, names)
+    if text.split("\n", 1)[0].strip() != "tree":
+        raise BadInput(
+            "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a "
+            "model of the LTR plugin"
+        )
+    model = from_lightgbm(text)
+    notes = [_equal_left(model, "LightGBM")]
+    if "average_output" in text.split("\nTree=", 1)[0].splitlines():
+        notes.append("the mean of the trees, as a sum: leaves were divided")
+    return model, "lightgbm", notes
 
 
 def _from_ranklib(text: str, names: tuple[str, ...]) -> _Imported:
@@ -113,32 +93,49 @@ def _from_ranklib(text: str, names: tuple[str, ...]) -> _Imported:
     return model, RANKLIB, notes
 
 
-_DUMP_NOTE = (
-    "a dump holds no base score, which changes no order; nor the weights of a dart model's trees, "
-    "which do: of one, import its file (save_model) instead"
-)
+def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
+    if isinstance(content, list) or "splits" in content:
+        return _from_dump(content, names)
+    if "learner" in content:
+        return _from_raw(content, names, slice_best=True)
+    return _from_plugin(content, names)
 
 
-def _from_dump(content: Any, names: tuple[str, ...]) -> TreeModel:
+def _from_dump(content: Any, names: tuple[str, ...]) -> _Imported:
     """A dump; its f0, f1, … are the columns where they are not among the names."""
-    needed = _needed(names)
-    trees = content if isinstance(content, list) else take_list(content, "splits", "the dump")
-    used = _split_names(trees)
-    numbered = tuple(f"f{column}" for column in range(len(needed)))
-    if used and not used & set(needed) and used <= set(numbered):
-        return replace(from_dump(content, numbered), feature_names=needed)
-    return from_dump(content, needed)
+    numbered = tuple(f"f{column}" for column in range(len(_needed(names))))
+    try:
+        return from_dump(content, names), XGBOOST, [_DUMP_NOTE]
+    except BadInput:
+        if not set(numbered) & set(names):
+            with suppress(BadInput):
+                model = replace(from_dump(content, numbered), feature_names=names)
+                return model, XGBOOST, [_DUMP_NOTE]
+        raise
 
 
-def _split_names(trees: list[Any]) -> set[str]:
-    names: set[str] = set()
-    nodes = list(trees)
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, dict):
-            names |= {node["split"]} if isinstance(node.get("split"), str) else set()
-            nodes += node["children"] if isinstance(node.get("children"), list) else []
-    return names
+def _from_raw(content: dict[str, Any], names: tuple[str, ...], *, slice_best: bool) -> _Imported:
+    model = from_raw(content, names or None, slice_best=slice_best)
+    booster = content["learner"]["gradient_booster"]
+    notes = []
+    if booster["name"] == "dart":
+        notes.append("dart: the weights of its trees were multiplied into their leaves")
+        booster = booster["gbtree"]
+    trees = booster["model"]["trees"]
+    count = len(model.forest.roots)
+    if count < len(trees):
+        notes.append(f"trees after the best iteration were left out: {count} of {len(trees)} kept")
+    if model.base:
+        notes.append(
+            f"the base score, which engines leave out, is part of the model: {model.base:g}"
+        )
+    stale = sum(map(stale_leaves, trees[:count]))
+    if stale:
+        notes.append(
+            f"{stale} leaves have another value in base_weights, where the LTR plugin looks: those "
+            "that XGBoost predicts with were taken"
+        )
+    return model, XGBOOST_RAW, notes
 
 
 def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
@@ -161,27 +158,15 @@ def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
         definition = parse_json(definition, "the definition")
     normalisers = inner.get("feature_normalizers") or {}
     if kind == LINEAR:
-        return _linear(definition, normalisers, names), LINEAR, []
+        known = names or tuple(definition if isinstance(definition, dict) else ())
+        return read_linear(definition, normalisers, known), LINEAR, []
     if normalisers:
         raise BadInput(f"a {kind} with feature_normalizers: only linear models can keep them")
     if kind == XGBOOST:
         return from_dump(definition, _needed(names)), XGBOOST, [_DUMP_NOTE]
     if kind == XGBOOST_RAW:
-        model = from_raw(definition, names or None, slice_best=False)
-        return model, XGBOOST_RAW, _xgboost_notes(definition, model)
+        return _from_raw(definition, names, slice_best=False)
     raise BadInput(f"its model type is {a_json(kind)}, which no LTR plugin has")
-
-
-def _linear(definition: Any, normalisers: Any, names: tuple[str, ...]) -> LinearModel:
-    if not names and isinstance(definition, dict):
-        names = tuple(definition)
-    weights = read_linear(definition, names).astype(np.float64)
-    selected = {}
-    for normaliser in read_normalisers(normalisers, names):
-        name = names[normaliser.column]
-        (kind,) = normalisers[name]
-        selected[name] = Normaliser(kind, float(normaliser.shift), float(normaliser.scale))
-    return LinearModel(names, weights, selected)
 
 
 def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -303,41 +288,6 @@ def _with_zeros(model: Model) -> tuple[Model, str]:
     if isinstance(model, LinearModel):
         return model, "a linear model takes missing features as 0 already"
     raise BadInput(f"--missing zero is for tree models, and this is a {model.kind} model")
-
-
-def _xgboost_notes(content: dict[str, Any], model: TreeModel) -> list[str]:
-    booster = content["learner"]["gradient_booster"]
-    notes = []
-    if booster["name"] == "dart":
-        notes.append("dart: the weights of its trees were multiplied into their leaves")
-        booster = booster["gbtree"]
-    trees = booster["model"]["trees"]
-    count = len(model.forest.roots)
-    if count < len(trees):
-        notes.append(f"trees after the best iteration were left out: {count} of {len(trees)} kept")
-    if model.base:
-        notes.append(
-            f"the base score, which engines leave out, is part of the model: {model.base:g}"
-        )
-    stale = sum(_stale_leaves(tree) for tree in trees[:count])
-    if stale:
-        notes.append(
-            f"{stale} leaves have another value in base_weights, where the LTR plugin looks: those "
-            "that XGBoost predicts with were taken"
-        )
-    return notes
-
-
-def _stale_leaves(tree: dict[str, Any]) -> int:
-    leaves = take_integers(tree, "left_children", "a tree") == -1
-    read = to_single(take_numbers(tree, "split_conditions", "a tree"))
-    try:
-        looked_at = to_single(take_numbers(tree, "base_weights", "a tree"))
-    except BadInput:
-        looked_at = read[:0]
-    # What XGBoost does not read may be absent, or anything.
-    same_length = len(looked_at) == len(read)
-    return int((read != looked_at)[leaves].sum()) if same_length else int(leaves.sum())
 
 
 def _equal_left(model: TreeModel, library: str) -> str:

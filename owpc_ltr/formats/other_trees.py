@@ -21,92 +21,24 @@ from owpc_ltr.formats.tree_builder import (
     NodeTable,
     below,
     check_tree,
+    leaf,
     node_table,
 )
-from owpc_ltr.models.trees import DEEPEST, LARGEST, LEAF, TreeModel
+from owpc_ltr.models.trees import LARGEST, LEAF, TreeModel
 from owpc_ltr.signatures import public
 
 ZERO = np.float32(1e-35)
-
 """LightGBM's kZeroThreshold: what lies within ± this, ends included, is a zero."""
-
-_ZERO_FROM = -float(ZERO)
-
-_ZERO_UNTIL = float(np.nextafter(ZERO, np.float32(np.inf)))
-
-
-def send_zeros(table: NodeTable, zeros: NDArray[np.bool_], where: str) -> NodeTable:
-    """The tree with ordinary splits only; where `zeros`, zeros go where a missing value goes.
-
-    A split whose zeros leave their side becomes up to three splits with copies of its subtrees.
-    Raises BadInput where that makes the tree too large.
-    """
-    check_tree(table, where)
-    nodes: list[Node] = []
-
-    def append(node: Node) -> int:
-        if len(nodes) >= LARGEST:
-            raise BadInput(
-                f"{where} would need more than {LARGEST} splits without zero_as_missing: "
-                "train with zero_as_missing=false"
-            )
-        nodes.append(node)
-        return len(nodes) - 1
-
-    def grow(node: int, depth: int) -> int:
-        """Copy the subtree of a node; the number of the copy."""
-        if depth > DEEPEST:
-            raise BadInput(f"{where} is deeper than {DEEPEST} splits, or not a tree")
-        if table.feature[node] == LEAF:
-            return append((LEAF, 0.0, 0, 0, False, float(table.value[node])))
-        missing = bool(table.default_left[node])
-        first, *others = _pieces(float(table.threshold[node]), missing, bool(zeros[node]))
-        return chain(node, first[1], others, depth)
-
-    def chain(node: int, side: bool, pieces: list[tuple[float, bool]], depth: int) -> int:
-        """Splits of one feature from low to high: below the first bound go to `side`."""
-        child = int(table.left[node] if side else table.right[node])
-        if not pieces:
-            return grow(child, depth + 1)
-        # The side of missing values may be in either half: it is in the first if `side` is it.
-        missing = bool(table.default_left[node])
-        (bound, next_side), *others = pieces
-        copy = append((LEAF, 0.0, 0, 0, False, 0.0))  # its children are not known yet
-        low = grow(child, depth + 1)
-        high = chain(node, next_side, others, depth + 1)
-        nodes[copy] = (int(table.feature[node]), bound, low, high, side == missing, 0.0)
-        return copy
-
-    grow(0, 0)
-    return node_table(nodes)
-
-
-def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[float, bool]]:
-    """Where each range of values goes, from low to high: (lower bound, whether left)."""
-    bounds = {-np.inf, threshold, _ZERO_FROM, _ZERO_UNTIL} if zeros else {-np.inf, threshold}
-    pieces: list[tuple[float, bool]] = []
-    for bound in sorted(bounds):
-        left = default_left if zeros and _ZERO_FROM <= bound < _ZERO_UNTIL else bound < threshold
-        if not pieces or pieces[-1][1] != left:
-            pieces.append((bound, left))
-    return pieces
-
-
 _NUMBER = re.compile(NUMBER)
-
 _BOUND = re.compile(rf"{NUMBER}|[-+]?inf")
-
-_INTEGER = re.compile(r"-?\d{1,10}")
-
+_INTEGER = re.compile(r"-?\d{1,9}")
 _IDENTITY = frozenset(
     {
         *("lambdarank", "rank_xendcg", "regression", "regression_l2", "regression_l1"),
         *("huber", "fair", "quantile", "mape"),
     }
 )
-
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of decision_type
-
 _NEVER, _ZERO, _NAN = 0, 1, 2  # its next two bits: which values count as missing
 
 
@@ -215,7 +147,7 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
     if not np.isfinite(values).all():
         raise BadInput(f"{section.where}: a number of 'leaf_value' is too large")
     if splits == 0:
-        return node_table([(LEAF, 0.0, 0, 0, False, float(values[0]))])
+        return node_table([leaf(float(values[0]))])
     # Infinite where a split tells missing values from all others.
     threshold = np.array(section.words("threshold", splits, _BOUND), dtype=np.float64)
     decision = section.integers("decision_type", splits)
@@ -250,14 +182,68 @@ def _around_zero(threshold: Vector) -> Vector:
     return np.where((threshold >= 0) & (threshold <= ZERO), ZERO, moved).astype(np.float64)
 
 
+_ZERO_FROM = -float(ZERO)
+_ZERO_UNTIL = float(np.nextafter(ZERO, np.float32(np.inf)))
+
+
+def send_zeros(table: NodeTable, zeros: NDArray[np.bool_], where: str) -> NodeTable:
+    """The tree with ordinary splits only; where `zeros`, zeros go where a missing value goes.
+
+    A split whose zeros leave their side becomes up to three splits with copies of its subtrees.
+    Raises BadInput where that makes the tree too large.
+    """
+    check_tree(table, where)
+    nodes: list[Node] = []
+
+    def append(node: Node) -> int:
+        if len(nodes) >= LARGEST:
+            raise BadInput(
+                f"{where} would need more than {LARGEST} splits without zero_as_missing: "
+                "train with zero_as_missing=false"
+            )
+        nodes.append(node)
+        return len(nodes) - 1
+
+    def grow(node: int) -> int:
+        """Copy the subtree of a node; the number of the copy."""
+        if table.feature[node] == LEAF:
+            return append(leaf(float(table.value[node])))
+        missing = bool(table.default_left[node])
+        (_, side), *others = _pieces(float(table.threshold[node]), missing, bool(zeros[node]))
+        return chain(node, side, others)
+
+    def chain(node: int, side: bool, pieces: list[tuple[float, bool]]) -> int:
+        """Splits of one feature from low to high: below the first bound go to `side`."""
+        child = int(table.left[node] if side else table.right[node])
+        if not pieces:
+            return grow(child)
+        # The side of missing values may be in either half: it is in the first if `side` is it.
+        missing = bool(table.default_left[node])
+        (bound, next_side), *others = pieces
+        copy = append(leaf(0.0))  # its children are not known yet
+        low, high = grow(child), chain(node, next_side, others)
+        nodes[copy] = (int(table.feature[node]), bound, low, high, side == missing, 0.0)
+        return copy
+
+    grow(0)
+    return node_table(nodes)
+
+
+def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[float, bool]]:
+    """Where each range of values goes, from low to high: (lower bound, whether left)."""
+    bounds = {-np.inf, threshold, _ZERO_FROM, _ZERO_UNTIL} if zeros else {-np.inf, threshold}
+    pieces: list[tuple[float, bool]] = []
+    for bound in sorted(bounds):
+        left = default_left if zeros and _ZERO_FROM <= bound < _ZERO_UNTIL else bound < threshold
+        if not pieces or pieces[-1][1] != left:
+            pieces.append((bound, left))
+    return pieces
+
+
 _FORESTS = {"RandomForestRegressor", "ExtraTreesRegressor"}
-
 _TREES = {"DecisionTreeRegressor", "ExtraTreeRegressor"}
-
 _BOOSTED = {"GradientBoostingRegressor", "GradientBoostingClassifier"}
-
 _HISTOGRAM = {"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"}
-
 _REGRESSION_LOSSES = {"squared_error", "absolute_error", "huber", "quantile"}
 
 

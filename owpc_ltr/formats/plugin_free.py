@@ -23,11 +23,10 @@ from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import lowest, scoring, scripted, summed
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.tree_builder import not_above
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.tables import MOST_CODES, TableBlock, blocks_of, tables_of
-from owpc_ltr.models.trees import LINKS, TreeModel, logistic
+from owpc_ltr.models.trees import LINKS, TreeModel, logistic, shortest_floats
 from owpc_ltr.protocols import Model
 
 Query = dict[str, Any]
@@ -254,19 +253,18 @@ def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
     return PluginFreeTrees(blocks, unit, middle, model.link)
 
 
-def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
-    """The model as a plain store keeps it. Raises Refused, saying what would fit."""
+def trees_for_engine(model: Model, featureset: FeatureSet) -> PluginFreeTrees:
+    """The form of a forest that an engine has room for. Raises Refused, saying what would fit."""
     form = plugin_free_trees(model, featureset.feature_names)
     check_queries(form.features, featureset)
-    definition = form.as_dict()
-    size = len(json.dumps(definition))
+    size = len(json.dumps(form.as_dict()))
     if size > MOST_BYTES:
         raise Refused(
             f"as tables the trees are {size:,} bytes that every search would carry, and "
             f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
             "optimizer.bins=64"
         )
-    return StoredModel(name, TREES, definition, featureset)
+    return form
 
 
 def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
@@ -323,6 +321,15 @@ def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
         digits_of(places, PLACE),
         digits_of(np.concatenate(values), VALUE),
     )
+
+
+def not_above(thresholds: NDArray[np.float32]) -> tuple[float, ...]:
+    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
+
+    A float32 is then below the number where it is below the threshold.
+    """
+    both = zip(thresholds.astype(np.float64).tolist(), shortest_floats(thresholds), strict=True)
+    return tuple(short if short <= value else value for value, short in both)
 
 
 CURVES = "model/plain-curves"
@@ -451,7 +458,7 @@ def _read_curve(content: dict[str, Any]) -> LiftedCurve:
 def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
     """The model as an engine without a plugin runs it. Raises Refused, saying what would fit."""
     if not isinstance(model, AdditiveModel):
-        return store_plugin_free_trees(model, featureset, name)
+        return StoredModel(name, TREES, trees_for_engine(model, featureset).as_dict(), featureset)
     check_queries(model.curves, featureset)
     always = {feature.name for feature in featureset.features if always_matches(feature)}
     return StoredModel(name, CURVES, plugin_free_curves(model, always).as_dict(), featureset)

@@ -1,14 +1,16 @@
-"""`model/ranklib`: RankLib's model text, read and written: sums, networks, trees in XML."""
+"""RankLib's model text: sums, networks and trees in XML are read, networks and trees written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NoReturn
 from xml.parsers import expat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
@@ -20,8 +22,8 @@ from owpc_ltr.formats.tree_builder import (
     Node,
     NodeTable,
     below,
+    leaf,
     node_table,
-    up_to,
 )
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import LARGEST_NETWORK, Layer, LogisticNetwork
@@ -29,7 +31,6 @@ from owpc_ltr.models.trees import (
     DEEPEST,
     HIGHEST,
     LARGEST,
-    LEAF,
     ROUNDS_TO_FINITE,
     Forest,
     TreeModel,
@@ -38,158 +39,89 @@ from owpc_ltr.models.trees import (
 )
 from owpc_ltr.protocols import Model
 
-_NETWORK_WEIGHT = re.compile(NUMBER)
-_COUNT = re.compile(r"[1-9]\d{0,5}")
-_WEIGHT = re.compile(rf"(0|[1-9]\d{{0,6}}):({NUMBER})")
-_STUMP = re.compile(rf"([1-9]\d{{0,6}}):({NUMBER}):({NUMBER})")
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A weighted sum of the features of these columns, and an intercept."""
-
-    columns: tuple[int, ...]
-    weights: tuple[float, ...]
-    intercept: float = 0.0
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network over the features of these columns."""
-
-    columns: tuple[int, ...]
-    layers: tuple[Layer, ...]
-
-
-@dataclass(frozen=True)
-class Ensembles:
-    """The mean of ensembles of trees, each added in float32 as RankLib does."""
-
-    forests: tuple[Forest, ...]
-    single: bool
-    """Whether outputs are added in float32 (trees) or float64 (RankBoost's stumps)."""
-
-
-Parsed = Sum | Network | Ensembles
-
-
-def parse_ranklib(text: str) -> tuple[str, Parsed]:
-    """The algorithm's name and what it learned; columns count from 0. Raises BadInput."""
-    if not isinstance(text, str) or len(text) > LARGEST_FILE:
-        raise BadInput(f"a RankLib model is a text of at most {LARGEST_FILE} characters")
-    first = text.split("\n", 1)[0]
-    name = first.replace("## ", "").strip().upper()
-    where = f"the RankLib model ({shown(name.title())})"
-    if name in {"MART", "LAMBDAMART"}:
-        forests = read_ensembles(text, where)
-        if len(forests) != 1:
-            raise BadInput(f"{where} has {len(forests)} ensembles, not one")
-        return name, Ensembles(tuple(forests), single=True)
-    if name == "RANDOM FORESTS":
-        return name, Ensembles(tuple(read_ensembles(text, where)), single=True)
-    lines = map(str.strip, text.splitlines())
-    body = [line for line in lines if line and not line.startswith("##")]
-    if name in {"RANKNET", "LAMBDARANK", "LISTNET"}:
-        columns, layers = read_layers(body, where)
-        return name, Network(columns, layers)
-    if name == "RANKBOOST":
-        return name, Ensembles((_stumps(_one_line(body, where), where),), single=False)
-    if name in {"ADARANK", "COORDINATE ASCENT", "LINEAR REGRESSION"}:
-        return name, _sum(_one_line(body, where), name == "LINEAR REGRESSION", where)
-    raise BadInput(f"'{shown(first)}' names no algorithm of RankLib, as the first line must")
+_FEATURE = r"[1-9]\d{0,6}"
+_WEIGHT = re.compile(rf"(0|{_FEATURE}):({NUMBER})")
+_STUMP = re.compile(rf"({_FEATURE}):({NUMBER}):({NUMBER})")
 
 
 def from_ranklib(text: str, feature_names: tuple[str, ...]) -> Model:
     """The model of a RankLib file; feature 1 is the first of the names. Raises BadInput.
 
-    An intercept is left out, because it changes no ranking; the record tells its value.
+    Random forests are the mean of their ensembles. An intercept is left out, because it changes no
+    ranking; the record tells its value.
     """
-    name, parsed = parse_ranklib(text)
+    if not isinstance(text, str) or len(text) > LARGEST_FILE:
+        raise BadInput(f"a RankLib model is a text of at most {LARGEST_FILE} characters")
+    first = text.split("\n", 1)[0]
+    name = first.replace("## ", "").strip().upper()
+    where = f"the RankLib model ({shown(name.title())})"
     record = {"imported": {"format": RANKLIB, "algorithm": name.title()}}
-    check_columns(parsed, len(feature_names))
-    if isinstance(parsed, Ensembles):
-        return TreeModel(feature_names, _mean(parsed.forests), record=record)
-    if isinstance(parsed, Network):
-        names = tuple(feature_names[column] for column in parsed.columns)
-        return LogisticNetwork(names, parsed.layers, record)
+    if name in {"MART", "LAMBDAMART", "RANDOM FORESTS"}:
+        forest, ensembles = _read_ensembles(text, where)
+        if ensembles != 1 and name != "RANDOM FORESTS":
+            raise BadInput(f"{where} has {ensembles} ensembles, not one")
+        _check_columns(forest.feature, feature_names)
+        mean = replace(forest, value=forest.value / ensembles)
+        return TreeModel(feature_names, mean, record=record)
+    lines = map(str.strip, text.splitlines())
+    body = [line for line in lines if line and not line.startswith("##")]
+    if name in {"RANKNET", "LAMBDARANK", "LISTNET"}:
+        columns, layers = _read_layers(body, where)
+        _check_columns(columns, feature_names)
+        return LogisticNetwork(tuple(feature_names[c] for c in columns), layers, record)
+    if name not in {"RANKBOOST", "ADARANK", "COORDINATE ASCENT", "LINEAR REGRESSION"}:
+        raise BadInput(f"'{shown(first)}' names no algorithm of RankLib, as the first line must")
+    if len(body) != 1:
+        raise BadInput(f"{where} has {len(body)} lines of weights, not one")
+    words = body[0].split("#", 1)[0].split()
+    if name == "RANKBOOST":
+        forest = _stumps(words, where)
+        _check_columns(forest.feature, feature_names)
+        return TreeModel(feature_names, forest, record=record)
+    numbers, values, intercept = _sum(words, name == "LINEAR REGRESSION", where)
+    _check_columns(numbers, feature_names)
     weights = np.zeros(len(feature_names))
-    np.add.at(weights, list(parsed.columns), parsed.weights)
-    record["imported"]["intercept"] = repr(parsed.intercept)
+    np.add.at(weights, numbers, values)
+    record["imported"]["intercept"] = repr(intercept)
     return LinearModel(feature_names, weights, record=record)
 
 
 def to_ranklib(
-    model: Model,
+    model: TreeModel | LogisticNetwork,
     featureset_names: Sequence[str],
     profile: ServingProfile,
     never_missing: Collection[str] = (),
 ) -> str:
-    """The definition that scores in this engine as the model does.
+    """The definition that scores in any engine as the model does: LambdaMART, or RankNet.
 
-    Trees become LambdaMART, a linear model a linear regression (normalisers multiplied in), a
-    network RankNet. Raises Refused where the engine cannot score it so.
+    Raises Refused where the engine cannot score it so.
     """
-    if RANKLIB not in profile.missing:
-        raise Refused(
-            f"{profile} does not take {RANKLIB}: choose from {', '.join(profile.formats)}"
-        )
     places = [place + 1 for place in positions(model.feature_names, featureset_names)]
-    if isinstance(model, LinearModel):
-        weights, intercept = model.folded()
-        pairs = zip([0, *places], [float(intercept), *weights.tolist()], strict=True)
-        line = " ".join(f"{place}:{weight!r}" for place, weight in pairs)
-        return f"## Linear Regression\n## Lambda = 1.0E-10\n{line}"
     if isinstance(model, LogisticNetwork):
-        return "\n".join(["## RankNet", *write_layers(model.layers, places)])
-    if not isinstance(model, TreeModel):
-        raise Refused(f"a model of kind '{model.kind}' has no form in RankLib")
+        return "\n".join(["## RankNet", *_write_layers(model.layers, places)])
     if model.link != "identity":
         raise Refused(
             "RankLib has no logistic output: export as model/xgboost+json, or train with rank:ndcg"
         )
-    needs_zero_flag(model, RANKLIB, profile, never_missing)
+    needs_zero_flag(model, "zero", profile, never_missing)
     whole = model.with_base_as_tree()
     header = ["## LambdaMART", f"## No. of trees = {len(whole.forest.roots)}", ""]
-    return "\n".join([*header, *write_ensemble(whole, places), ""])
+    return "\n".join([*header, *_write_ensemble(whole, places), ""])
 
 
-def check_columns(parsed: Parsed, n_features: int) -> None:
-    """Refuse a feature number that the feature set does not have, as the engine does on search."""
-    if isinstance(parsed, Ensembles):
-        highest = max(int(forest.feature.max()) for forest in parsed.forests)
-    else:
-        highest = max(parsed.columns, default=-1)
-    if highest >= n_features:
+def _check_columns(columns: Sequence[int] | NDArray[np.int32], names: Sequence[str]) -> None:
+    highest = max(columns)
+    if highest >= len(names):
         raise BadInput(
-            f"the RankLib model uses feature {highest + 1} of {n_features}: every search with it "
+            f"the RankLib model uses feature {highest + 1} of {len(names)}: every search with it "
             "would fail"
         )
 
 
-def _mean(forests: tuple[Forest, ...]) -> Forest:
-    """One forest whose sum is the mean of several."""
-    sizes = [len(forest.feature) for forest in forests]
-    starts = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
-    shifted = list(zip(forests, starts, strict=True))
-    return Forest(
-        roots=np.concatenate([forest.roots + start for forest, start in shifted]),
-        feature=np.concatenate([forest.feature for forest in forests]),
-        threshold=np.concatenate([forest.threshold for forest in forests]),
-        left=np.concatenate([forest.left + start for forest, start in shifted]),
-        default_left=np.concatenate([forest.default_left for forest in forests]),
-        value=np.concatenate([forest.value for forest in forests]) / len(forests),
-    )
-
-
-def _one_line(body: list[str], where: str) -> str:
-    if len(body) != 1:
-        raise BadInput(f"{where} has {len(body)} lines of weights, not one")
-    return body[0].split("#", 1)[0]
-
-
-def _sum(line: str, has_intercept: bool, where: str) -> Sum:
+def _sum(words: list[str], has_intercept: bool, where: str) -> tuple[list[int], list[float], float]:
+    """Columns, their weights, and the intercept."""
     columns, weights, intercepts = [], [], []
-    for word in line.split():
+    for word in words:
         match = _WEIGHT.fullmatch(word)
         if match is None:
             raise BadInput(f"{where}: '{shown(word)}' is not feature:weight")
@@ -205,28 +137,24 @@ def _sum(line: str, has_intercept: bool, where: str) -> Sum:
         )
     if not columns:
         raise BadInput(f"{where} has no weights")
-    return Sum(tuple(columns), tuple(weights), *intercepts)
+    return columns, weights, sum(intercepts)
 
 
-def _stumps(line: str, where: str) -> Forest:
+def _stumps(words: list[str], where: str) -> Forest:
     """RankBoost's weak rankers: a weight where the feature is above its threshold."""
     growing = GrowingForest()
-    for word in line.split():
+    for word in words:
         match = _STUMP.fullmatch(word)
         if match is None:
             raise BadInput(f"{where}: '{shown(word)}' is not feature:threshold:weight")
-        split = _split(int(match[1]), _finite(match[2], where), 1, 2)
-        growing.add(_table([split, _leaf(0.0), _leaf(_finite(match[3], where))]), where)
+        split = _split(match[1], _finite(match[2], where), 1)
+        growing.add(_table([split, leaf(0.0), leaf(_finite(match[3], where))]), where)
     return growing.forest(where)
 
 
-def _split(number: int, threshold: float, left: int, right: int) -> Node:
+def _split(number: str, threshold: float, left: int) -> Node:
     """A split of the feature of this number, from 1; a missing one goes where 0 goes."""
-    return number - 1, threshold, left, right, threshold >= 0, 0.0
-
-
-def _leaf(output: float) -> Node:
-    return LEAF, 0.0, 0, 0, False, output
+    return int(number) - 1, threshold, left, left + 1, threshold >= 0, 0.0
 
 
 def _table(nodes: Sequence[Node]) -> NodeTable:
@@ -242,10 +170,7 @@ def _finite(text: str, where: str) -> float:
     return value
 
 
-_Rows = dict[tuple[int, int], Vector]
-
-
-def read_layers(body: list[str], where: str) -> tuple[tuple[int, ...], tuple[Layer, ...]]:
+def _read_layers(body: list[str], where: str) -> tuple[tuple[int, ...], tuple[Layer, ...]]:
     """Columns (from 0) and layers of the lines that are not comments.
 
     The lines: the features' numbers; how many hidden layers; the size of each; then for each
@@ -264,19 +189,29 @@ def read_layers(body: list[str], where: str) -> tuple[tuple[int, ...], tuple[Lay
     if sum((a + 1) * b for a, b in pairwise(widths)) > LARGEST_NETWORK:
         raise BadInput(f"{where} has more than {LARGEST_NETWORK} weights")
     rows = _rows(body[2 + hidden :], where)
-    bias = _row(rows, 0, len(columns), sum(widths[1:]), where)
+
+    def links(layer: int, neuron: int, size: int) -> Vector:
+        row = rows.pop((layer, neuron), None)
+        if row is None or len(row) != size:
+            got = "no" if row is None else len(row)
+            raise BadInput(
+                f"{where}: neuron {neuron} of layer {layer} has {got} weights, not {size}"
+            )
+        return row
+
+    bias = links(0, len(columns), sum(widths[1:]))
     layers, start = [], 0
     for layer, (width, following) in enumerate(pairwise(widths)):
-        links = [_row(rows, layer, neuron, following, where) for neuron in range(width)]
-        layers.append(Layer(np.column_stack(links), bias[start : start + following]))
+        forward = [links(layer, neuron, following) for neuron in range(width)]
+        layers.append(Layer(np.column_stack(forward), bias[start : start + following]))
         start += following
     if rows:
         raise BadInput(f"{where} has a line for the neuron {min(rows)}, which it does not have")
     return columns, tuple(layers)
 
 
-def write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
-    """The lines that `read_layers` reads; `places` are the features' 1-based numbers."""
+def _write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
+    """The lines that `_read_layers` reads; `places` are the features' 1-based numbers."""
     yield " ".join(map(str, places))
     yield str(len(layers) - 1)
     yield from (str(len(layer.bias)) for layer in layers[:-1])
@@ -288,13 +223,13 @@ def write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
             yield f"0 {len(places)} " + " ".join(map(repr, bias))
 
 
-def _rows(lines: list[str], where: str) -> _Rows:
-    rows: _Rows = {}
+def _rows(lines: list[str], where: str) -> dict[tuple[int, int], Vector]:
+    rows: dict[tuple[int, int], Vector] = {}
     for line in lines:
         words = line.split()
         if len(words) < 3 or not all(re.fullmatch(r"\d{1,6}", word) for word in words[:2]):
             raise BadInput(f"{where}: '{shown(line)}' is not layer, neuron and weights")
-        if not all(map(_NETWORK_WEIGHT.fullmatch, words[2:])):
+        if not all(re.fullmatch(NUMBER, word) for word in words[2:]):
             raise BadInput(f"{where}: a weight of '{shown(line)}' is not a number")
         key = (int(words[0]), int(words[1]))
         if key in rows:
@@ -303,54 +238,13 @@ def _rows(lines: list[str], where: str) -> _Rows:
     return rows
 
 
-def _row(rows: _Rows, layer: int, neuron: int, size: int, where: str) -> Vector:
-    row = rows.pop((layer, neuron), None)
-    if row is None or len(row) != size:
-        got = "no" if row is None else len(row)
-        raise BadInput(f"{where}: neuron {neuron} of layer {layer} has {got} weights, not {size}")
-    return row
-
-
 def _count(word: str, where: str) -> int:
-    if not _COUNT.fullmatch(word):
+    if not re.fullmatch(r"[1-9]\d{0,5}", word):
         raise BadInput(f"{where}: '{shown(word)}' is not a number from 1")
     return int(word)
 
 
-_XML_NUMBER = re.compile(rf"\s*{NUMBER}\s*")
-_TEXTS = {"feature", "threshold", "output"}
-_PARENTS = {
-    "ensembles": ("",),
-    "ensemble": ("ensembles",),
-    "tree": ("ensemble",),
-    "split": ("tree", "split"),
-    **dict.fromkeys(_TEXTS, ("split",)),
-}
-
-
-def read_ensembles(text: str, where: str) -> list[Forest]:
-    """The ensembles of a RankLib file, feature numbers from 0; a tree's weight is in its outputs.
-
-    Lines that start with # are comments. A missing feature goes where 0 goes. Raises BadInput.
-    """
-    lines = ["" if line.startswith("#") else line for line in text.splitlines()]
-    parser = expat.ParserCreate()
-    reader = _Reader(where, lambda: parser.CurrentLineNumber)
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.characters
-    try:
-        # Inside an element a document type declaration, and so any entity, is a syntax error.
-        parser.Parse("<ensembles>" + "\n".join(lines) + "\n</ensembles>", True)
-    except expat.ExpatError as error:
-        raise BadInput(f"{where}, line {error.lineno}: not RankLib's XML: {error}") from error
-    if not reader.forests:
-        raise BadInput(f"{where} has no <ensemble>")
-    return reader.forests
-
-
-def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
+def _write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
     """The lines of one ensemble; `places` are the features' 1-based numbers."""
     forest = model.forest
     with np.errstate(invalid="ignore"):
@@ -358,7 +252,7 @@ def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
     numbers = shortest_floats(thresholds.astype(np.float32))
     outputs = shortest_floats(forest.value.astype(np.float32))
 
-    def leaf(node: int) -> list[str]:
+    def output(node: int) -> list[str]:
         return [f"<output> {outputs[node]!r} </output>"]
 
     def split(node: int, low: list[str], high: list[str]) -> list[str]:
@@ -374,7 +268,7 @@ def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
         ]
 
     yield "<ensemble>"
-    for number, lines in enumerate(written_trees(forest, leaf, split), start=1):
+    for number, lines in enumerate(written_trees(forest, output, split), start=1):
         yield f'\t<tree id="{number}" weight="1.0">'
         yield "\t\t<split>"
         yield from (f"\t\t\t{line}" for line in lines)
@@ -383,102 +277,134 @@ def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
     yield "</ensemble>"
 
 
-@dataclass
-class _Node:
-    """A <split> while it is open."""
+def up_to(threshold: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v ≤ t'."""
+    with np.errstate(under="ignore"):
+        return np.nextafter(threshold, np.float32(-np.inf))
 
-    number: int
-    pos: str | None
-    texts: dict[str, str] = field(default_factory=dict)
-    children: list[int] = field(default_factory=list)
+
+_PARENTS = {
+    "ensembles": ("",),
+    "ensemble": ("ensembles",),
+    "tree": ("ensemble",),
+    "split": ("tree", "split"),
+    **dict.fromkeys(("feature", "threshold", "output"), ("split",)),
+}
+_OF_SPLIT = ["feature", "split", "split", "threshold"]
+_NEITHER = "a <split> that is neither an output nor a feature with two children"
+
+
+def _read_ensembles(text: str, where: str) -> tuple[Forest, int]:
+    """The trees of all ensembles, feature numbers from 0, and how many ensembles there are.
+
+    A tree's weight is in its outputs. Lines that start with # are comments. A missing feature goes
+    where 0 goes. Raises BadInput.
+    """
+    lines = ["" if line.startswith("#") else line for line in text.splitlines()]
+    parser = expat.ParserCreate()
+    reader = _Reader(where, parser)
+    parser.buffer_text = True
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.characters
+    try:
+        # Inside an element a document type declaration, and so any entity, is a syntax error.
+        parser.Parse("<ensembles>" + "\n".join(lines) + "\n</ensembles>", True)
+    except expat.ExpatError as error:
+        raise BadInput(f"{where}, line {error.lineno}: not RankLib's XML: {error}") from error
+    if not reader.ensembles:
+        raise BadInput(f"{where} has no <ensemble>")
+    return reader.growing.forest(where), reader.ensembles
+
+
+@dataclass(slots=True)
+class _Element:
+    tag: str
+    line: int
+    side: str | None
+    weight: str
+    text: str = ""
+    children: list[_Element] = field(default_factory=list)
 
 
 @dataclass
 class _Reader:
-    """What expat calls; it keeps the path from the tree's root, never the document."""
+    """What expat calls; it keeps the elements of one tree, never the document."""
 
     where: str
-    line: Callable[[], int]
-    forests: list[Forest] = field(default_factory=list)
-    path: list[_Node] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    rows: dict[int, Node] = field(default_factory=dict)
+    parser: expat.XMLParserType
     growing: GrowingForest = field(default_factory=GrowingForest)
-    weight: float = 1.0
+    ensembles: int = 0
+    trees: int = 0
     nodes: int = 0
+    path: list[_Element] = field(default_factory=list)
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """A tag opens."""
-        parent = self.tags[-1] if self.tags else ""
+        line, parent = self.parser.CurrentLineNumber, self.path[-1].tag if self.path else ""
         if parent not in _PARENTS.get(tag, ()):
-            raise self._fault(f"<{shown(tag)}> inside <{parent}>")
-        self.tags.append(tag)
-        if tag == "ensemble":
-            self.growing = GrowingForest()
-        elif tag == "tree":
-            self.weight, self.rows = self._number(attributes.get("weight", "")), {}
-        elif tag == "split":
-            self._open_split(attributes.get("pos"))
-        elif tag in _TEXTS and tag in self.path[-1].texts:
-            raise self._fault(f"a second <{tag}> in one <split>")
-        elif tag in _TEXTS:
-            self.path[-1].texts[tag] = ""
+            self._refuse(line, f"<{shown(tag)}> inside <{parent}>")
+        if parent == "split" and len(self.path[-1].children) == len(_OF_SPLIT):
+            self._refuse(line, _NEITHER)
+        self.nodes += tag == "split"
+        above = len(self.path) - 3  # <ensembles>, <ensemble> and <tree> are no splits
+        if tag == "split" and (above > DEEPEST or self.nodes > LARGEST):
+            self._refuse(line, f"more than {DEEPEST} splits deep, or {LARGEST} nodes")
+        side, weight = attributes.get("pos"), attributes.get("weight", "")
+        self.path.append(_Element(tag, line, side, weight))
 
     def characters(self, text: str) -> None:
         """Text inside a tag."""
-        if self.tags[-1] in _TEXTS:
-            self.path[-1].texts[self.tags[-1]] += text
+        if self.path[-1].tag in {"feature", "threshold", "output"}:
+            self.path[-1].text += text
         elif text.strip():
-            raise self._fault(f"the text '{shown(text.strip())}' where a tag should be")
+            what = f"the text '{shown(text.strip())}' where a tag should be"
+            self._refuse(self.parser.CurrentLineNumber, what)
 
     def end(self, tag: str) -> None:
         """A tag closes."""
-        self.tags.pop()
-        if tag == "split":
-            self._close_split(self.path.pop())
-        elif tag == "tree":
-            self._close_tree()
+        element = self.path.pop()
+        if tag == "tree":
+            self._add(element)
         elif tag == "ensemble":
-            self.forests.append(self.growing.forest(self.where))
+            if len(self.growing.trees) == self.trees:
+                raise BadInput(f"{self.where} has no trees")
+            self.ensembles, self.trees = self.ensembles + 1, len(self.growing.trees)
+        elif self.path:
+            self.path[-1].children.append(element)
 
-    def _open_split(self, pos: str | None) -> None:
-        self.nodes += 1
-        if len(self.path) > DEEPEST or self.nodes > LARGEST:
-            raise self._fault(f"more than {DEEPEST} splits deep, or {LARGEST} nodes")
-        if not self.path and self.rows:
-            raise self._fault("a second root in one <tree>")
-        number = len(self.rows) + len(self.path)
-        if self.path:
-            parent = self.path[-1]
-            if pos != ("left", "right", None)[min(len(parent.children), 2)]:
-                raise self._fault(f"a child of position '{pos}': left comes first, then right")
-            parent.children.append(number)
-        self.path.append(_Node(number, pos))
+    def _add(self, tree: _Element) -> None:
+        """Add the tree, its nodes level by level."""
+        if len(tree.children) != 1:
+            self._refuse(tree.line, f"a <tree> of {len(tree.children)} roots, not one <split>")
+        weight = self._number(tree, tree.weight)
+        rows: list[Node] = []
+        splits = list(tree.children)
+        for split in splits:
+            parts = {part.tag: part for part in split.children}
+            children = [part for part in split.children if part.tag == "split"]
+            if [*parts] == ["output"] and len(split.children) == 1:
+                rows.append(leaf(self._number(split, parts["output"].text) * weight))
+                continue
+            if sorted(part.tag for part in split.children) != _OF_SPLIT:
+                self._refuse(split.line, _NEITHER)
+            sides = [str(child.side) for child in children]
+            if sides != ["left", "right"]:
+                what = f"children of the positions '{shown(sides[0])}' and '{shown(sides[1])}'"
+                self._refuse(split.line, f"{what}: left comes first, then right")
+            number = parts["feature"].text.strip()
+            if not re.fullmatch(_FEATURE, number):
+                self._refuse(split.line, f"the feature number '{shown(number)}' is not 1, 2, …")
+            threshold = self._number(split, parts["threshold"].text)
+            rows.append(_split(number, threshold, len(splits)))
+            splits += children
+        self.growing.add(_table(rows), f"{self.where}, line {tree.line}")
 
-    def _close_split(self, node: _Node) -> None:
-        if set(node.texts) == {"output"} and not node.children:
-            output = self._number(node.texts["output"]) * self.weight
-            self.rows[node.number] = _leaf(output)
-        elif set(node.texts) == {"feature", "threshold"} and len(node.children) == 2:
-            feature = node.texts["feature"].strip()
-            if not re.fullmatch(r"[1-9]\d{0,6}", feature):
-                raise self._fault(f"the feature number '{shown(feature)}' is not 1, 2, …")
-            threshold = self._number(node.texts["threshold"])
-            self.rows[node.number] = _split(int(feature), threshold, *node.children)
-        else:
-            raise self._fault("a <split> that is neither an output nor a feature with two children")
-
-    def _close_tree(self) -> None:
-        if not self.rows:
-            raise self._fault("a <tree> without a <split>")
-        nodes = [self.rows[number] for number in range(len(self.rows))]
-        self.growing.add(_table(nodes), f"{self.where}, line {self.line()}")
-
-    def _number(self, text: str) -> float:
-        value = float(text) if _XML_NUMBER.fullmatch(text) else float("nan")
+    def _number(self, element: _Element, text: str) -> float:
+        value = float(text) if re.fullmatch(rf"\s*{NUMBER}\s*", text) else float("nan")
         if not abs(value) <= ROUNDS_TO_FINITE:
-            raise self._fault(f"'{shown(text)}' is not a float32 number")
+            self._refuse(element.line, f"'{shown(text)}' is not a float32 number")
         return float(np.float32(value))
 
-    def _fault(self, what: str) -> BadInput:
-        return BadInput(f"{self.where}, line {self.line()}: {what}")
+    def _refuse(self, line: int, what: str) -> NoReturn:
+        raise BadInput(f"{self.where}, line {line}: {what}")

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.strict_json import a_json
-from owpc_ltr.models.trees import (
-    DEEPEST,
-    HIGHEST,
-    LARGEST,
-    LEAF,
-    Forest,
-    TreeModel,
-    shortest_floats,
-    to_single,
-)
+from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, LEAF, Forest, to_single
+
+NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
+"""A finite number in a library's text: no word, and not so long that reading it takes long."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +35,9 @@ Node = tuple[int, float, int, int, bool, float]
 """One node: feature, threshold, left, right, default_left, value."""
 
 
-NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
-"""A finite number in a library's text: no word, and not so long that reading it takes long."""
+def leaf(value: float) -> Node:
+    """A node without children."""
+    return LEAF, 0.0, 0, 0, False, value
 
 
 def node_table(nodes: Sequence[Node]) -> NodeTable:
@@ -70,16 +63,16 @@ class GrowingForest:
         new = np.zeros(len(table.feature), dtype=np.int64)
         new[order] = np.arange(len(order))
         feature = table.feature[order]
-        leaf = feature == LEAF
-        left = np.where(leaf, 0, new[np.where(leaf, 0, table.left[order])])
+        is_leaf = feature == LEAF
+        left = np.where(is_leaf, 0, new[np.where(is_leaf, 0, table.left[order])])
         self.trees.append(
             NodeTable(
                 feature,
-                np.where(leaf, 0.0, table.threshold[order]),
+                np.where(is_leaf, 0.0, table.threshold[order]),
                 left,
-                np.where(leaf, 0, left + 1),
-                default_left=table.default_left[order] & ~leaf,
-                value=np.where(leaf, table.value[order], 0.0),
+                np.where(is_leaf, 0, left + 1),
+                default_left=table.default_left[order] & ~is_leaf,
+                value=np.where(is_leaf, table.value[order], 0.0),
             )
         )
 
@@ -100,40 +93,6 @@ class GrowingForest:
             )
         except BadInput as error:
             raise BadInput(f"{where}: {error}") from error
-
-
-def below(threshold: Vector) -> Vector:
-    """Float32 numbers t' such that, for every float32 v, v ≤ threshold exactly where v < t'.
-
-    For v beyond the largest finite float32 this cannot be said, and is not needed.
-    """
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = threshold.astype(np.float32)
-        floor = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-        above = np.nextafter(floor, np.float32(np.inf))
-    return np.asarray(np.clip(above, -HIGHEST, HIGHEST), dtype=np.float64)
-
-
-def rounded_up(threshold: Vector) -> Vector:
-    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v < t'."""
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = threshold.astype(np.float32)
-        above = np.nextafter(rounded, np.float32(np.inf))
-    return np.where(rounded < threshold, above, rounded).astype(np.float64)
-
-
-def up_to(threshold: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v ≤ t'."""
-    with np.errstate(under="ignore"):
-        return np.nextafter(threshold, np.float32(-np.inf))
-
-
-def with_missing_flag(model: TreeModel, content: Mapping[str, Any]) -> TreeModel:
-    """The model as the `missing_as_zero` of its definition says. Raises BadInput."""
-    as_zero = content.get("missing_as_zero", False)
-    if not isinstance(as_zero, bool):
-        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
-    return model.with_missing_as_zero() if as_zero else model
 
 
 def check_tree(table: NodeTable, where: str) -> NDArray[np.int64]:
@@ -162,10 +121,13 @@ def check_tree(table: NodeTable, where: str) -> NDArray[np.int64]:
     raise BadInput(f"{where} is deeper than {DEEPEST} splits")
 
 
-def not_above(thresholds: NDArray[np.float32]) -> tuple[float, ...]:
-    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
+def below(threshold: Vector) -> Vector:
+    """Float32 numbers t' such that, for every float32 v, v ≤ threshold exactly where v < t'.
 
-    A float32 is then below the number where it is below the threshold.
+    For v beyond the largest finite float32 this cannot be said, and is not needed.
     """
-    both = zip(thresholds.astype(np.float64).tolist(), shortest_floats(thresholds), strict=True)
-    return tuple(short if short <= value else value for value, short in both)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = threshold.astype(np.float32)
+        floor = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        above = np.nextafter(floor, np.float32(np.inf))
+    return np.asarray(np.clip(above, -HIGHEST, HIGHEST), dtype=np.float64)

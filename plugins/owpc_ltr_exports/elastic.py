@@ -26,8 +26,8 @@ from owpc_ltr.files.strict_json import (
 )
 from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.formats.stored_model import body_text
-from owpc_ltr.formats.tree_builder import GrowingForest, Node, node_table, rounded_up
-from owpc_ltr.models.trees import LEAF, TreeModel
+from owpc_ltr.formats.tree_builder import GrowingForest, Node, leaf, node_table
+from owpc_ltr.models.trees import TreeModel, to_single
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 from owpc_ltr.text import check_name, parse_version, version_text
 
@@ -205,11 +205,19 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
     return TreeModel(tuple(feature_names), growing.forest(where))
 
 
+def rounded_up(threshold: Vector) -> Vector:
+    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v < t'."""
+    rounded = to_single(threshold)
+    with np.errstate(over="ignore", under="ignore"):
+        above = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded < threshold, above, rounded).astype(np.float64)
+
+
 def _read_node(node: Any, columns: list[int]) -> Node:
     where = "a node of the ensemble"
     if isinstance(node, dict) and "leaf_value" in node:
         (output,) = take_numbers({"v": [node["leaf_value"]]}, "v", where).tolist()
-        return LEAF, 0.0, 0, 0, False, output
+        return leaf(output)
     if take(node, "decision_type", where) != "lt":
         raise BadInput(f"{where} decides by {a_json(node['decision_type'])}, not lt")
     split, left, right, default = (

@@ -14,8 +14,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.model_conversion import export_checked
+from owpc_ltr.formats.ltr_plugin import emulate, export_to_plugin
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 from owpc_ltr.text import check_name, version_text
@@ -38,7 +37,7 @@ class OpenSearch:
         profile = serving_profile(self.name, version)
         check_name("model", name)
         known = featureset or _unknown(model.feature_names)
-        stored = export_checked(model, known, name, profile)
+        stored = export_to_plugin(model, known, name, profile)
         body = {"model": {"name": name, "model": ranker_source(stored)}}
         where = featureset.name if featureset is not None else "FEATURESET"
         request = f"POST /_ltr/_featureset/{where}/_createmodel"

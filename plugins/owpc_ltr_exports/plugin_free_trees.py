@@ -22,8 +22,7 @@ from owpc_ltr.formats.plugin_free import (
     CodedBlock,
     PluginFreeTrees,
     Query,
-    read_plugin_free_trees,
-    store_plugin_free_trees,
+    trees_for_engine,
 )
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.host.settings import check_settings
@@ -64,8 +63,7 @@ class PluginFreeTreesTarget:
             raise UsageError(
                 "a search asks for the features by their queries: give --featureset FILE"
             )
-        stored = store_plugin_free_trees(model, featureset, name)
-        form = read_plugin_free_trees(stored.definition, f"the model '{name}'")
+        form = trees_for_engine(model, featureset)
         query = form.query(_templates(featureset, form.features))
         weights = {"query_weight": _KEEP, "rescore_query_weight": 1.0, "score_mode": "total"}
         clause = {"window_size": self.window, "query": {"rescore_query": query, **weights}}

@@ -30,13 +30,8 @@ from owpc_ltr.engine.search.serving import find_featureset, prepare
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.model_conversion import (
-    client_model,
-    import_linear,
-    is_client_scored,
-    joined_in,
-    joined_sources,
-)
+from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in, joined_sources
+from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.text import check_name

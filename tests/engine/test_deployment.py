@@ -22,7 +22,7 @@ from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record

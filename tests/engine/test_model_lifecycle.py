@@ -34,7 +34,7 @@ from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from tests.engine.deployed import UNPROVEN, put, state, unchecked
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear

@@ -31,7 +31,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import scoring
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model

@@ -27,7 +27,8 @@ from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
+from owpc_ltr.formats.client_models import client_model, is_client_scored
+from owpc_ltr.formats.ltr_plugin import to_stored_model
 from owpc_ltr.formats.plugin_free import (
     TREES,
     score_shift,

@@ -40,7 +40,7 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.commands import Run
 from tests.engine.scripted_plugin import ScriptedPlugin

@@ -27,7 +27,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.model_conversion import export_checked, export_linear, to_stored_model
+from owpc_ltr.formats.ltr_plugin import export_checked, export_linear, to_stored_model
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.deployed import Plugin, connected

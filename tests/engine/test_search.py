@@ -25,7 +25,7 @@ from owpc_ltr.engine.search.request import (
 from owpc_ltr.engine.search.search import search_ranked, titles_of
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval

@@ -19,7 +19,7 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.model_conversion import export_linear, import_linear, to_stored_model
+from owpc_ltr.formats.ltr_plugin import export_linear, import_linear, to_stored_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import QUERIES, featureset_of

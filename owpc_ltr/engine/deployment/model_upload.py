@@ -65,7 +65,7 @@ from owpc_ltr.errors import (
 )
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.formats.model_conversion import check_features, is_client_scored
+from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.average import without_other_folds
 from owpc_ltr.models.model_file import content_of

@@ -37,8 +37,8 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
-from owpc_ltr.formats.model_conversion import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.plugin_free import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric

@@ -31,17 +31,16 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
-from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.model_conversion import (
-    export_checked,
+from owpc_ltr.formats.client_models import (
     for_engine,
     is_client_scored,
     joined_sources,
     joined_used,
     samples_of_columns,
     store_for_client,
-    to_stored_model,
 )
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.average import FoldOf, fold_model
@@ -117,9 +116,9 @@ def export_for(
             )
         identity = engine.identity()
         profile = serving_profile(identity.distribution, identity.version)
-        return export_checked(model, featureset, name, profile)
+        return export_to_plugin(model, featureset, name, profile)
     if isinstance(model, LinearModel):
-        return to_stored_model(model, featureset, name, store.kind)
+        return export_linear(model, featureset, name)
     try:
         return store_plugin_free(model, featureset, name)
     except Refused:

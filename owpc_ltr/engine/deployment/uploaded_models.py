@@ -27,7 +27,7 @@ from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
-from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval

@@ -199,7 +199,7 @@ def verify_model(
 def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:
     from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
     from owpc_ltr.data.external_features.sources import external_names, in_words
-    from owpc_ltr.formats.model_conversion import joined_in
+    from owpc_ltr.formats.client_models import joined_in
 
     sources, whose = joined_in(stored), f"the model '{stored.name}'"
     refuse_unused(sources, tables, whose)

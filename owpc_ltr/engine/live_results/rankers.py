@@ -29,7 +29,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.model_conversion import joined_in, joined_sources
+from owpc_ltr.formats.client_models import joined_in, joined_sources
 from owpc_ltr.models.average import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model

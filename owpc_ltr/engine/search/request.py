@@ -42,7 +42,7 @@ from owpc_ltr.features.feature_set import plain_params
 from owpc_ltr.features.mustache import scripted
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval

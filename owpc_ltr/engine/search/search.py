@@ -34,7 +34,7 @@ from owpc_ltr.engine.search.serving import (
 )
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins

@@ -37,7 +37,7 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.model_conversion import (
+from owpc_ltr.formats.client_models import (
     client_model,
     index_features,
     is_client_scored,

@@ -19,7 +19,7 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, DOC_IDS, FeatureSet
 from owpc_ltr.features.query_analysis import NamedField, named_fields
-from owpc_ltr.formats.engine_versions import XGBOOST, serving_profile
+from owpc_ltr.formats.engine_versions import serving_profile
 
 _NO_JSON = re.compile(
     r"does not give JSON|as JSON: it must|unrecognized token|unexpected char", re.I
@@ -98,7 +98,7 @@ def derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> li
             "must score a model that uses it: upload it with --client-scored, or leave it out"
         ]
     about = engine.about()
-    if serving_profile(about.distribution, about.version).missing[XGBOOST] == "zero":
+    if serving_profile(about.distribution, about.version).missing == "zero":
         return []
     return [
         f"{names}: where a feature that it is derived from does not match, it is logged as for 0, "

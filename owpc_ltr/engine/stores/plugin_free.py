@@ -51,7 +51,8 @@ from owpc_ltr.engine.stores.feature_queries import (
 )
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
-from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
+from owpc_ltr.formats.client_models import client_model, is_client_scored
+from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source
 from owpc_ltr.text import check_index, check_name

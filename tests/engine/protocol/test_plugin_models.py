@@ -10,7 +10,7 @@ import pytest
 
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.formats.model_conversion import export_linear, import_linear
+from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.fake_engine import Reply
 from tests.engine.recorded import (
