@@ -19,8 +19,7 @@ from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_model, t
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.ltr_plugin import export_checked
+from owpc_ltr.formats.ltr_plugin import emulate, export_to_plugin
 from owpc_ltr.formats.other_trees import from_sklearn
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.training.plan import taking_missing_as_zero
@@ -77,7 +76,7 @@ def test_it_is_the_model_of_the_filled_data() -> None:
 @pytest.mark.parametrize("profile", OLD, ids=str)
 def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
     model = train_on_all(DATA, missing="zero", **TREES)
-    stored = export_checked(model, FEATURES, "m", profile)
+    stored = export_to_plugin(model, FEATURES, "m", profile)
     seen = emulate(stored, DATA.features, profile)
     assert seen == pytest.approx(model.score(DATA.features), abs=1e-5)
 
@@ -87,7 +86,7 @@ def test_the_refusal_of_another_model_names_the_command_that_works(profile: Any)
     model = train_on_all(DATA, **TREES)
     assert "missing" not in model.record
     with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
-        export_checked(model, FEATURES, "m", profile)
+        export_to_plugin(model, FEATURES, "m", profile)
 
 
 def test_a_linear_model_is_the_same_either_way() -> None:

@@ -25,9 +25,10 @@ from owpc_ltr.formats.plugin_free import (
     plugin_free_trees,
     read_plugin_free_trees,
     score_shift,
-    store_plugin_free_trees,
+    store_plugin_free,
 )
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
+from owpc_ltr.formats.ranklib import up_to
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED
@@ -339,7 +340,7 @@ def test_the_text_in_a_store_scores_as_the_model_does_plus_its_shift(seed: int, 
     """
     forest, features = drawn(seed)
     model = TreeModel(NAMES, forest, 0.3, link)
-    stored = store_plugin_free_trees(model, FEATURES, "m")
+    stored = store_plugin_free(model, FEATURES, "m")
     form = read_plugin_free_trees(json.loads(json.dumps(stored.definition)), "it")
     assert form == plugin_free_trees(model, NAMES)
     scores = form.score(NAMES, features)
@@ -430,12 +431,12 @@ def test_tables_that_are_too_large_are_refused_with_what_would_fit() -> None:
 
 def test_what_is_no_forest_or_splits_on_what_no_query_scores_is_refused() -> None:
     with pytest.raises(Refused, match="kind 'linear'"):
-        store_plugin_free_trees(LinearModel(NAMES, np.ones(7)), FEATURES, "m")
+        store_plugin_free(LinearModel(NAMES, np.ones(7)), FEATURES, "m")
     forest, _ = drawn(1)
     derived = Feature("b", (), "a + 1", DERIVED)
     features = tuple(derived if each.name == "b" else each for each in FEATURES.features)
     with pytest.raises(Refused, match="'b', a derived_expression"):
-        store_plugin_free_trees(TreeModel(NAMES, forest), replace(FEATURES, features=features), "m")
+        store_plugin_free(TreeModel(NAMES, forest), replace(FEATURES, features=features), "m")
 
 
 @pytest.mark.parametrize(
@@ -453,7 +454,7 @@ def test_what_is_no_forest_or_splits_on_what_no_query_scores_is_refused() -> Non
 )
 def test_a_damaged_form_in_a_store_is_told_as_such(damage: object) -> None:
     forest, _ = drawn(2)
-    stored = store_plugin_free_trees(TreeModel(NAMES, forest), FEATURES, "m")
+    stored = store_plugin_free(TreeModel(NAMES, forest), FEATURES, "m")
     definition = json.loads(json.dumps(stored.definition))
     damage(definition)  # type: ignore[operator]
     with pytest.raises(BadInput, match="the stored model 'm'"):
@@ -461,7 +462,7 @@ def test_a_damaged_form_in_a_store_is_told_as_such(damage: object) -> None:
 
 
 def test_a_form_of_other_features_than_its_set_is_damaged() -> None:
-    stored = store_plugin_free_trees(TreeModel(NAMES, drawn(2)[0]), FEATURES, "m")
+    stored = store_plugin_free(TreeModel(NAMES, drawn(2)[0]), FEATURES, "m")
     other = replace(FEATURES, features=tuple(f for f in FEATURES.features if f.name != "a"))
     with pytest.raises(BadInput, match="reads 'a'"):
         plugin_free_model(replace(stored, featureset=other))

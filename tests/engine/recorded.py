@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 
@@ -253,6 +253,12 @@ def scores_of(exchange: Exchange) -> dict[str, float]:
     return {hit["_id"]: hit["_score"] for hit in hits}
 
 
+def written_here(stored: StoredModel) -> bool:
+    """Whether the model is of a form that we write."""
+    text = str(stored.definition)
+    return stored.type in {LINEAR, XGBOOST} or (stored.type == RANKLIB and "LambdaMART" in text)
+
+
 def our_own(stored: StoredModel) -> Any:
     """The recorded model as one of ours."""
     names, definition = stored.featureset.feature_names, stored.definition
@@ -267,16 +273,13 @@ def our_own(stored: StoredModel) -> Any:
 
 
 def exports(stored: StoredModel, model: Any) -> dict[str, Any]:
-    """The model in every format of the plugin that can hold it."""
+    """The model in every format that we write it in."""
     names = stored.featureset.feature_names
     if stored.type == LINEAR:
         return {LINEAR: export_linear(model, stored.featureset, "m").definition}
-    found: dict[str, Any] = {}
-    if isinstance(model, TreeModel):
-        found = {
-            XGBOOST: to_dump(model, names, PROFILE),
-            XGBOOST_RAW: to_raw(model, names, PROFILE),
-        }
+    if not isinstance(model, TreeModel):
+        return {}
+    found: dict[str, Any] = {XGBOOST: to_dump(model, names, PROFILE)}
     if stored.type == RANKLIB:
         found[RANKLIB] = to_ranklib(model, names, PROFILE)
     return found

@@ -26,14 +26,13 @@ from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.formats.client_models import client_model, is_client_scored
-from owpc_ltr.formats.ltr_plugin import to_stored_model
+from owpc_ltr.formats.ltr_plugin import export_to_plugin
 from owpc_ltr.formats.plugin_free import (
     TREES,
     score_shift,
     store_plugin_free,
-    store_plugin_free_trees,
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
@@ -365,7 +364,7 @@ def test_verify_says_the_same_two_figures(small: Small) -> None:
 
 
 def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
-    definition = {**to_stored_model(trees_client(small), FEATURESET, "m", "plugin-free").definition}
+    definition = {**store_for_client(trees_client(small), FEATURESET, "m").definition}
     definition["left"] = [0] * 8
     with pytest.raises(BadInput, match="damaged"):
         small.store.put_model(StoredModel("m", "owpc-ltr/trees", definition, FEATURESET))
@@ -375,19 +374,19 @@ def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
 
 def test_the_plugin_gets_trees_in_the_first_format_that_scores_them_exactly(small: Small) -> None:
     model = trees_client(small)
-    stored = to_stored_model(model, FEATURESET, "m", "ltr-plugin", OPENSEARCH)
+    stored = export_to_plugin(model, FEATURESET, "m", OPENSEARCH)
     assert stored.type == XGBOOST
     json.dumps(stored.definition)
     # Up to 3.1 a missing feature counts 0: only what goes there anyway can be exported.
     old = serving_profile("opensearch", "2.19.0")
-    as_zero = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", old)
+    as_zero = export_to_plugin(model.with_missing_as_zero(), FEATURESET, "m", old)
     assert as_zero.type == XGBOOST
     # From 3.2 on it goes right, which RankLib's trees do not: they take 0.
     right = serving_profile("opensearch", "3.3.0")
-    ranklib = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", right)
+    ranklib = export_to_plugin(model.with_missing_as_zero(), FEATURESET, "m", right)
     assert ranklib.type == RANKLIB
-    with pytest.raises(Refused, match="unknown version"):
-        to_stored_model(model, FEATURESET, "m", "ltr-plugin")
+    with pytest.raises(Refused, match=r"elsewhere than opensearch 3\.3 does"):
+        export_to_plugin(model, FEATURESET, "m", right)
 
 
 DOCUMENTS, SHARDS = 240, 3
@@ -505,7 +504,7 @@ def test_random_forests_rank_in_the_engine_as_locally_and_keep_their_window(
         rng = np.random.default_rng(seed)
         forest = random_forest(rng, known.features, trees=int(rng.integers(1, 30)))
         model = as_stored(forest, float(rng.normal()), str(rng.choice(LINKS, p=[0.8, 0.2])))
-        stored = store_plugin_free_trees(model, FEATURESET, "m")
+        stored = store_plugin_free(model, FEATURESET, "m")
         check(known, model, stored, int(rng.integers(1, 60)))
 
 
@@ -513,7 +512,7 @@ def test_liars_are_caught(known: Known) -> None:
     """A threshold one float32 aside, a value read for its neighbour, no floor: each is seen."""
     rng = np.random.default_rng(11)
     model = as_stored(random_forest(rng, known.features, trees=12))
-    stored = store_plugin_free_trees(model, FEATURESET, "m")
+    stored = store_plugin_free(model, FEATURESET, "m")
     check(known, model, stored, 20)
     aside = replace(
         model.forest, threshold=np.nextafter(model.forest.threshold, np.float32(np.inf))
@@ -522,14 +521,14 @@ def test_liars_are_caught(known: Known) -> None:
     doubled = replace(model.forest, value=1.001 * model.forest.value)
     for forest in (aside, flipped, doubled):
         with pytest.raises(AssertionError):
-            check(known, model, store_plugin_free_trees(as_stored(forest), FEATURESET, "m"), 20)
+            check(known, model, store_plugin_free(as_stored(forest), FEATURESET, "m"), 20)
 
 
 def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Known) -> None:
     forest = random_forest(np.random.default_rng(0), known.features, trees=3, depth=0)
     for link in LINKS:
         model = as_stored(forest, 0.25, link)
-        check(known, model, store_plugin_free_trees(model, FEATURESET, "m"), 20)
+        check(known, model, store_plugin_free(model, FEATURESET, "m"), 20)
 
 
 @pytest.mark.modules

@@ -26,8 +26,9 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.ltr_plugin import export_checked, export_linear, to_stored_model
+from owpc_ltr.formats.engine_versions import LINEAR, serving_profile
+from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.deployed import Plugin, connected
@@ -165,7 +166,7 @@ def test_the_ids_of_documents_are_known_where_they_are_asked_for_and_in_no_other
     # Once by which documents, and once for the feature.
     assert body.count("['d1', 'd2']") == 2
     model = LinearModel(("among",), np.ones(1))
-    stored = export_linear(model, featureset, "m")
+    stored = StoredModel("m", LINEAR, {"among": 1.0}, featureset)
     for ask in (
         lambda: store.window_log(featureset, {"boost": 2}, 10),
         lambda: store.rescore(stored, {"boost": 2}, 10),
@@ -173,7 +174,7 @@ def test_the_ids_of_documents_are_known_where_they_are_asked_for_and_in_no_other
         with pytest.raises(NoWindowScores, match="'among' needs the ids of the documents"):
             ask()
     with pytest.raises(Refused, match=r"'among' .* score the model: .* --store-kind plugin-free"):
-        to_stored_model(model, featureset, "m", store.kind)
+        export_linear(model, featureset, "m")
 
 
 def test_an_old_engine_with_the_plugin_needs_no_named_scores(
@@ -276,7 +277,7 @@ def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Upl
 @given(trees=st.integers(1, 5), depth=st.integers(1, 6))
 def test_the_compiled_size_is_32_bytes_a_node_and_8_a_tree(trees: int, depth: int) -> None:
     profile = serving_profile("opensearch", "3.8.0")
-    stored = export_checked(full_trees(trees, depth), FEATURESET, "m", profile)
+    stored = export_to_plugin(full_trees(trees, depth), FEATURESET, "m", profile)
     found = compiled_trees(stored)
     assert found is not None
     assert (found.trees, found.depth) == (trees, depth)

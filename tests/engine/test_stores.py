@@ -19,7 +19,7 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.ltr_plugin import export_linear, import_linear, to_stored_model
+from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import QUERIES, featureset_of
@@ -185,7 +185,7 @@ def test_what_is_exported_comes_back(small: FeatureSet, rng: np.random.Generator
         "popularity": Normaliser("min_max", -1.0, 0.1),
     }
     model = LinearModel(small.feature_names, rng.normal(size=2), normalisers)
-    stored = to_stored_model(model, small, "m", "ltr-plugin")
+    stored = export_linear(model, small, "m")
     assert stored.feature_normalizers["match"] == {"min_max": {"minimum": 0.5, "maximum": 3.0}}
     # The plugin takes no negative minimum; the same normaliser has another name too.
     assert "standard" in stored.feature_normalizers["popularity"]

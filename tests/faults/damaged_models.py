@@ -15,7 +15,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, R
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.xgboost_json import from_raw, to_dump, to_raw
+from owpc_ltr.formats.xgboost_json import from_raw, to_dump
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, content_of
@@ -73,11 +73,10 @@ def _ours(linear: LinearModel, trees: TreeModel, network: LogisticNetwork) -> di
 
 
 def _foreign(trees: TreeModel, network: LogisticNetwork, booster: Any) -> dict[str, str]:
-    dump, raw = to_dump(trees, NAMES, ENGINE), to_raw(trees, NAMES, ENGINE)
+    dump, raw = to_dump(trees, NAMES, ENGINE), bytes(booster.save_raw("json")).decode()
     ensemble = to_ranklib(trees, NAMES, ENGINE)
     return {
-        "xgboost": bytes(booster.save_raw("json")).decode(),
-        "xgboost of the engine": json.dumps(raw),
+        "xgboost": raw,
         "dump": f"[{','.join(booster.get_dump(dump_format='json'))}]",
         "dump with an objective": json.dumps(dump),
         "lightgbm": LIGHTGBM,
@@ -87,7 +86,7 @@ def _foreign(trees: TreeModel, network: LogisticNetwork, booster: Any) -> dict[s
         "ranklib sum": "## Linear Regression\n0:1.5 1:0.5 3:-2.5E-1",
         "plugin linear": _stored(LINEAR, json.dumps({"a": 0.5, "b": -1.25, "c": 3})),
         "plugin dump": _stored(XGBOOST, json.dumps(dump)),
-        "plugin raw": _stored(XGBOOST_RAW, json.dumps(raw)),
+        "plugin raw": _stored(XGBOOST_RAW, raw),
         "plugin ranklib": _stored(RANKLIB, ensemble),
     }
 
