@@ -140,6 +140,16 @@ def test_a_model_of_lightgbm_without_its_last_tree_is_refused(rng: np.random.Gen
         from_lightgbm(short)
 
 
+def test_a_feature_of_lightgbm_beyond_32_bits_is_not_taken_for_another(
+    rng: np.random.Generator,
+) -> None:
+    text = lightgbm_model(rng)[0].model_to_string()
+    far = re.sub(r"(split_feature=)\d+", rf"\g<1>{2**32}", text)
+    assert far != text
+    with pytest.raises(BadInput, match="'split_feature' is beyond 32 bits"):
+        from_lightgbm(far)
+
+
 @pytest.mark.parametrize("bound", ["inf", "-inf", "1e308"])
 @pytest.mark.parametrize(
     "settings", [{}, {"zero_as_missing": True}, {"use_missing": False}], ids=str

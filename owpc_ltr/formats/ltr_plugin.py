@@ -190,16 +190,7 @@ def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> N
     content = stored.definition
     if isinstance(content, str) and stored.type != RANKLIB:
         content = parse_json(content, f"the {stored.type} definition")
-    readers: dict[str, Callable[[], Model]] = {
-        LINEAR: lambda: read_linear(content, {}, names),
-        XGBOOST: lambda: from_dump(content, names),
-        RANKLIB: lambda: from_ranklib(content, names),
-    }
-    if stored.type not in readers:
-        raise BadInput(f"no model is written as {stored.type}: use {', '.join(readers)}")
-    model = readers[stored.type]()
-    if stored.type == RANKLIB and isinstance(model, LinearModel):
-        raise BadInput(f"a linear model is written as {LINEAR}, not as {RANKLIB}")
+    model = _read(content, stored.type, names)
     rule = profile.missing if stored.type == XGBOOST else "zero"
     flagged = stored.type == XGBOOST and "missing_as_zero" in content
     if flagged and not profile.missing_as_zero:
@@ -220,6 +211,19 @@ def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> N
         return scores
     columns = [names.index(name) for name in model.feature_names]
     return model.score(seen[:, columns]).astype(np.float32)
+
+
+def _read(content: Any, model_type: str, names: tuple[str, ...]) -> Model:
+    if model_type == LINEAR:
+        return read_linear(content, {}, names)
+    if model_type == XGBOOST:
+        return from_dump(content, names)
+    if model_type != RANKLIB:
+        raise BadInput(f"no model is written as {model_type}: use {LINEAR}, {XGBOOST}, {RANKLIB}")
+    model = from_ranklib(content, names)
+    if isinstance(model, LinearModel):
+        raise BadInput(f"a linear model is written as {LINEAR}, not as {RANKLIB}")
+    return model
 
 
 def _tree_scores(

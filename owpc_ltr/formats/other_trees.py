@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ ZERO = np.float32(1e-35)
 """LightGBM's kZeroThreshold: what lies within ± this, ends included, is a zero."""
 _NUMBER = re.compile(NUMBER)
 _BOUND = re.compile(rf"{NUMBER}|[-+]?inf")
-_INTEGER = re.compile(r"-?\d{1,9}")
+_INTEGER = re.compile(r"-?\d{1,10}")
 _IDENTITY = frozenset(
     {
         *("lambdarank", "rank_xendcg", "regression", "regression_l2", "regression_l1"),
@@ -56,7 +56,10 @@ class _Section:
         return value
 
     def integers(self, key: str, count: int) -> NDArray[np.int64]:
-        return np.array(self.words(key, count, _INTEGER), dtype=np.int64)
+        numbers = np.array(self.words(key, count, _INTEGER), dtype=np.int64)
+        if (np.abs(numbers) >= 2**31).any():
+            raise BadInput(f"{self.where}: a number of '{key}' is beyond 32 bits")
+        return numbers
 
     def words(self, key: str, count: int, pattern: re.Pattern[str]) -> list[str]:
         words = self.text(key).split()
@@ -280,12 +283,11 @@ def _converted(estimator: Any, feature_names: Sequence[str]) -> tuple[TreeModel,
     name = type(estimator).__name__
     growing = _Growing()
     base = 0.0
-    if name in _TREES | _FORESTS:
-        trees = _fitted(estimator, "estimators_") if name in _FORESTS else [estimator]
-        takes_missing = _takes_missing(estimator)
-        for number, tree in enumerate(trees):
-            where = f"tree {number} of the {name}" if name in _FORESTS else "the tree"
-            _add_tree(growing, tree, 1.0 / len(trees), where, takes_missing=takes_missing)
+    if name in _TREES:
+        growing.add_trees(estimator, [estimator], 1.0, "the tree")
+    elif name in _FORESTS:
+        trees = _fitted(estimator, "estimators_")
+        growing.add_trees(estimator, trees, 1.0 / len(trees), f"a tree of the {name}")
     elif name in _BOOSTED:
         base = _boosted(growing, estimator)
     elif name in _HISTOGRAM:
@@ -307,6 +309,25 @@ class _Growing(GrowingForest):
     """The trees so far, and whether any of them sends a missing value by what it has learned."""
 
     learned: bool = False
+
+    def add_trees(self, estimator: Any, trees: Iterable[Any], scale: float, where: str) -> None:
+        """Add the trees of an estimator, each output times `scale`."""
+        takes_missing = _takes_missing(estimator)
+        for part in trees:
+            tree = _fitted(part, "tree_")
+            if tree.value.shape[1:] != (1, 1):
+                raise BadInput(f"{where} has several outputs: fit one that gives one score")
+            left = np.asarray(tree.children_left, dtype=np.int64)
+            to_left = getattr(tree, "missing_go_to_left", None) if takes_missing else None
+            self.add_tree(
+                np.where(left < 0, LEAF, tree.feature).astype(np.int64),
+                np.asarray(tree.threshold, dtype=np.float64),
+                (left, np.asarray(tree.children_right, dtype=np.int64)),
+                to_left=None if to_left is None else np.asarray(to_left, dtype=bool),
+                sizes=tree.n_node_samples,
+                value=tree.value[:, 0, 0] * scale,
+                where=where,
+            )
 
     def add_tree(
         self,
@@ -349,33 +370,12 @@ def _takes_missing(estimator: Any) -> bool:
     return True
 
 
-def _add_tree(
-    growing: _Growing, estimator: Any, scale: float, where: str, *, takes_missing: bool
-) -> None:
-    tree = _fitted(estimator, "tree_")
-    if tree.value.shape[1:] != (1, 1):
-        raise BadInput(f"{where} has several outputs: fit one that gives one score")
-    left = np.asarray(tree.children_left, dtype=np.int64)
-    to_left = getattr(tree, "missing_go_to_left", None) if takes_missing else None
-    growing.add_tree(
-        np.where(left < 0, LEAF, tree.feature).astype(np.int64),
-        np.asarray(tree.threshold, dtype=np.float64),
-        (left, np.asarray(tree.children_right, dtype=np.int64)),
-        to_left=None if to_left is None else np.asarray(to_left, dtype=bool),
-        sizes=tree.n_node_samples,
-        value=tree.value[:, 0, 0] * scale,
-        where=where,
-    )
-
-
 def _boosted(growing: _Growing, estimator: Any) -> float:
     stages = _fitted(estimator, "estimators_")
     if stages.shape[1] != 1:
         raise BadInput(f"the estimator has {stages.shape[1]} outputs: fit one with two classes")
     # Its trees would take missing values, but the estimator lets none through to them.
-    takes, rate = _takes_missing(estimator), float(estimator.learning_rate)
-    for number, tree in enumerate(stages[:, 0]):
-        _add_tree(growing, tree, rate, f"stage {number}", takes_missing=takes)
+    growing.add_trees(estimator, stages[:, 0], float(estimator.learning_rate), "a stage")
     if isinstance(estimator.init_, str):  # "zero"
         return 0.0
     if type(estimator.init_).__name__ not in {"DummyRegressor", "DummyClassifier"}:

@@ -137,7 +137,7 @@ def _sum(words: list[str], has_intercept: bool, where: str) -> tuple[list[int], 
         )
     if not columns:
         raise BadInput(f"{where} has no weights")
-    return columns, weights, sum(intercepts)
+    return columns, weights, sum(intercepts, 0.0)
 
 
 def _stumps(words: list[str], where: str) -> Forest:
@@ -377,33 +377,33 @@ class _Reader:
         """Add the tree, its nodes level by level."""
         if len(tree.children) != 1:
             self._refuse(tree.line, f"a <tree> of {len(tree.children)} roots, not one <split>")
-        weight = self._number(tree, tree.weight)
+        weight = self._number(tree.weight, tree.line)
         rows: list[Node] = []
         splits = list(tree.children)
         for split in splits:
-            parts = {part.tag: part for part in split.children}
-            children = [part for part in split.children if part.tag == "split"]
-            if [*parts] == ["output"] and len(split.children) == 1:
-                rows.append(leaf(self._number(split, parts["output"].text) * weight))
+            parts = sorted(split.children, key=lambda part: part.tag)
+            tags = [part.tag for part in parts]
+            if tags == ["output"]:
+                rows.append(leaf(self._number(parts[0].text, parts[0].line) * weight))
                 continue
-            if sorted(part.tag for part in split.children) != _OF_SPLIT:
+            if tags != _OF_SPLIT:
                 self._refuse(split.line, _NEITHER)
-            sides = [str(child.side) for child in children]
-            if sides != ["left", "right"]:
-                what = f"children of the positions '{shown(sides[0])}' and '{shown(sides[1])}'"
-                self._refuse(split.line, f"{what}: left comes first, then right")
-            number = parts["feature"].text.strip()
+            feature, low, high, bound = parts
+            if (low.side, high.side) != ("left", "right"):
+                what = f"children of the positions '{low.side}' and '{high.side}'"
+                self._refuse(split.line, f"{shown(what)}: left comes first, then right")
+            number = feature.text.strip()
             if not re.fullmatch(_FEATURE, number):
-                self._refuse(split.line, f"the feature number '{shown(number)}' is not 1, 2, …")
-            threshold = self._number(split, parts["threshold"].text)
+                self._refuse(feature.line, f"the feature number '{shown(number)}' is not 1, 2, …")
+            threshold = self._number(bound.text, bound.line)
             rows.append(_split(number, threshold, len(splits)))
-            splits += children
+            splits += low, high
         self.growing.add(_table(rows), f"{self.where}, line {tree.line}")
 
-    def _number(self, element: _Element, text: str) -> float:
+    def _number(self, text: str, line: int) -> float:
         value = float(text) if re.fullmatch(rf"\s*{NUMBER}\s*", text) else float("nan")
         if not abs(value) <= ROUNDS_TO_FINITE:
-            self._refuse(element.line, f"'{shown(text)}' is not a float32 number")
+            self._refuse(line, f"'{shown(text)}' is not a float32 number")
         return float(np.float32(value))
 
     def _refuse(self, line: int, what: str) -> NoReturn:
