@@ -12,7 +12,7 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
-from owpc_ltr_exports.elastic import to_elastic, to_elastic_body
+from owpc_ltr_exports.elastic import to_elastic_body
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput, Refused
@@ -33,7 +33,6 @@ from tests.foreign_models import (
     OBJECTIVES,
     OLD,
     data,
-    elastic_score,
     predictions,
     raw,
     stored,
@@ -450,16 +449,6 @@ def test_a_normaliser_that_no_float32_holds_is_refused(
         export_linear(model, features, "m")
 
 
-def test_elasticsearchs_file_scores_as_the_model_by_its_rule(rng: np.random.Generator) -> None:
-    rows, _ = data(rng)
-    model = from_raw(raw(trained(rng, base_score=0.3)))
-    definition = to_elastic(model, NAMES)
-    scores = [elastic_score(definition, row) for row in rows]
-    assert scores == pytest.approx(model.score(rows), abs=1e-12)
-    with pytest.raises(Refused, match="rescore chain"):
-        to_elastic(LinearModel(NAMES, np.ones(4)), NAMES)
-
-
 def test_elasticsearchs_body_takes_the_feature_sets_queries(rng: np.random.Generator) -> None:
     features = tuple(Feature(name, (), {"match": {name: "{{q}}"}}) for name in NAMES)
     body = to_elastic_body(zero_model(rng), FeatureSet("f", features))
@@ -468,6 +457,8 @@ def test_elasticsearchs_body_takes_the_feature_sets_queries(rng: np.random.Gener
     script = Feature("s", (), "1 + a", "derived_expression")
     with pytest.raises(Refused, match="'s' is not a mustache query"):
         to_elastic_body(zero_model(rng), FeatureSet("f", (*features, script)))
+    with pytest.raises(Refused, match="rescore chain"):
+        to_elastic_body(LinearModel(NAMES, np.ones(4)), FeatureSet("f", features))
 
 
 def test_what_an_engine_cannot_do_is_refused_before_it_is_asked(rng: np.random.Generator) -> None:

@@ -95,15 +95,6 @@ def test_numbered_features_take_the_names_in_order(
         import_model(path)
 
 
-def test_trees_trained_on_zeros_can_be_told_so(rng: np.random.Generator, tmp_path: Path) -> None:
-    booster, rows = boosted(rng, list(NAMES))
-    booster.save_model(tmp_path / "m.json")
-    model = import_model(tmp_path / "m.json", missing="zero")
-    zeros = np.nan_to_num(rows)
-    assert (model.score(rows) == model.score(zeros)).all()
-    assert model.record["imported"]["missing"] == "zero"
-
-
 def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_path: Path) -> None:
     features = [{"name": name, "params": [], "template": {"match_all": {}}} for name in NAMES]
     normalisers = {"pop": {"standard": {"mean": 1.5, "standard_deviation": 2.0}}}

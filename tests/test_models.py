@@ -23,12 +23,13 @@ from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.plugin_free import (
+    CURVES,
     plugin_free_curves,
     plugin_free_model,
-    read_plugin_free_curves,
     score_shift,
     store_plugin_free,
 )
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.average import AverageModel
@@ -235,8 +236,9 @@ def test_the_form_of_a_plain_engine_scores_as_the_model_plus_its_shift(
     model, features = random_model(rng), documents(rng)
     if never_missing:
         features = np.nan_to_num(features)
-    form = plugin_free_curves(model, NAMES if never_missing else ())
-    form = read_plugin_free_curves(json.loads(json.dumps(form.as_dict())), "it")
+    written = plugin_free_curves(model, NAMES if never_missing else ()).as_dict()
+    form = plugin_free_model(StoredModel("m", CURVES, json.loads(json.dumps(written)), FEATURES))
+    assert form is not None
     scores = form.score(NAMES, features)
     spread = form.interval.high - form.interval.low
     difference = np.abs(scores - form.shift - model.score(features))

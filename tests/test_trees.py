@@ -19,11 +19,11 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.plugin_free import (
     LARGEST_VALUE,
+    PluginFreeTrees,
     digits_of,
     numbers_of,
     plugin_free_model,
     plugin_free_trees,
-    read_plugin_free_trees,
     score_shift,
     store_plugin_free,
 )
@@ -341,7 +341,8 @@ def test_the_text_in_a_store_scores_as_the_model_does_plus_its_shift(seed: int, 
     forest, features = drawn(seed)
     model = TreeModel(NAMES, forest, 0.3, link)
     stored = store_plugin_free(model, FEATURES, "m")
-    form = read_plugin_free_trees(json.loads(json.dumps(stored.definition)), "it")
+    form = plugin_free_model(replace(stored, definition=json.loads(json.dumps(stored.definition))))
+    assert isinstance(form, PluginFreeTrees)
     assert form == plugin_free_trees(model, NAMES)
     scores = form.score(NAMES, features)
     expected = model.score(features) + score_shift(stored)

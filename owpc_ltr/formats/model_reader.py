@@ -249,14 +249,11 @@ def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:
         return model, []
     numbers = [_NUMBERED.fullmatch(name) for name in columns]
     if (
-        not set(columns) & set(names)
+        isinstance(model, TreeModel)
+        and not set(columns) & set(names)
         and len(columns) <= len(names)
         and all(match and int(match[1]) == place for place, match in enumerate(numbers))
     ):
-        if not isinstance(model, TreeModel):
-            raise BadInput(
-                f"a {model.kind} model whose features are only numbered: give it their names"
-            )
         model = replace(model, feature_names=names[: len(columns)])
         note = f"its columns are only numbered ({columns[0]} …): they were named in order"
         return with_features(model, names), [note]

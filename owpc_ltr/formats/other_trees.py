@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warnings
-from owpc_ltr.files.strict_json import LARGEST_FILE, shown
+from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
     GrowingForest,
@@ -73,8 +73,6 @@ class _Section:
 
 def from_lightgbm(text: str) -> TreeModel:
     """The model of a LightGBM text file, with the file's own feature names. Raises BadInput."""
-    if len(text) > LARGEST_FILE:
-        raise BadInput(f"the LightGBM model is larger than {LARGEST_FILE} characters")
     header, trees = _sections(text)
     for key in ("num_class", "num_tree_per_iteration"):
         if header.text(key, "1") != "1":
@@ -100,8 +98,6 @@ def from_lightgbm(text: str) -> TreeModel:
 def _sections(text: str) -> tuple[_Section, list[_Section]]:
     """The header and the trees, up to `end of trees`; what follows does not score."""
     lines = text.splitlines()
-    if not lines or lines[0].strip() != "tree":
-        raise BadInput("a LightGBM model file starts with the line 'tree'")
     if "end of trees" not in lines:
         raise BadInput("the LightGBM model ends before its line 'end of trees': it was cut short")
     sections = [_Section("the LightGBM model's header", {})]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -225,18 +224,6 @@ class PluginFreeTrees(_Form):
         return np.asarray((scores + LOWEST_RESCORED).astype(np.float32), dtype=np.float64)
 
 
-@contextmanager
-def form_content(definition: Any, where: str) -> Iterator[dict[str, Any]]:
-    """The content of a stored form, without its format. Raises BadInput where it is damaged."""
-    try:
-        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
-        if content.pop("format") != _FORMAT:
-            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
-        yield content
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
-
-
 def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
     """The form of a forest. Raises Refused, saying what would fit."""
     if not isinstance(model, TreeModel):
@@ -279,24 +266,23 @@ def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
             )
 
 
-def read_plugin_free_trees(definition: Any, where: str) -> PluginFreeTrees:
-    """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
-    with form_content(definition, where) as content:
-        blocks = tuple(map(_read_block, content.pop("blocks")))
-        form = PluginFreeTrees(blocks, **content)
-        if form.link not in LINKS:
-            raise ValueError(f"no link is called '{form.link}'")
-        if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
-            raise ValueError("its numbers are not finite")
-        if any(math.prod(block.sizes) > MOST_CODES for block in blocks):
-            raise ValueError("a block has more codes than a float32 holds")
+def _read_trees(content: dict[str, Any]) -> PluginFreeTrees:
+    blocks = tuple(
+        CodedBlock(
+            tuple(map(str, block["features"])),
+            tuple(tuple(map(float, bounds)) for bounds in block["thresholds"]),
+            **{key: str(block[key]) for key in ("tables", "places", "values")},
+        )
+        for block in content.pop("blocks")
+    )
+    form = PluginFreeTrees(blocks, **content)
+    if form.link not in LINKS:
+        raise ValueError(f"no link is called '{form.link}'")
+    if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
+        raise ValueError("its numbers are not finite")
+    if any(math.prod(block.sizes) > MOST_CODES for block in blocks):
+        raise ValueError("a block has more codes than a float32 holds")
     return form
-
-
-def _read_block(content: dict[str, Any]) -> CodedBlock:
-    texts = {key: str(content[key]) for key in ("tables", "places", "values")}
-    thresholds = tuple(tuple(map(float, bounds)) for bounds in content["thresholds"])
-    return CodedBlock(tuple(map(str, content["features"])), thresholds, **texts)
 
 
 def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
@@ -431,13 +417,11 @@ def plugin_free_curves(model: AdditiveModel, always: Collection[str] = ()) -> Pl
     return PluginFreeCurves(tuple(curves), LOWEST_RESCORED - math.fsum(lows))
 
 
-def read_plugin_free_curves(definition: Any, where: str) -> PluginFreeCurves:
-    """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
-    with form_content(definition, where) as content:
-        curves = tuple(map(_read_curve, content["curves"]))
-        shift = float(content["shift"])
-        if not math.isfinite(shift):
-            raise ValueError("its shift is not finite")
+def _read_curves(content: dict[str, Any]) -> PluginFreeCurves:
+    curves = tuple(map(_read_curve, content["curves"]))
+    shift = float(content["shift"])
+    if not math.isfinite(shift):
+        raise ValueError("its shift is not finite")
     return PluginFreeCurves(curves, shift)
 
 
@@ -466,10 +450,6 @@ def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> Stored
 
 PluginFreeModel = PluginFreeCurves | PluginFreeTrees
 """A model as one query, whose scores are the model's plus a constant, and never negative."""
-_READERS: dict[str, Callable[[Any, str], PluginFreeModel]] = {
-    TREES: read_plugin_free_trees,
-    CURVES: read_plugin_free_curves,
-}
 _LARGEST_CACHE = 16
 _CACHE: dict[int, tuple[StoredModel, PluginFreeModel]] = {}
 
@@ -480,23 +460,34 @@ def plugin_free_model(stored: StoredModel) -> PluginFreeModel | None:
     The last models are cached, since many searches use few of them. Raises BadInput if the stored
     one is damaged.
     """
-    reader = _READERS.get(stored.type)
-    if reader is None:
+    if stored.type not in {TREES, CURVES}:
         return None
     # The cache holds the stored model, so that no other object gets its id.
-    if id(stored) not in _CACHE:
-        form = reader(stored.definition, f"the stored model '{stored.name}'")
-        unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
-        if unknown:
-            raise BadInput(
-                f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is "
-                "no feature of its set"
-            )
-        _CACHE[id(stored)] = stored, form
+    cached = _CACHE.get(id(stored))
+    if cached is None:
+        cached = _CACHE[id(stored)] = stored, _read(stored)
         for oldest in list(_CACHE)[:-_LARGEST_CACHE]:
             _CACHE.pop(oldest, None)
-        return form
-    return _CACHE[id(stored)][1]
+    return cached[1]
+
+
+def _read(stored: StoredModel) -> PluginFreeModel:
+    where, definition = f"the stored model '{stored.name}'", stored.definition
+    read: Callable[[dict[str, Any]], PluginFreeModel]
+    read = _read_trees if stored.type == TREES else _read_curves
+    try:
+        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
+        if content.pop("format") != _FORMAT:
+            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+        form = read(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
+    unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
+    if unknown:
+        raise BadInput(
+            f"{where} is damaged: it reads '{unknown[0]}', which is no feature of its set"
+        )
+    return form
 
 
 def score_shift(stored: StoredModel) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.files.strict_json import LARGEST_FILE, shown
+from owpc_ltr.files.strict_json import a_json, shown
 from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
@@ -50,8 +50,8 @@ def from_ranklib(text: str, feature_names: tuple[str, ...]) -> Model:
     Random forests are the mean of their ensembles. An intercept is left out, because it changes no
     ranking; the record tells its value.
     """
-    if not isinstance(text, str) or len(text) > LARGEST_FILE:
-        raise BadInput(f"a RankLib model is a text of at most {LARGEST_FILE} characters")
+    if not isinstance(text, str):
+        raise BadInput(f"a RankLib model is a text, not {a_json(text)}")
     first = text.split("\n", 1)[0]
     name = first.replace("## ", "").strip().upper()
     where = f"the RankLib model ({shown(name.title())})"

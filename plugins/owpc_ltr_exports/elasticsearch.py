@@ -15,7 +15,7 @@ class Elasticsearch(OpenSearch):
     """Elasticsearch with the LTR plugin: trees, linear models and RankLib's networks."""
 
     name: ClassVar[str] = "elasticsearch"
-    versions: ClassVar[tuple[str, ...]] = ("7.0", "8.11", "8.15", "8.17.2", "9.0.8")
+    versions: ClassVar[tuple[str, ...]] = ("7.0", "8.11")
 
 
 @hookimpl

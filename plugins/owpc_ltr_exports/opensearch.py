@@ -25,10 +25,7 @@ class OpenSearch:
     """OpenSearch with the LTR plugin: trees, linear models and RankLib's networks."""
 
     name: ClassVar[str] = "opensearch"
-    versions: ClassVar[tuple[str, ...]] = (
-        *("1.0", "2.19.2", "3.0", "3.2"),
-        *("3.6.1", "3.7", "3.8", "3.8.1"),
-    )
+    versions: ClassVar[tuple[str, ...]] = ("1.0", "3.2", "3.6.1", "3.7", "3.8", "3.8.1")
 
     def export(
         self, model: Model, name: str, version: str, featureset: FeatureSet | None = None

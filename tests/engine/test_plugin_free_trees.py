@@ -27,8 +27,7 @@ from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
-from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.formats.ltr_plugin import export_to_plugin
+from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.plugin_free import (
     TREES,
     score_shift,
@@ -370,23 +369,6 @@ def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
         small.store.put_model(StoredModel("m", "owpc-ltr/trees", definition, FEATURESET))
     with pytest.raises(BadInput, match="damaged"):
         client_model(StoredModel("m", "owpc-ltr/trees", "text", FEATURESET))
-
-
-def test_the_plugin_gets_trees_in_the_first_format_that_scores_them_exactly(small: Small) -> None:
-    model = trees_client(small)
-    stored = export_to_plugin(model, FEATURESET, "m", OPENSEARCH)
-    assert stored.type == XGBOOST
-    json.dumps(stored.definition)
-    # Up to 3.1 a missing feature counts 0: only what goes there anyway can be exported.
-    old = serving_profile("opensearch", "2.19.0")
-    as_zero = export_to_plugin(model.with_missing_as_zero(), FEATURESET, "m", old)
-    assert as_zero.type == XGBOOST
-    # From 3.2 on it goes right, which RankLib's trees do not: they take 0.
-    right = serving_profile("opensearch", "3.3.0")
-    ranklib = export_to_plugin(model.with_missing_as_zero(), FEATURESET, "m", right)
-    assert ranklib.type == RANKLIB
-    with pytest.raises(Refused, match=r"elsewhere than opensearch 3\.3 does"):
-        export_to_plugin(model, FEATURESET, "m", right)
 
 
 DOCUMENTS, SHARDS = 240, 3
