@@ -45,7 +45,6 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.feature_use import features_used, without_last_columns
@@ -468,7 +467,7 @@ def test_what_the_client_scores_is_stored_with_where_its_columns_are_from(model:
         client_model(StoredModel("m", stored.type, {**lying, "joined_tables": [1]}, SET))
     plain = store_for_client(with_record(for_engine(models(None)[0]), {}), SET, "m")
     assert joined_in(plain) == ()
-    assert joined_in(export_linear(for_engine(models(None)[0]), SET, "m")) == ()
+    assert joined_in(StoredModel("m", "model/linear", {}, SET)) == ()
 
 
 def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
