@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.sources import DocumentPairs as DocumentPairs
     from owpc_ltr.data.external_features.sources import ExternalSource as ExternalSource
     from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
-    from owpc_ltr.data.external_features.table import Texts as Texts
     from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
     from owpc_ltr.data.judgments.grouping import Judgments as Judgments
     from owpc_ltr.data.judgments.grouping import machines_among as machines_among

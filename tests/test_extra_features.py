@@ -19,7 +19,6 @@ from owpc_ltr import export_model, read_external_features, save_dataset, train_r
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features import table as table_module
-from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
 from owpc_ltr.data.external_features.sources import (
     DocumentPairs,
     ExternalSource,
@@ -27,7 +26,7 @@ from owpc_ltr.data.external_features.sources import (
     external_entry,
     sources_in,
 )
-from owpc_ltr.data.external_features.table import Texts, hashed
+from owpc_ltr.data.external_features.table import external_values, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
@@ -107,18 +106,6 @@ def test_numbers_of_texts_know_where_a_column_ends() -> None:
     assert hashed(columns, 1).tolist() != hashed(columns, 2).tolist()
     longer = pa.array(["x", "a", "ab", "", "y"])
     np.testing.assert_array_equal(hashed([longer.slice(1, 3)], 1), hashed([columns[0]], 1))
-
-
-@given(
-    pieces=st.lists(st.lists(WORDS, max_size=5), max_size=5),
-    picks=st.lists(st.integers(0, 10**6), max_size=10),
-)
-def test_texts_in_pieces_are_as_in_one(pieces: list[list[str]], picks: list[int]) -> None:
-    whole = [text for piece in pieces for text in piece]
-    texts = Texts([pa.array(piece, pa.string()) for piece in pieces])
-    rows = np.array([pick % len(whole) for pick in picks] if whole else [], np.int64)
-    assert len(texts) == len(whole)
-    assert texts.at(rows).to_pylist() == [whole[row] for row in rows]
 
 
 def test_a_file_of_many_row_groups_is_as_the_frame_that_it_was_written_from(tmp_path: Path) -> None:
@@ -296,31 +283,6 @@ def test_a_query_without_what_a_table_asks_for_is_named() -> None:
     ).tolist() == [0]
 
 
-def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_order() -> None:
-    sources = [ExternalSource("old.parquet", "00", ("document_id",), ("views", "age"))]
-    one = table_of({"doc_id": ["a", "b"], "age": [1, 2], "other": [7, 8]})
-    two = table_of({"query": ["x", "y"], "views": [10, 20]})
-    columns = columns_for(sources, [one, two], "the model")
-    assert columns is not None
-    values = columns.of_query(None, {"keywords": "y"})(["b", "c"])
-    np.testing.assert_array_equal(values, np.array([[20, 2], [20, np.nan]], np.float32))
-    assert columns.of_query(None, {"keywords": "y"})([]).shape == (0, 2)
-    assert columns_for([], [one], "the model") is None
-    with pytest.raises(UsageError, match=r"'views' \(from old.parquet\).*no table given"):
-        columns_for(sources, [one], "the model")
-    with pytest.raises(
-        UsageError, match=r"and 'age'|'views'.*give the table with --extra-features FILE"
-    ):
-        columns_for(sources, [], "the model 'shop'")
-    with pytest.raises(UsageError, match="reads no external features: leave frame 1 out"):
-        refuse_unused([], [one], "the model 'shop'")
-    with pytest.raises(UsageError, match="has no id"):
-        columns_for(
-            [ExternalSource("f", "0", ("query_id",), ("x",))],
-            [table_of({"query_id": ["a"], "x": [1]})], "the model",
-        ).of_query(None, {})  # type: ignore[union-attr]  # fmt: skip
-
-
 SOURCE = ExternalSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
 
 
@@ -490,7 +452,7 @@ def test_an_average_knows_the_tables_of_all_its_models() -> None:
 def test_the_ltr_plugins_store_keeps_no_model_for_clients() -> None:
     case: Any = SimpleNamespace(store=SimpleNamespace(kind="ltr-plugin"), model=models(2)[0])
     with pytest.raises(Refused, match=r"--store-kind plugin-free"):
-        with_external_features(case, (), client_scored=True)
+        with_external_features(case, client_scored=True)
 
 
 def test_samples_without_features_stay_as_they_are() -> None:

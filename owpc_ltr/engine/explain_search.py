@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Memory
 from owpc_ltr.engine.options import (
-    ExtraFeatures,
     Keywords,
     Params,
     QueryTemplate,
@@ -46,9 +45,7 @@ def explain_ranking(
         Reads("The query is one of this dataset: Parquet, LETOR text or a folder of parts."),
         Argument.DATA,
     ] = None,
-    query_id: Annotated[
-        str | None, Help("The id of the query in --data, or in --extra-features.", metavar="ID")
-    ] = None,
+    query_id: Annotated[str | None, Help("The id of the query in --data.", metavar="ID")] = None,
     keywords: Annotated[
         str | None, Help("The query is this live search.", flag="--search", metavar="QUERY")
     ] = None,
@@ -60,7 +57,6 @@ def explain_ranking(
     params: Params = None,
     window: Window = None,
     title_field: TitleField = None,
-    extra_features: ExtraFeatures = (),
     memory: Memory = None,
     plugins: Plugins = (),
     cluster: Annotated[Cluster | None, ConnectsWith("keywords")] = None,
@@ -72,11 +68,13 @@ def explain_ranking(
     without ids are called by their row within the query, from 1. Of a live search, warns if the
     contributions do not add up to the score that was served.
     """
-    shared: Any = {"query_id": query_id, "plugins": plugins}
-    local: Any = {"data": data, "documents": documents, "id_field": id_field, "memory": memory}
+    local: Any = {
+        "data": data, "query_id": query_id, "documents": documents, "id_field": id_field,
+        "memory": memory,
+    }  # fmt: skip
     live: Any = {
         "index": index, "query_template": query_template, "params": params, "window": window,
-        "title_field": title_field, "extra_features": extra_features,
+        "title_field": title_field,
     }  # fmt: skip
     for name, value in (live if cluster is None else local).items():
         if value:
@@ -85,13 +83,13 @@ def explain_ranking(
                 f"{option_name(name)} has no effect {where} {option_name('keywords')}: leave it out"
             )
     if cluster is not None:
-        served: Any = {"reranker" if Path(ranker).is_file() else "model": ranker}
-        return cluster.explain(str(keywords), document, size=size, **served, **shared, **live)
+        live["reranker" if Path(ranker).is_file() else "model"] = ranker
+        return cluster.explain(str(keywords), document, size=size, plugins=plugins, **live)
     if data is None or query_id is None:
         raise UsageError(
             "which query? give --data FILE and --query-id ID, or --search QUERY for a live search"
         )
-    return explain(ranker, document=document, size=size or 10, **shared, **local)
+    return explain(ranker, document=document, size=size or 10, plugins=plugins, **local)
 
 
 @job
@@ -108,10 +106,6 @@ def explain_search(
     size: Size = None,
     window: Window = None,
     title_field: TitleField = None,
-    extra_features: ExtraFeatures = (),
-    query_id: Annotated[
-        str | None, Help("The id of the query in --extra-features.", metavar="ID")
-    ] = None,
     plugins: Plugins = (),
 ) -> Explanation:
     """Explain the results of a live search.
@@ -122,7 +116,6 @@ def explain_search(
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.
     """
-    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.search.request import search_request
     from owpc_ltr.engine.search.search import named_ranker
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
@@ -130,10 +123,7 @@ def explain_search(
     store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,
-        window=window, query_id=query_id,
+        window=window,
     )  # fmt: skip
-    explained = ExplainRequest(
-        keywords, request.size, document,
-        title=title_field, tables=tables_of(extra_features or None),
-    )  # fmt: skip
+    explained = ExplainRequest(keywords, request.size, document, title=title_field)
     return explain_ranked(cluster.engine, store, request, ranker, explained)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, ExtraFeatures, Params, Window
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, Params, Window
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
 from owpc_ltr.text import ShortRepr
@@ -50,12 +50,11 @@ ModelFeatureSet = Annotated[
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SearchOptions(ShortRepr):
-    """How rankers search an index: parameters, how much they rescore, and their features."""
+    """How rankers search an index: parameters, how much they rescore, and the feature set."""
 
     params: Params = None
     window: Window = None
     featureset: ModelFeatureSet = None
-    extra_features: ExtraFeatures = ()
     in_flight: InFlight = IN_FLIGHT
     judged_by: JudgedBy = None
 

@@ -6,9 +6,7 @@ them; nothing of a model is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_ranked, served_hits, titles_of
 from owpc_ltr.engine.search.serving import (
     as_reordering,
-    external_columns,
     fields_of_hits,
     find_featureset,
     live_search,
@@ -37,9 +34,6 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 
-if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
-
 _PATIENCE = 30.0
 
 
@@ -47,15 +41,13 @@ _PATIENCE = 30.0
 class ExplainRequest:
     """What is to be explained: the best `size` hits, or one `document`.
 
-    `query` is what to call the query, `title` the field to call documents by; `tables` have
-    features that are in no index.
+    `query` is what to call the query, `title` the field to call documents by.
     """
 
     query: str
     size: int
     document: str | None = None
     title: str | None = None
-    tables: Sequence[ExternalTable] = field(default=(), repr=False)
 
 
 def explain_ranked(
@@ -73,11 +65,9 @@ def explain_ranked(
     model: Model | ReorderingModel
     if isinstance(ranker, StoredModel):
         _refuse_replaced_set(store, ranker)
-        joined = external_columns(ranker, explained.tables)
         model, name, featureset = _local(engine, store, ranker), ranker.name, ranker.featureset
         client = as_reordering(ranker) if is_client_scored(ranker) else None
     else:
-        joined = external_columns(ranker, explained.tables)
         model = client = ranker
         name, featureset = f"the reranker {ranker.reranker}", find_featureset(store, ranker)
         prepare(ranker)
@@ -88,7 +78,7 @@ def explain_ranked(
     if client is not None:
         result = live_search(
             engine, store, request.showing_window(), client,
-            featureset=featureset, joined=joined, deadline=_PATIENCE,
+            featureset=featureset, deadline=_PATIENCE,
         )  # fmt: skip
         if not result.reordered and result.hits:
             raise Refused(f"the client could not reorder what it got: {result.reason}")
@@ -111,9 +101,6 @@ def explain_ranked(
         if present != ids:
             gone = next(document for document in ids if document not in present)
             raise Refused(f"document '{gone}' went away while it was explained: ask again")
-    if joined is not None:
-        values = joined.of_query(request.query_id, request.params)
-        features = np.hstack([features, values(ids)])
     served = ServedList(
         explained.query, name, doc_ids=ids, titles=titles, features=features.astype(np.float32),
         scores=np.array(scores, dtype=np.float64), ranks_before=ranks, fields=fields,

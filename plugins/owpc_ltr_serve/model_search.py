@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.external_features.columns import ValuesOf
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_body
@@ -32,7 +31,7 @@ from owpc_ltr_serve.endpoint import DEEPEST_NESTING, Call, check_params
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.metrics import Metrics
-    from owpc_ltr_serve.rankers import Rankers, ServedRanker
+    from owpc_ltr_serve.rankers import Rankers, ServedRanker, ValuesOf
 
 
 PARAMETERS = frozenset(
@@ -395,12 +394,9 @@ class ModelSearch:
         self, served: ServedRanker, values: ValuesOf | None, logged: list[dict[str, Any]]
     ) -> Vector:
         """The scores of hits by their features, external ones among `values`. Raises Degraded."""
-        assert served.store is not None  # noqa: S101 - told to the type checker
-        assert served.featureset is not None  # noqa: S101
         try:
-            rows, scores = score_hits(
-                served.ranker, served.store, served.featureset, values, logged
-            )
+            rows = served.features(values, logged)
+            scores = score_hits(served.ranker, rows, logged)
         except OwpcLtrError as fault:
             raise Degraded("features", str(fault)) from fault
         if not np.isfinite(scores).all():

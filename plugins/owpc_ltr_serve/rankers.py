@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,13 +20,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
+from owpc_ltr.data.external_features.sources import (
+    DocumentPairs,
+    ExternalSource,
+    document_pairs,
+    external_entry,
+    external_names,
+    in_words,
+)
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster, the_index
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.search.serving import find_featureset, prepare
+from owpc_ltr.engine.search.serving import features_of_hits, find_featureset, prepare
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
@@ -34,6 +41,7 @@ from owpc_ltr.formats.client_models import client_model, is_client_scored, joine
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
+from owpc_ltr.signatures import option_name
 from owpc_ltr.text import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
@@ -49,6 +57,60 @@ _FAST = 0.005
 _PATIENCE = 10.0
 """Seconds for each request to the cluster by which a model is found."""
 _log = logging.getLogger("owpc_ltr.serve")
+
+
+ValuesOf = Callable[[Sequence[str]], Matrix]
+"""The values of some documents of one query."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalColumns:
+    """External features in a model's order, and the table that each is found in."""
+
+    feature_names: tuple[str, ...]
+    tables: tuple[ExternalTable, ...]
+
+    def of_query(self, query_id: str | None, params: Mapping[str, Any]) -> ValuesOf:
+        """The way to the values of one query's documents; NaN where a table has no row.
+
+        Raises UsageError at once where a table's key is not known of the query.
+        """
+        pairs = document_pairs([(query_id, params, [])])
+        for table in self.tables:
+            for name in table.source.keys:
+                pairs.key(name, table.source.file)
+        return lambda doc_ids: self.values(document_pairs([(query_id, params, doc_ids)]))
+
+    def values(self, pairs: DocumentPairs) -> Matrix:
+        """One row a pair, one column a feature."""
+        columns = {
+            name: column
+            for table in self.tables
+            for name, column in zip(table.feature_names, table.at(table.find(pairs)).T, strict=True)
+        }
+        return np.stack([columns[name] for name in self.feature_names], axis=1)
+
+
+def columns_for(
+    sources: Sequence[ExternalSource], tables: Sequence[ExternalTable], whose: str
+) -> ExternalColumns | None:
+    """The columns of these sources out of tables that may be newer; None where there are none.
+
+    `whose` begins the error, as in "the model 'shop'". Raises UsageError where no table has one.
+    """
+    names = external_names(sources)
+    if not names:
+        return None
+    holder = {name: table for table in tables for name in table.feature_names}
+    lacking = [name for name in names if name not in holder]
+    if lacking:
+        given = " and no table given has it" if tables else ""
+        raise UsageError(
+            f"{whose} reads {in_words(lacking, sources)}, which is not in the index{given}: give "
+            f"the table with {option_name('extra_features')} FILE"
+        )
+    needed = {id(holder[name]) for name in names}
+    return ExternalColumns(names, tuple(table for table in tables if id(table) in needed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +132,12 @@ class ServedRanker:
     samples: tuple[dict[str, Any], ...] = ()
     is_fast: bool = False
     """Whether it scores a hundred documents within some milliseconds."""
+
+    def features(self, values: ValuesOf | None, hits: Sequence[dict[str, Any]]) -> Matrix:
+        """The features of hits, one row each; external ones, looked up in `values`, come last."""
+        assert self.store and self.featureset  # noqa: PT018, S101 - for mypy
+        rows = features_of_hits(self.store, self.featureset, hits)
+        return rows if values is None else np.hstack([rows, values([hit["_id"] for hit in hits])])
 
     def score(self, matrix: Matrix, fields: Fields | None = None) -> Vector:
         """One score a document of one list. Raises Refused where one is no finite 32-bit number.
@@ -264,7 +332,7 @@ class Rankers:
             local = client_model(stored) if is_client_scored(stored) else import_linear(stored)
             featureset, sources, index, samples = stored.featureset, joined_in(stored), None, ()
         joined = columns_for(sources, self.tables, f"the model '{model}'")
-        ranker = ReorderingModel(local, "", None)
+        ranker = ReorderingModel(local, "", None, external_entry(sources))
         return ServedRanker(
             model, ranker, joined=joined, engine=self.engine, store=store, featureset=featureset,
             index=self.index or index, samples=samples, is_fast=_is_fast(ranker),

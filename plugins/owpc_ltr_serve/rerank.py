@@ -32,7 +32,6 @@ from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.engine.search.serving import (
     check_featureset,
     document_fields,
-    features_of_hits,
     fields_of_hits,
     whole_answer,
 )
@@ -392,7 +391,7 @@ def of_ids(
     """
     engine, store, featureset = served.engine, served.store, served.featureset
     assert engine and store and featureset and served.index  # noqa: PT018, S101 - for mypy
-    check_featureset(served.ranker, featureset, served.joined)
+    check_featureset(served.ranker, featureset)
     if seconds <= 0:
         raise TooLate("the deadline passed before the engine was asked")
     distinct = list(dict.fromkeys(filter(None, ids)))
@@ -412,7 +411,7 @@ def of_ids(
             "an object of feature values, or the LTR plugin's log"
         )
     with np.errstate(over="ignore"):
-        matrix = features_of_hits(store, featureset, values, hits)
+        matrix = served.features(values, hits)
     sources = [hit.get("_source") or {} for hit in hits]
     fields = fields_of_hits(served.ranker, [hit["_id"] for hit in hits], sources)
     warnings = (f"{len(absent)} of {len(ids)} documents are not in the index",) if absent else ()

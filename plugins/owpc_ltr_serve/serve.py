@@ -11,12 +11,11 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import uvicorn
 
 from owpc_ltr.cli.signals import handling
-from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.engine.cluster import Cluster
@@ -34,6 +33,9 @@ from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import rerank_endpoints
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
@@ -131,9 +133,12 @@ def serve(
     tls = _tls(certificate, key, client_ca)
     check_binding(host, token=token is not None, tls=tls)
     searches = ConcurrencyLimiter(concurrency, patience=_WAIT_SHARE)
-    rankers = Rankers(
-        cluster, models, index, tables_of(extra_features), plugins=plugins, searches=searches
-    )
+    tables: tuple[ExternalTable, ...] = ()
+    if extra_features:
+        from owpc_ltr.data.external_features.table import read_external_features
+
+        tables = read_external_features(extra_features)
+    rankers = Rankers(cluster, models, index, tables, plugins=plugins, searches=searches)
     # A page of a browser has neither token nor certificate.
     hosts = () if token or "ssl_ca_certs" in tls else (*_LOOPBACK, host)
     settings = ServeSettings(concurrency, deadline, largest_body, token=token, hosts=hosts)

@@ -1,4 +1,4 @@
-"""External features on a real node: logged, learned, served by clients, searched."""
+"""External features on a real node: logged, learned, uploaded for clients, refused in searches."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def rates() -> Rates:
     return dict(zip(pairs, np.round(rng.random(len(pairs)), 3).tolist(), strict=True))
 
 
-def rates_file(path: Path, known: Rates, key: str = "query") -> Path:
-    ids = {text: f"q{n}" for n, text in enumerate(texts())}
-    queries = [text if key == "query" else ids[text] for text, _ in known]
-    columns = {key: queries, "document_id": [d for _, d in known], "ctr": list(known.values())}
+def rates_file(path: Path, known: Rates) -> Path:
+    queries, documents = zip(*known, strict=True)
+    columns = {"query": queries, "document_id": documents, "ctr": list(known.values())}
     return written(path, columns)
 
 
@@ -67,8 +66,6 @@ def made(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "judged.csv").write_text("\n".join(lines) + "\n")
     (folder / "query.json").write_text(json.dumps(QUERY))
     rates_file(folder / "ctr.parquet", known)
-    rates_file(folder / "newer.parquet", {pair: 1 - rate for pair, rate in known.items()})
-    rates_file(folder / "by_id.parquet", known, "query_id")
     small.cluster.log_features(
         judgments=folder / "judged.csv", out=folder / "data.parquet", index=small.index,
         extra_features=[folder / "ctr.parquet"],
@@ -126,7 +123,10 @@ def upload(
     return run("upload", model, *where, *words, *grounds, *place)
 
 
-def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
+QUERY_TEMPLATE = ["--query-template", "query.json"]
+
+
+def test_a_model_that_clients_score_is_proved_by_what_it_remembers_and_served_alone(
     run: Run, small: Small, place: list[str]
 ) -> None:
     code, out, err = upload(run, small, place)
@@ -136,112 +136,32 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     assert "train without it" in line
     assert "--client-scored" in line
     assert small.store.list_models() == []
-    code, out, err = upload(run, small, place, "--client-scored", "--extra-features", "ctr.parquet")
-    assert (code, err) == (0, f"cluster: {small.engine.settings.url}\n")
+    code, out, err = upload(run, small, place, "--client-scored", *QUERY_TEMPLATE)
+    assert code == 0, err
+    assert "'ctr' (from ctr.parquet): values from outside the index, which the proof took as" in err
     assert "the client scores it: as requested" in out
     (stored,) = small.store.list_models()
     assert is_client_scored(small.store.get_model(stored))
     text = texts()[9]
-    search = [
-        "search",
-        text,
-        "--model",
-        small.name,
-        "--query-template",
-        "query.json",
-        "--json",
-        *place,
-    ]
-    err = run.refusal(2, *search)
-    assert "reads 'ctr' (from ctr.parquet)" in err
-    assert "--extra-features FILE" in err
-    out = run.output(*search, "--extra-features", "ctr.parquet")
-    found, here = json.loads(out), scores_here(small, "model.json", text, rates())
-    assert (found["scored_by"], found["reason"]) == ("client", None)
-    after = [(hit["document_id"], hit["score"]) for hit in found["after"]]
-    assert after == [(document, here[document]) for document, _ in after]
-    assert [score for _, score in after] == sorted((s for _, s in after), reverse=True)
-    assert after != [(hit["document_id"], hit["score"]) for hit in found["before"]]
-    # A newer table is what a search looks up in, and none of it what the model was trained with.
-    newer = {pair: 1 - rate for pair, rate in rates().items()}
-    code, out, _ = run(*search, "--extra-features", "newer.parquet")
-    there = scores_here(small, "model.json", text, newer)
-    assert all(hit["score"] == there[hit["document_id"]] for hit in json.loads(out)["after"])
     assert "scored by the client" in run.refusal(5, "request", text, "--model", small.name, *place)
-
-
-def test_verify_looks_values_up_or_says_that_it_did_not(
-    run: Run, small: Small, place: list[str]
-) -> None:
-    code, _, err = upload(run, small, place, "--client-scored")
-    assert code == 0
-    assert "'ctr' (from ctr.parquet): values from outside the index" in err
+    lists = ["--judgments", "judged.csv", "--metric", "ndcg@10", "--split", "all"]
+    pool = ["judge", "pool", "--queries", "judged.csv", "--depth", "3", "--out", "sheet.csv"]
+    for words in (
+        ["search", text, "--model", small.name],
+        ["explain", small.name, "--search", text],
+        ["compare-live", small.name, *lists],
+        ["compare-live", "model.json", *lists],
+        [*pool, "--rankers", small.name],
+    ):
+        where = [] if words[-1] == small.name else ["--index", small.index]
+        err = run.refusal(2, *words, *where, *QUERY_TEMPLATE, *place)
+        assert "reads 'ctr' (from ctr.parquet), which is not in the index" in err, words
+        assert "owpc-ltr serve with --extra-features FILE" in err
     code, out, err = run("verify", small.name, *place)
     assert code == 0
     assert "taken as at the upload" in err
     told = [line.split()[0] for line in out.splitlines()[1:4]]
     assert sorted(told) == ["body", "size", "title"]
-    code, out, err = run("verify", small.name, "--extra-features", "ctr.parquet", "--json", *place)
-    assert (code, err) == (0, "")
-    assert {one["feature"]: one["by"] for one in json.loads(out)["features"]} == dict.fromkeys(
-        ["title", "body", "size", "ctr"], 0.0
-    )
-    code, _, err = run("verify", small.name, "--extra-features", "newer.parquet", *place)
-    assert (code, "feature 'ctr' drifted by" in err) == (5, True)
-    other = written(Path("other.parquet"), {"document_id": ["d1"], "views": [3]})
-    code, _, err = run("verify", small.name, "--extra-features", str(other), *place)
-    assert (code, "no table given has it" in err) == (2, True)
-
-
-def test_a_table_of_other_values_does_not_pass_an_upload(
-    run: Run, small: Small, place: list[str]
-) -> None:
-    before = small.store.list_models()
-    flags = ["--client-scored", "--extra-features", "newer.parquet"]
-    code, _, err = upload(run, small, place, *flags)
-    assert (code, "feature 'ctr' has drifted since training" in err) == (5, True)
-    assert small.store.list_models() == before
-    code, _, _ = upload(run, small, place, *flags, "--max-drift", "10")
-    assert code == 0
-
-
-def test_what_users_get_is_measured_with_the_table_by_name_and_by_file(
-    run: Run, small: Small, place: list[str]
-) -> None:
-    live = ["--judgments", "judged.csv", "--window", "120"]
-    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    searched = ["--query-template", "query.json", "--window", "120"]
-    code, _, err = upload(run, small, place, *flags, *searched)
-    assert code == 0, err
-    template = ["--query-template", "query.json", "--index", small.index]
-    ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
-
-    def figures_of(out: str) -> tuple[float, float]:
-        pair = json.loads(out)["pairs"][0]
-        return pair["mean_a"], pair["mean_difference"]
-
-    figures = []
-    for ranker in (small.name, "model.json"):
-        assert "--extra-features FILE" in run.refusal(2, "compare-live", ranker, *ask)
-        out = run.output("compare-live", ranker, *ask, "--extra-features", "ctr.parquet")
-        figures.append(figures_of(out))
-    assert figures[0] == figures[1]
-    assert figures[0][1] > 0.1
-    # By query id too: of judged queries it is known.
-    code, out, _ = run("compare-live", small.name, *ask, "--extra-features", "by_id.parquet")
-    assert figures_of(out) == figures[0]
-    tables = ["--extra-features", "by_id.parquet"]
-    search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
-    code, _, err = run(*search, "--query-template", "query.json", *place)
-    assert (code, "this query has no id" in err) == (2, True)
-    code, out, _ = run(*search, "--query-template", "query.json", "--query-id", "q3", *place)
-    here = scores_here(small, "model.json", texts()[3], rates())
-    assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
-    sheet = ["judge", "pool", "--queries", "judged.csv", "--rankers", small.name, "--depth", "3"]
-    sheet += [*template, "--out", "sheet.csv", *place]
-    assert run(*sheet)[0] == 2
-    assert run(*sheet, "--extra-features", "ctr.parquet")[0] == 0
-    assert run("evaluate", "model.json", "--data", "data.parquet", "--split", "all")[0] == 0
 
 
 def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
@@ -271,34 +191,18 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert [hit["score"] for hit in found["after"]] == pytest.approx(
         [here[hit["document_id"]] for hit in found["after"]], rel=1e-5
     )
-    tables = ["--extra-features", "ctr.parquet"]
-    code, _, err = run("search", text, "--model", small.name, *tables, *place)
-    assert (code, "reads no external features: leave ctr.parquet out" in err) == (2, True)
     deployment = DeploymentRecords(small.engine, small.store).get(told["model"])
     assert deployment.record["joined_left_out"] == ["ctr"]
     assert run("verify", small.name, *place)[0] == 0
 
 
-def test_trees_that_split_on_it_are_the_clients_too_and_another_model_is_compared_with_them(
+def test_trees_that_split_on_it_are_the_clients_too(
     run: Run, small: Small, place: list[str]
 ) -> None:
     code, _, err = upload(run, small, place, model="trees.json")
     assert (code, "reads 'ctr'" in err) == (5, True)
-    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    searched = [*flags, "--query-template", "query.json"]
-    assert upload(run, small, place, *searched, model="trees.json")[0] == 0
-    code, out, _ = run("search", texts()[2], "--model", small.name,
-                       "--query-template", "query.json",
-                       "--extra-features", "ctr.parquet", "--json", *place)  # fmt: skip
-    here = scores_here(small, "trees.json", texts()[2], rates())
-    assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
-    compare = ["compare-live", "model.json", small.name, "--judgments", "judged.csv"]
-    compare += ["--metric", "ndcg@10", "--out", "better.json"]
-    code, _, err = run(*compare, *place)
-    assert (code, "ctr" in err) == (2, True)
-    run.output(*compare, "--extra-features", "ctr.parquet", *place)
-    code, _, err = upload(run, small, place, *flags, "--require", "better.json")
-    assert (code, "the verdict of the evidence is" in err) == (5, True), err
+    assert upload(run, small, place, "--client-scored", model="trees.json")[0] == 0
+    assert is_client_scored(small.store.get_model(small.cluster.models.resolve(small.name)))
 
 
 def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:
@@ -314,41 +218,18 @@ def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]
     assert (code, "it holds a dataset already" in err) == (2, True)
 
 
-def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
+def test_a_reranker_of_joined_features_is_refused_in_a_search(
     run: Run, small: Small, place: list[str]
 ) -> None:
     base = load_scoring_model("model.json")
     ranker = ReorderingModel(base, "", None, dict(base.record))
     ranker.save("reranker.json")
-    text = texts()[4]
-    search = ["search", text, "--reranker", "reranker.json", "--index", small.index,
-              "--query-template", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
-    assert "the reranker reads 'ctr'" in run.refusal(2, *search)
-    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
-    found, here = json.loads(out), scores_here(small, "model.json", text, rates())
-    assert (code, found["reason"]) == (0, None)
-    assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
-    explain = [
-        "explain",
-        "reranker.json",
-        "--search",
-        text,
-        *search[4:6],
-        "--query-template",
-        "query.json",
-        "--json",
-        *place,
-    ]
-    assert "the reranker reads 'ctr'" in run.refusal(2, *explain)
-    code, out, _ = run(*explain, "--extra-features", "ctr.parquet")
-    told = json.loads(out)
-    assert (code, told["warnings"]) == (0, [])
-    for hit in told["hits"]:
-        amounts = {each["feature"]: each["contribution"] for each in hit["features"]}
-        assert amounts["ctr"] or hit["features"][-1]["value"] is None
-        assert told["baseline"] + sum(amounts.values()) == pytest.approx(here[hit["document_id"]])
-    request = SearchRequest(small.index, QUERY, {"keywords": text})
-    with pytest.raises(UsageError, match="--extra-features FILE"):
+    where = ["--index", small.index, *QUERY_TEMPLATE, *place]
+    search = ["search", texts()[4], "--reranker", "reranker.json"]
+    for words in (search, ["explain", "reranker.json", "--search", texts()[4]]):
+        assert "the reranker reads 'ctr'" in run.refusal(2, *words, *where)
+    request = SearchRequest(small.index, QUERY, {"keywords": texts()[4]})
+    with pytest.raises(UsageError, match="owpc-ltr serve with --extra-features FILE"):
         live_search(small.engine, PluginFreeStore(small.engine), request, ranker)
 
 

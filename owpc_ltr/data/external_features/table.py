@@ -6,9 +6,8 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from owpc_ltr.data.external_features.sources import (
     QUERY_ID,
     DocumentPairs,
     ExternalSource,
+    document_pairs,
     refuse_taken,
 )
 from owpc_ltr.data.options import ROLES, row_number
@@ -35,6 +35,9 @@ from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.signatures import public
 from owpc_ltr.text import ShortRepr
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
@@ -88,6 +91,8 @@ def _bad(file: str, what: str) -> BadInput:
 
 
 _BATCH_ROWS = 1 << 17
+_TEXT = pa.large_string()
+"""Keys of a table, which may be more than 2 GB."""
 
 
 @public
@@ -155,11 +160,11 @@ def _from_batches(
         row += len(batch)
     if row < rows:
         raise BadInput(f"cannot use {file}: it has fewer rows than it says: write it again")
-    texts = tuple(map(Texts, pieces))
+    texts = tuple(pa.concat_arrays([piece.cast(_TEXT) for piece in column]) for column in pieces)
     source = ExternalSource(
         file, digest or _frame_digest(keys, features, texts, values), tuple(keys), features
     )
-    return make_table(source, texts, values)
+    return _made(source, texts, values)
 
 
 def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
@@ -209,28 +214,32 @@ def _numbers(column: pa.Array, name: str, file: str, first: int) -> Any:
 
 
 def _frame_digest(
-    keys: Iterable[str], features: Sequence[str], texts: Sequence[Texts], values: Matrix
+    keys: Iterable[str], features: Sequence[str], texts: Texts, values: Matrix
 ) -> str:
     """Hex SHA-256 of what a frame says, wherever its pieces are cut."""
     digest = hashlib.sha256("\0".join([*keys, "", *features]).encode())
-    digest.update(np.ascontiguousarray(row_hashes(tuple(texts), 0)).data)
+    digest.update(hashed(texts, 0).data)
     digest.update(np.ascontiguousarray(values).data)
     return digest.hexdigest()
 
 
-def hashed(columns: Sequence[pa.StringArray], seed: int) -> Digests:
+Texts = Sequence[pa.StringArray | pa.LargeStringArray]
+"""The keys of rows, a column each."""
+
+
+def hashed(columns: Texts, seed: int) -> Digests:
     """A number a row, from its text in each of the columns; another `seed` gives others."""
     hashes = np.full(len(columns[0]), seed, np.uint64)
     for column in columns:
-        offsets, content = _buffers(column)
+        offsets, content = _buffers(column.cast(_TEXT))
         _add_texts(offsets, content, hashes)
     return hashes
 
 
-def _buffers(column: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+def _buffers(column: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The bounds of the texts, and the bytes of all of them."""
     _, offsets, content = column.buffers()
-    whole = np.frombuffer(offsets, np.int32) if offsets is not None else np.zeros(1, np.int32)
+    whole = np.frombuffer(offsets, np.int64) if offsets is not None else np.zeros(1, np.int64)
     used = whole[column.offset : column.offset + len(column) + 1]
     # An empty buffer may be absent, and compiled code is made for one kind of array.
     data = np.frombuffer(content, np.uint8) if content else np.zeros(0, np.uint8)
@@ -254,37 +263,6 @@ def _add_texts(offsets: Any, content: Any, hashes: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Texts(ShortRepr):
-    """Arrow strings, one piece after the other; they are never put together."""
-
-    pieces: Sequence[pa.StringArray]
-
-    @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        return np.cumsum([0, *(len(piece) for piece in self.pieces)])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def at(self, rows: NDArray[np.int64]) -> pa.StringArray:
-        """The texts of these rows, in their order."""
-        order = np.argsort(rows, kind="stable")
-        ascending = rows[order]
-        cuts = np.searchsorted(ascending, self._starts)
-        found = [
-            piece.take(pa.array(ascending[first:last] - start))
-            for piece, start, first, last in zip(
-                self.pieces, self._starts, cuts, cuts[1:], strict=False
-            )
-            if last > first
-        ]
-        back = np.empty(len(rows), np.int64)
-        back[order] = np.arange(len(rows))
-        together = pa.concat_arrays(found) if found else pa.array([], pa.string())
-        return together.take(pa.array(back))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class ExternalTable(ShortRepr):
     """The rows of a table, sorted by 64 bits of their keys; `texts` are the keys themselves.
 
@@ -293,7 +271,7 @@ class ExternalTable(ShortRepr):
     """
 
     source: ExternalSource
-    texts: tuple[Texts, ...]
+    texts: Texts
     values: Matrix
     seed: int
     hashes: Digests
@@ -317,8 +295,7 @@ class ExternalTable(ShortRepr):
         candidates = np.flatnonzero(self.hashes[places] == hashes)
         rows = np.full(len(pairs), NOWHERE, np.int64)
         rows[candidates] = self.rows[places[candidates]]
-        matching = pa.array(candidates)
-        same = _equal(self.texts, rows[candidates], [key.take(matching) for key in keys])
+        same = _equal(self.texts, rows[candidates], _at(keys, candidates))
         rows[candidates[~same]] = NOWHERE
         return rows
 
@@ -330,12 +307,11 @@ class ExternalTable(ShortRepr):
         return values
 
 
-def make_table(
-    source: ExternalSource, texts: tuple[Texts, ...], values: Matrix, seed: int = 1
-) -> ExternalTable:
+def _made(source: ExternalSource, texts: Texts, values: Matrix) -> ExternalTable:
     """The table, ready to be asked. Raises BadInput, naming both rows, where a key comes back."""
+    seed = 1
     while True:
-        hashes = row_hashes(texts, seed)
+        hashes = hashed(texts, seed)
         rows = np.argsort(hashes)
         hashes.sort()
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -343,41 +319,37 @@ def make_table(
             kind = np.int32 if len(rows) < 1 << 31 else np.int64
             return ExternalTable(source, texts, values, seed, hashes=hashes, rows=rows.astype(kind))
         first, second = rows[equal], rows[equal + 1]
-        same = np.flatnonzero(_equal(texts, first, [column.at(second) for column in texts]))
+        same = np.flatnonzero(_equal(texts, first, _at(texts, second)))
         if len(same):
             pairs = np.sort(np.stack([first[same], second[same]]), axis=0)
             row, again = pairs[:, np.argmin(pairs[1])].tolist()
             raise BadInput(
-                f"cannot use {source.file}: {keys_in_words(source, texts, row)} stands in row "
+                f"cannot use {source.file}: {_keys_in_words(source, texts, row)} stands in row "
                 f"{row_number(row)} and again in row {row_number(again)}: keep one row of each"
             )
         # Other keys of the same number: once in a million tables of ten million rows.
         seed += 1
 
 
-def row_hashes(texts: tuple[Texts, ...], seed: int) -> Digests:
-    """A number for the keys of each row."""
-    hashes, first = np.empty(len(texts[0]), np.uint64), 0
-    for columns in zip(*(column.pieces for column in texts), strict=True):
-        hashes[first : first + len(columns[0])] = hashed(columns, seed)
-        first += len(columns[0])
-    return hashes
-
-
-def keys_in_words(source: ExternalSource, texts: tuple[Texts, ...], row: int) -> str:
+def _keys_in_words(source: ExternalSource, texts: Texts, row: int) -> str:
     """The keys of a row: `query_id 'q1', document_id 'd7'`."""
     return ", ".join(
-        f"{name} {shown(column.at(np.array([row]))[0].as_py())}"
+        f"{name} {shown(column[row].as_py())}"
         for name, column in zip(source.keys, texts, strict=True)
     )
 
 
-def _equal(texts: tuple[Texts, ...], rows: NDArray[np.int64], keys: list[Any]) -> NDArray[np.bool_]:
+def _equal(texts: Texts, rows: NDArray[np.int64], keys: Texts) -> NDArray[np.bool_]:
     """Whether each of these rows has these keys."""
     same = np.ones(len(rows), bool)
-    for column, key in zip(texts, keys, strict=True):
-        same &= pc.equal(column.at(rows), key).to_numpy(zero_copy_only=False)
+    for column, key in zip(_at(texts, rows), keys, strict=True):
+        same &= pc.equal(column, key).to_numpy(zero_copy_only=False)
     return same
+
+
+def _at(texts: Texts, rows: NDArray[np.int64]) -> Texts:
+    """The texts of these rows, in their order."""
+    return [column.take(pa.array(rows)) for column in texts]
 
 
 def _places(ascending: Digests, hashes: Digests) -> NDArray[np.int64]:
@@ -386,3 +358,59 @@ def _places(ascending: Digests, hashes: Digests) -> NDArray[np.int64]:
     places = np.empty(len(hashes), np.int64)
     places[order] = np.searchsorted(ascending, hashes[order])
     return places
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalValues:
+    """One row a judged pair and one column an external feature, NaN where no table has a row.
+
+    `accounts` say of each table, beside what its source is: its `rows`; judged pairs that are
+    `matched`, and `unmatched`; rows that are `unused`, for they met no pair.
+    """
+
+    feature_names: tuple[str, ...]
+    values: Matrix
+    accounts: list[dict[str, Any]]
+
+
+def external_values(
+    tables: Sequence[ExternalTable], queries: Sequence[JudgedQuery], taken: Sequence[str]
+) -> ExternalValues:
+    """The external features of judged pairs, tables in order; `taken` are names of other features.
+
+    Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
+    ids are of another kind.
+    """
+    pairs = document_pairs((query.query_id, query.params, query.doc_ids) for query in queries)
+    parts, accounts = [], []
+    for table in tables:
+        refuse_taken(table.feature_names, table.source.file, taken, "the feature set")
+        rows = table.find(pairs)
+        if (rows == NOWHERE).all():
+            raise _other_ids(table, pairs)
+        parts.append(table.at(rows))
+        matched = rows[rows != NOWHERE]
+        counts = {
+            "rows": len(table),
+            "matched": len(matched),
+            "unmatched": len(rows) - len(matched),
+            "unused": len(table) - len(np.unique(matched)),
+        }
+        accounts.append({**table.source.as_dict(), **counts})
+    names = tuple(name for table in tables for name in table.feature_names)
+    return ExternalValues(names, np.hstack(parts), accounts)
+
+
+def _other_ids(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
+    """The error for a table of other ids, with an example of both sides."""
+    source = table.source
+    judged = ", ".join(
+        f"{name} {shown(pairs.key(name, source.file)[0].as_py())}" for name in source.keys
+    )
+    what = "document" if source.keys == (DOCUMENT_ID,) else "query"
+    what = "pair" if len(source.keys) > 1 else what
+    return BadInput(
+        f"cannot use {source.file}: none of its {len(table):,} rows is of a judged {what}: it has "
+        f"{_keys_in_words(source, table.texts, 0)}, for instance, and the judgments {judged}: are "
+        "they ids of the same kind?"
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -74,9 +74,6 @@ from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import check_alias, check_index, check_name, is_model_of, split_immutable
 
-if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
-
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000
 """Bytes of a search request from which on an upload warns."""
@@ -100,7 +97,6 @@ def upload_model(
     allow_slow: bool = False,
     window: int = DEFAULT_WINDOW,
     client_scored: bool = False,
-    tables: Sequence[ExternalTable] = (),
     search: SearchRequest | None = None,
     template: Mapping[str, Any] | None = None,
     file: Path | None = None,
@@ -112,8 +108,8 @@ def upload_model(
     `history` is how many earlier models are kept for rollback.
 
     Without the plugin, trees run inside the engine where they fit; else the client scores them, and
-    with `client_scored` any model. Features from outside the index are looked up in the `tables`,
-    as searches do, or are what the samples remember. Requests of the `window` are tried.
+    with `client_scored` any model. External features are what the samples remember. Requests of the
+    `window` are tried.
 
     `search` is the application's, of which a search template is made (see `search_template`), and
     `template` is what it was made of: without them, they are those of an earlier upload. `file` is
@@ -135,7 +131,7 @@ def upload_model(
     # Before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
     case = ServingCase(engine, store, model, featureset, name=name, index=index, samples=samples)
-    case = with_external_features(case, tables, client_scored=client_scored)
+    case = with_external_features(case, client_scored=client_scored)
     case = with_fewer_features(case)
     mode = choose_serving_mode(case, window, limits.tolerance, client_scored=client_scored)
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
@@ -286,7 +282,7 @@ class _Upload(ServingCase):
             environment = self.observe()
             proof = prove(
                 self.engine, self.store, self.served(), self.model, index=self.index,
-                samples=self.samples, share=self.limits.min_proof_coverage, joined=self.joined,
+                samples=self.samples, share=self.limits.min_proof_coverage,
             )  # fmt: skip
             interval = interval_of(self.model, self.stored.featureset, proof.answered)
             refusal = (

@@ -52,11 +52,7 @@ class ServingOptions:
     client_scored: Annotated[
         bool,
         Help(
-            "Always score on the client; features from outside the index are looked up in "
-            "--extra-features.",
-            panel="Model",
-            python="Always score on the client; features from outside the index are looked up in "
-            "`extra_features`.",
+            "Always score on the client; external features are looked up by serve.", panel="Model"
         ),
     ] = False
 

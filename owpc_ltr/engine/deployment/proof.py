@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, check_complete
@@ -145,17 +144,15 @@ def prove(
     index: str,
     samples: Sequence[dict[str, Any]],
     share: float = MIN_PROOF_COVERAGE,
-    joined: ExternalColumns | None = None,
 ) -> Proof:
     """Score the samples' documents by a search and locally, from features computed just now.
 
-    `stored` is the model as it was read back from the store. Features from outside the index are
-    looked up in `joined`, as a search does; without it they are what the samples remember, and
-    their drift is not known. Raises Refused where less than `share` of the documents or of the
-    queries are in the index, or very few: a proof on them says little. A share of 0 accepts any
-    number.
+    `stored` is the model as it was read back from the store. External features are what
+    the samples remember, and their drift is not known. Raises Refused where less than `share` of
+    the documents or of the queries are in the index, or very few: a proof on them says little. A
+    share of 0 accepts any number.
     """
-    scorer = _Scorer(engine, store, stored, model, index=index, joined=joined)
+    scorer = _Scorer(engine, store, stored, model, index=index)
     answered = [scored for sample in samples if (scored := scorer.answered(sample)) is not None]
     documents = sum(len(sample["document_ids"]) for sample in samples)
     present = sum(len(scored.doc_ids) for scored in answered)
@@ -165,8 +162,7 @@ def prove(
     absent, absent_queries = (total - found for found, total in counts.values())
     cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
     parity = replace(parity, absent=absent, absent_queries=absent_queries, cause=cause)
-    computed = stored.featureset.feature_names + (joined.feature_names if joined else ())
-    features = feature_drifts(computed, answered)
+    features = feature_drifts(stored.featureset.feature_names, answered)
     return Proof(parity, answered, features, ranking_drift(answered))
 
 
@@ -179,7 +175,6 @@ class _Scorer:
     stored: StoredModel
     model: Model
     index: str
-    joined: ExternalColumns | None
 
     def answered(self, sample: dict[str, Any]) -> ScoredDocuments | None:
         """A sample's documents in the index, their features and scores; None without documents."""
@@ -207,14 +202,12 @@ class _Scorer:
         sources = joined_in(self.stored)
         if not sources:
             return np.empty((len(ids), 0), np.float32)
-        if self.joined is not None:
-            return self.joined.of_query(sample["query_id"], sample["params"])(ids)
         names, width = external_names(sources), len(self.stored.featureset.features)
         before = features_before(sample, ids, width + len(names))
         if before is None:
             raise Refused(
-                f"the model remembers no values of {in_words(names, sources)}: give the table with "
-                f"{option_name('extra_features')} FILE"
+                f"the model remembers no values of {in_words(names, sources)}: train it again on "
+                "a dataset that log-features wrote"
             )
         return before[:, width:]
 

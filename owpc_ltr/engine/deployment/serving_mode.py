@@ -14,12 +14,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
@@ -51,10 +50,6 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import option_name
-
-if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
 
 MOST_QUERIES, MOST_TABLES = 64, 64
 """What an engine runs: some 10 ms at a window of 100, 30 on a busy node."""
@@ -81,8 +76,7 @@ class ServingMode:
 class ServingCase:
     """A model that a cluster is to serve; `samples` are queries, as a model remembers them.
 
-    `joined` has the model's features from outside the index; None where it reads none, or no table
-    was given. `warnings` are about these features.
+    `warnings` are about its external features.
     """
 
     engine: Engine
@@ -92,7 +86,6 @@ class ServingCase:
     name: str
     index: str
     samples: Sequence[dict[str, Any]] = field(repr=False)
-    joined: ExternalColumns | None = None
     warnings: tuple[str, ...] = ()
 
     def exported(self) -> StoredModel:
@@ -218,9 +211,7 @@ def _check_precision(case: ServingCase, form: PluginFreeModel, tolerance: float)
             )
 
 
-def with_external_features(
-    case: ServingCase, tables: Sequence[ExternalTable], *, client_scored: bool
-) -> ServingCase:
+def with_external_features(case: ServingCase, *, client_scored: bool) -> ServingCase:
     """The model without external features, unless it uses them and the client is to score it.
 
     Raises Refused for a model that uses some and is to run in an engine, and for a store that keeps
@@ -233,9 +224,8 @@ def with_external_features(
             "(featureset push), and upload it, both with --store-kind plugin-free"
         )
     sources = joined_sources(model)
-    if not sources and not tables:
+    if not sources:
         return case
-    refuse_unused(sources, tables, "the model")
     names = external_names(sources)
     if not (client_scored and joined_used(model)):
         small = for_engine(model)
@@ -243,12 +233,9 @@ def with_external_features(
         samples = samples_of_columns(case.samples, width, range(width - len(names)))
         unused = f"the model does not use {in_words(names, sources)}: it was left out"
         return replace(case, model=small, samples=samples, warnings=(unused,))
-    if tables:
-        return replace(case, joined=columns_for(sources, tables, "the model"))
     not_proved = (
         f"{in_words(names, sources)}: values from outside the index, which the proof took as the "
-        "model remembers them; to prove the lookup too, give the table with "
-        f"{option_name('extra_features')} FILE"
+        "model remembers them; owpc-ltr serve looks them up"
     )
     return replace(case, warnings=(not_proved,))
 
@@ -293,21 +280,19 @@ def on_trial(
     store: Store,
     model: Model | ReorderingModel,
     featureset: FeatureSet | None,
-    tables: Sequence[ExternalTable] = (),
 ) -> Iterator[Serve]:
     """How searches are answered with a model that is not uploaded; nothing stays behind.
 
-    Where the cluster cannot run it, the client scores the window, and looks up features from
-    outside the index in the `tables`. A reranker always runs on the client; without `featureset`
-    its own is looked up in the store.
+    Where the cluster cannot run it, the client scores the window. A reranker always runs on the
+    client; without `featureset` its own is looked up in the store.
     """
     if isinstance(model, ReorderingModel):
-        yield with_reordering(engine, store, model, featureset, tables)
+        yield with_reordering(engine, store, model, featureset)
         return
     if featureset is None:
         raise TypeError("a model is tried with its feature set; only a reranker knows its own")
     with searchable(store, exported(engine, store, model, featureset)) as stored:
-        yield with_stored(engine, store, stored, tables=tables)
+        yield with_stored(engine, store, stored)
 
 
 @contextmanager
@@ -318,13 +303,12 @@ def by_folds(
     record: Mapping[str, Any],
     featureset: FeatureSet | None,
     fold_of: FoldOf,
-    tables: Sequence[ExternalTable] = (),
 ) -> Iterator[Serve]:
     """The same service, where models of folds, on trial, rank what their model learned from."""
     with ExitStack() as kept:
         ways = {
             number: kept.enter_context(
-                on_trial(engine, store, fold_model(record, number), featureset, tables)
+                on_trial(engine, store, fold_model(record, number), featureset)
             )
             for number in sorted({*fold_of.values()})
         }

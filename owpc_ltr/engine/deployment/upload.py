@@ -14,7 +14,7 @@ from owpc_ltr.engine.deployment.options import (
     ServingOptions,
     Unproven,
 )
-from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
+from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name
 
@@ -78,7 +78,6 @@ def upload(
             panel="Advanced",
         ),
     ] = None,
-    extra_features: ExtraFeatures = (),
 ) -> Uploaded:
     """Store a model, check its scores in the engine, switch its alias.
 
@@ -105,7 +104,6 @@ def upload(
     arguments that do not go together.
     """
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.model_upload import upload_model
@@ -159,7 +157,7 @@ def upload(
         samples=None if judged is None else parity_samples_of(judged),
         history=history, allow_slow=serving.allow_slow,
         window=window, client_scored=serving.client_scored,
-        tables=tables_of(extra_features), limits=limits or ProofLimits(), search=search,
+        limits=limits or ProofLimits(), search=search,
         template=None if template is None else cluster.whole_template(where, template),
     )  # fmt: skip
 

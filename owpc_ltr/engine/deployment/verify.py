@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,15 +14,12 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     other_rankings,
 )
-from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, job, option_name
+from owpc_ltr.signatures import Argument, Help, job
 from owpc_ltr.text import ShortRepr, base_index, check_index, text_table, wrapped_text
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import ExternalColumns
-    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
@@ -96,7 +92,6 @@ def verify(
         Argument.OPTIONS,
         "How far scores and features may be from those of the upload.",
     ] = None,
-    extra_features: ExtraFeatures = (),
     report: ReportPage = None,
 ) -> Verification:
     """Check an uploaded model again, and look for drift.
@@ -105,13 +100,12 @@ def verify(
     model's judged documents, their scores and the search template with what the upload stored in
     the cluster, and sends the request of applications. The exit code is 5 if something drifted.
 
-    Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
-    are looked up in `extra_features`; without them they are those of the upload, with a warning.
+    Python: `drift` and `refusal` of the result say what drifted. External features are those of
+    the upload, with a warning.
 
     Raises Refused where less than --min-proof-coverage of the documents or queries are in the
     index.
     """
-    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import Aliases, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
@@ -126,7 +120,6 @@ def verify(
         model,
         index,
         limits=limits or ProofLimits(),
-        tables=tables_of(extra_features),
     )
     if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
@@ -146,7 +139,6 @@ def verify_model(
     index: str | None = None,
     *,
     limits: ProofLimits = ProofLimits(),  # noqa: B008 - it is frozen
-    tables: Sequence[ExternalTable] = (),
 ) -> Verification:
     """Repeat the proof of a model by its immutable name, on the index that it was proved on.
 
@@ -165,10 +157,11 @@ def verify_model(
     drift, replaced = _changed_environment(deployment, now, index)
     notes = () if drift else tuple(replaced)
     stored = store.get_model(model)
+    _warn_of_external_features(stored)
     try:
         proof = prove(
             engine, store, stored, deployment.ranker(), index=index, samples=deployment.samples,
-            share=limits.min_proof_coverage, joined=_joined(stored, tables),
+            share=limits.min_proof_coverage,
         )  # fmt: skip
     except EngineRefusal:
         broken = _broken_features(engine, deployment, index)
@@ -196,21 +189,15 @@ def verify_model(
     )  # fmt: skip
 
 
-def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:
-    from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
+def _warn_of_external_features(stored: StoredModel) -> None:
     from owpc_ltr.data.external_features.sources import external_names, in_words
     from owpc_ltr.formats.client_models import joined_in
 
-    sources, whose = joined_in(stored), f"the model '{stored.name}'"
-    refuse_unused(sources, tables, whose)
-    if sources and not tables:
+    if sources := joined_in(stored):
         give_warnings([
             f"{in_words(external_names(sources), sources)}: values from outside the index, "
-            "which were taken as at the upload; to prove the lookup too, give the table with "
-            f"{option_name('extra_features')} FILE"
+            "which were taken as at the upload"
         ])  # fmt: skip
-        return None
-    return columns_for(sources, tables, whose)
 
 
 def _changed_set(store: Store, before: FeatureSet) -> str | None:

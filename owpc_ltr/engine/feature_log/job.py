@@ -33,8 +33,7 @@ from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import ExternalValues
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features.table import ExternalTable, ExternalValues
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def plan(
     params = typed_params(judgments, featureset)
     joined = None
     if tables:
-        from owpc_ltr.data.external_features.columns import external_values
+        from owpc_ltr.data.external_features.table import external_values
 
         joined = external_values(tables, judgments.queries, featureset.feature_names)
     from owpc_ltr.engine.cluster import close_index

@@ -76,7 +76,7 @@ def compare_live(
     search: Annotated[
         SearchOptions | None,
         Argument.OPTIONS,
-        "How rankers search: parameters, how much they rescore, and their features.",
+        "How rankers search: parameters, how much they rescore, and the feature set.",
     ] = None,
     out: EvidenceFile = None,
     per_query: PerQueryTable = None,
@@ -111,7 +111,6 @@ def compare_live(
     from contextlib import ExitStack
     from dataclasses import replace
 
-    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.live_results.comparison import compare_rankers
     from owpc_ltr.engine.live_results.rankers import QUERY, LiveRankers, deployments_of
     from owpc_ltr.evaluation.compare import (
@@ -156,7 +155,7 @@ def compare_live(
         live = LiveRankers(
             cluster=cluster, query_template=template, window=window, judged=asked,
             trials=trials, same_query=same_query, index=where, featureset=how.featureset,
-            tables=tables_of(how.extra_features), plugins=request.plugins, deployments=used,
+            plugins=request.plugins, deployments=used,
         )  # fmt: skip
         comparison = compare_rankers(
             request, live, how.in_flight, people, for_evidence=out is not None

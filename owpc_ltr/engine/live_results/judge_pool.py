@@ -16,7 +16,6 @@ from owpc_ltr.engine.live_queries import InFlight, ModelFeatureSet, judged_queri
 from owpc_ltr.engine.options import (
     DEFAULT_WINDOW,
     IN_FLIGHT,
-    ExtraFeatures,
     Params,
     QueryTemplate,
     SearchIndex,
@@ -159,7 +158,6 @@ def judge_pool(
     params: Params = None,
     window: Window = None,
     featureset: ModelFeatureSet = None,
-    extra_features: ExtraFeatures = (),
     in_flight: InFlight = IN_FLIGHT,
     seed: Seed = 0,
     progress: Progress = silent,
@@ -174,7 +172,6 @@ def judge_pool(
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
     """
-    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
     from owpc_ltr.evaluation.judged_data import read_lists
@@ -200,8 +197,6 @@ def judge_pool(
             trials=trials,
             index=where,
             featureset=featureset,
-            tables=tables_of(extra_features),
-            all_read_tables=False,
         )
         served = [serving.of(_ranker(ranker)) for ranker in rankers]
         drawn_from = None

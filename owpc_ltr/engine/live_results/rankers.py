@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
@@ -29,14 +28,12 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.client_models import joined_in, joined_sources
 from owpc_ltr.models.average import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
@@ -109,8 +106,7 @@ class LiveRankers:
     An uploaded model is searched with the query template and window of its deployment record, which
     users have; with `same_query`, and every other ranker, with those given here. `index` is that of
     rankers that name none, `featureset` that of model files (by default found by its hash).
-    `tables` have the features from outside the index; `all_read_tables` where every model must read
-    them. `deployments` are the records that were read before, whole, by the uploaded name.
+    `deployments` are the records that were read before, whole, by the uploaded name.
     """
 
     cluster: Cluster
@@ -121,8 +117,6 @@ class LiveRankers:
     same_query: bool = False
     index: str | None = None
     featureset: str | None = None
-    tables: Sequence[ExternalTable] = ()
-    all_read_tables: bool = True
     plugins: Sequence[Path] = ()
     deployments: Mapping[str, DeploymentRecord] = field(default_factory=dict)
 
@@ -172,10 +166,7 @@ class LiveRankers:
         return QuerySearch(index, query, filters_of(rest), self.depth, template is not None)
 
     def model(self, model: Any, index: str | None = None) -> LiveRanker:
-        """How a model serves searches: an uploaded one by its name, or another one on trial.
-
-        Raises UsageError if the model reads none of the `tables`, and every model must.
-        """
+        """How a model serves searches: an uploaded one by its name, or another one on trial."""
         index, cluster = index or self.index, self.cluster
         # A text that is no file is an uploaded name.
         if isinstance(model, Path | str) and not Path(model).is_file():
@@ -185,9 +176,7 @@ class LiveRankers:
         if self.featureset is not None or not isinstance(ranker, ReorderingModel):
             trained_hash = ranker.record.get("featureset_hash")
             featureset = cluster.the_featureset(self.featureset, trained_hash)
-        if self.all_read_tables:
-            refuse_unused(joined_sources(ranker), self.tables, "the model")
-        trial = on_trial(cluster.engine, cluster.store, ranker, featureset, self.tables)
+        trial = on_trial(cluster.engine, cluster.store, ranker, featureset)
         search = self._given(cluster.the_index(index), self.query_template)
         name = str(model) if isinstance(model, Path | str) else "the model"
         return self._of_model(LiveRanker(
@@ -201,8 +190,6 @@ class LiveRankers:
         deployment = self.deployments.get(called) or cluster.models.deployment(called, whole=True)
         name = cluster.models.resolve(called) if deployment is None else deployment.model
         stored = cluster.store.get_model(name)
-        if self.all_read_tables:
-            refuse_unused(joined_in(stored), self.tables, f"the model '{name}'")
         record, interval, digest, alias = dict[str, Any](), None, None, None
         if deployment is None:
             search = self._given(cluster.index_of(name, index), self.query_template)
@@ -211,7 +198,7 @@ class LiveRankers:
             search = self._deployed(index or deployment.index, deployment.search)
             digest = content_digest(deployment.content, record)
             alias = _served_by(cluster, deployment)
-        serve = with_stored(cluster.engine, cluster.store, stored, interval, self.tables)
+        serve = with_stored(cluster.engine, cluster.store, stored, interval)
         return self._of_model(LiveRanker(
             serve, record, search, search.configuration(name, digest),
             (cluster.store, stored.featureset), alias=alias,
@@ -235,7 +222,7 @@ class LiveRankers:
         def of_folds(fold_of: FoldOf) -> Serve:
             folds = by_folds(
                 self.cluster.engine, store, ranker.serve, ranker.record or {}, featureset,
-                fold_of=fold_of, tables=self.tables,
+                fold_of=fold_of,
             )  # fmt: skip
             return self._asking(self.trials.enter_context(folds), ranker.search, typed)
 

@@ -93,8 +93,8 @@ class SearchRequest(ShortRepr):
 
     `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the
     features. The best `size` documents are shown, the best `window` rescored. `rest` is what else
-    the body of a search asks for: filters, aggregations, highlighting … `query_id` is what extra
-    features by query_id know the query as. Raises UsageError, naming the key and a remedy, for a
+    the body of a search asks for: filters, aggregations, highlighting … `query_id` is the
+    id of a judged query. Raises UsageError, naming the key and a remedy, for a
     search that cannot be rescored.
     """
 
@@ -227,7 +227,6 @@ def search_request(
     params: Mapping[str, Any] | None = None,
     size: int | None = None,
     window: int | None = None,
-    query_id: str | None = None,
 ) -> SearchRequest:
     """The request for these keywords, in `query_template`, else in all text fields.
 
@@ -243,9 +242,7 @@ def search_request(
     shown = template_size if size is None else size
     filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
     rescored = cluster.window(query_template, window)
-    return SearchRequest(
-        index, template, filled, shown, window=rescored, rest=rest, query_id=query_id
-    )
+    return SearchRequest(index, template, filled, shown, window=rescored, rest=rest)
 
 
 def default_query(engine: Engine, index: str) -> dict[str, Any]:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data import html
-from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import (
-    ExtraFeatures,
     Keywords,
     Params,
     QueryTemplate,
@@ -28,7 +26,6 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body, search_r
 from owpc_ltr.engine.search.serving import (
     LiveResult,
     as_reordering,
-    external_columns,
     live_search,
     prepare,
 )
@@ -43,7 +40,6 @@ from owpc_ltr.signatures import Help, Writes, job, option_name
 from owpc_ltr.text import ShortRepr, check_index, columns, cut, text_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.explanations.explanation import Explanation
 
@@ -149,10 +145,8 @@ def search(
     size: Size = None,
     window: Window = None,
     title_field: TitleField = None,
-    extra_features: ExtraFeatures = (),
     query_id: Annotated[
-        str | None,
-        Help("The id of the query, in --run (default: 1) and in --extra-features.", metavar="ID"),
+        str | None, Help("The id of the query in --run; default: 1.", metavar="ID")
     ] = None,
     deadline: Annotated[
         float, Help("Seconds to wait for --reranker; then the engine's order is kept.")
@@ -168,8 +162,8 @@ def search(
 
     Without `model`, it is the only uploaded one if that is for this index, or the query alone.
 
-    Python: `query_template` and `params` are as for `request`; `extra_features` may also be data
-    frames. Warns where the client could not reorder the window, which then has the engine's order.
+    Python: `query_template` and `params` are as for `request`. Warns where the client could not
+    reorder the window, which then has the engine's order.
     """
     ranker: StoredModel | ReorderingModel | None
     alone = ""
@@ -181,11 +175,11 @@ def search(
         store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,
-        window=window, query_id=query_id,
+        window=window,
     )  # fmt: skip
     result = search_ranked(
         cluster.engine, store, request, ranker,
-        title_field=title_field, deadline=deadline, tables=tables_of(extra_features),
+        title_field=title_field, deadline=deadline,
     )  # fmt: skip
     name, reason = "", result.reason or alone
     if isinstance(ranker, StoredModel):
@@ -204,7 +198,7 @@ def search(
         explanation = cluster.explain(
             keywords, model=model, reranker=reranker, index=index, query_template=query_template,
             params=params, size=size, window=window, title_field=title_field,
-            extra_features=extra_features, query_id=query_id, plugins=plugins,
+            plugins=plugins,
         )  # fmt: skip
         result = replace(result, explanation=explanation)
     return result
@@ -267,18 +261,15 @@ def search_ranked(
     *,
     title_field: str | None = None,
     deadline: float = DEADLINE,
-    tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
     """The engine's ranking of a query, and the ranker's; without a ranker they are the same.
 
     What the client scores has a `deadline` in seconds: a reranker this one, a stored model one of
-    its own. Raises UsageError where none of the `tables` has what the ranker reads from outside the
-    index.
+    its own. Raises UsageError for a ranker of external features.
     """
     index, request = request.index, replace(request, rest=request.filters)
     whole = request.showing_window()
     before = after = search_index(engine, index, request_body(store, None, whole), scored=True)
-    joined = None if ranker is None else external_columns(ranker, tables)
     base, featureset, shift = ranker, None, 0.0
     facts: dict[str, Any] = {}
     if isinstance(ranker, StoredModel) and is_client_scored(ranker):
@@ -286,9 +277,7 @@ def search_ranked(
     if isinstance(base, ReorderingModel):
         if base is ranker:
             prepare(base)
-        result = live_search(
-            engine, store, whole, base, featureset=featureset, joined=joined, deadline=deadline
-        )
+        result = live_search(engine, store, whole, base, featureset=featureset, deadline=deadline)
         after = SearchAnswer(tuple(served_hits(result)), result.took)
         facts = {"scored_by": "client", "reason": result.reason}
     elif base is not None:

@@ -23,12 +23,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.data.external_features.columns import (
-    ExternalColumns,
-    ValuesOf,
-    columns_for,
-    refuse_unused,
-)
+from owpc_ltr.data.external_features.sources import ExternalSource, external_names, in_words
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
@@ -51,7 +46,6 @@ from owpc_ltr.signatures import Progress, option_name
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments.grouping import JudgedQuery
 
 T = TypeVar("T")
@@ -80,15 +74,13 @@ def with_stored(
     store: Store,
     model: StoredModel | None,
     interval: ScoreInterval | None = None,
-    tables: Sequence[ExternalTable] = (),
 ) -> Serve:
     """The order with a model in the store, as `request` asks for it; or by the client.
 
-    Raises UsageError where none of the `tables` has what the model reads from outside the index.
+    Raises UsageError for a model of external features.
     """
     if model is not None and is_client_scored(model):
-        joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
-        return _reordered(engine, store, as_reordering(model), model.featureset, joined)
+        return with_reordering(engine, store, as_reordering(model), model.featureset)
 
     def serve(request: SearchRequest) -> Served:
         body = request_body(store, model, request.showing_window(), interval)
@@ -103,27 +95,19 @@ def with_reordering(
     store: Store,
     ranker: ReorderingModel,
     featureset: FeatureSet | None = None,
-    tables: Sequence[ExternalTable] = (),
 ) -> Serve:
-    """The window as the client reorders it. A search that it could not reorder is Refused."""
+    """The window as the client reorders it. A search that it could not reorder is Refused.
+
+    Raises UsageError for a ranker of external features.
+    """
     featureset = featureset or find_featureset(store, ranker)
-    joined = columns_for(joined_sources(ranker), tables, "the reranker")
-    return _reordered(engine, store, ranker, featureset, joined)
-
-
-def _reordered(
-    engine: Engine,
-    store: Store,
-    ranker: ReorderingModel,
-    featureset: FeatureSet,
-    joined: ExternalColumns | None,
-) -> Serve:
+    refuse_external(joined_sources(ranker), "the reranker")
     prepare(ranker)
 
     def serve(request: SearchRequest) -> Served:
         result = live_search(
             engine, store, request.showing_window(), ranker,
-            featureset=featureset, joined=joined, deadline=_PATIENCE, source=False,
+            featureset=featureset, deadline=_PATIENCE, source=False,
         )  # fmt: skip
         if not result.reordered:
             raise Refused(f"the client could not reorder what it got: {result.reason}")
@@ -200,7 +184,6 @@ def live_search(
     ranker: ReorderingModel,
     *,
     featureset: FeatureSet | None = None,
-    joined: ExternalColumns | None = None,
     deadline: float = 1.0,
     source: bool | Sequence[str] = True,
 ) -> LiveResult:
@@ -209,22 +192,19 @@ def live_search(
     Without `featureset` the store is searched for the one that the ranker was
     trained on, at each call. `deadline` is in seconds (see `prepare`); where the request with the
     features does not make it, a plain one follows, with as much time again. `source` are the
-    fields to return. `joined` has the values of the ranker's features that no index has.
+    fields to return.
 
-    Raises BadInput for a feature set that is not the ranker's and UsageError for a query that
-    cannot be rescored, or whose joined values cannot be looked up; EngineUnavailable or Refused
-    where the plain search fails too.
+    Raises BadInput for a feature set that is not the ranker's and UsageError for a ranker of
+    external features; EngineUnavailable or Refused where the plain search fails too.
     """
     params, window_size = request.params, request.showing_window().size
     search = Search({
         "query": request.filled, **request.filters, "size": window_size, "_source": source,
     })  # fmt: skip
     started = time.monotonic()
-    if joined is None:
-        joined = columns_for(joined_sources(ranker), (), "the reranker")
-    values = None if joined is None else joined.of_query(request.query_id, params)
+    refuse_external(joined_sources(ranker), "the reranker")
     if featureset is not None:
-        check_featureset(ranker, featureset, joined)
+        check_featureset(ranker, featureset)
     scores, reason = None, ""
     try:
         logged_by = featureset or find_featureset(store, ranker)
@@ -236,7 +216,8 @@ def live_search(
     else:
         left = deadline - (time.monotonic() - started)
         try:
-            _, scores = within(left, lambda: score_hits(ranker, store, logged_by, values, logged))
+            rows = features_of_hits(store, logged_by, logged)
+            scores = within(left, lambda: score_hits(ranker, rows, logged))
         except TimeoutError:
             reason = f"the deadline of {deadline:g} s passed before the hits were scored"
         except OwpcLtrError as fault:
@@ -270,13 +251,10 @@ def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
     )
 
 
-def check_featureset(
-    ranker: ReorderingModel, featureset: FeatureSet, joined: ExternalColumns | None = None
-) -> None:
+def check_featureset(ranker: ReorderingModel, featureset: FeatureSet) -> None:
     """Refuse a feature set that is another than the ranker was trained on."""
-    trained_hash = ranker.record.get("featureset_hash")
-    names = featureset.feature_names + (joined.feature_names if joined else ())
-    if names != ranker.feature_names or trained_hash not in {None, featureset.hash}:
+    trained_hash, names = ranker.record.get("featureset_hash"), index_features(ranker)
+    if names != featureset.feature_names or trained_hash not in {None, featureset.hash}:
         raise BadInput(
             f"the reranker was not trained on the feature set '{featureset.name}' as it is: push "
             "the one that its data was logged with, or log again and train"
@@ -284,23 +262,22 @@ def check_featureset(
 
 
 def as_reordering(stored: StoredModel) -> ReorderingModel:
-    """A stored model that the client scores, as what reorders a window."""
+    """A stored model that the client scores, as what reorders a window.
+
+    Raises UsageError for a model of external features.
+    """
+    refuse_external(joined_in(stored), f"the model '{stored.name}'")
     return ReorderingModel(client_model(stored), "", None)
 
 
-def external_columns(
-    ranker: StoredModel | ReorderingModel, tables: Sequence[ExternalTable]
-) -> ExternalColumns | None:
-    """The columns of the tables that a ranker reads; None where it reads none.
-
-    Raises UsageError where a table is not read, or one is missing.
-    """
-    if isinstance(ranker, StoredModel):
-        sources, whose = joined_in(ranker), f"the model '{ranker.name}'"
-    else:
-        sources, whose = joined_sources(ranker), "the reranker"
-    refuse_unused(sources, tables, whose)
-    return columns_for(sources, tables, whose)
+def refuse_external(sources: Sequence[ExternalSource], whose: str) -> None:
+    """Refuse a ranker of external features, which only the service looks up. Raises UsageError."""
+    if sources:
+        raise UsageError(
+            f"{whose} reads {in_words(external_names(sources), sources)}, which is not in the "
+            "index: search through owpc-ltr serve with --extra-features FILE, and compare by "
+            "evaluate, or by an experiment"
+        )
 
 
 def document_fields(ranker: ReorderingModel) -> tuple[str, ...]:
@@ -391,31 +368,21 @@ def whole_answer(engine: Engine, index: str, search: Search, deadline: float) ->
     return dict(answer.content)
 
 
-def score_hits(
-    ranker: ReorderingModel,
-    store: Store,
-    featureset: FeatureSet,
-    values: ValuesOf | None,
-    hits: Sequence[dict[str, Any]],
-) -> tuple[Matrix, Vector]:
-    """The features of hits, external ones looked up in `values`, and the ranker's scores.
-
-    The hits are those of `search_with_features`.
-    """
+def score_hits(ranker: ReorderingModel, rows: Matrix, hits: Sequence[dict[str, Any]]) -> Vector:
+    """The ranker's scores of the hits of `search_with_features`, whose features are `rows`."""
     if not hits:
-        return np.zeros((0, len(ranker.feature_names)), np.float32), np.zeros(0)
+        return np.zeros(0)
     ids = [hit["_id"] for hit in hits]
     sources = [hit.get("_source") or {} for hit in hits]
-    rows = features_of_hits(store, featureset, values, hits)
-    return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
+    return ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
 
 
 def features_of_hits(
-    store: Store, featureset: FeatureSet, values: ValuesOf | None, hits: Sequence[dict[str, Any]]
+    store: Store, featureset: FeatureSet, hits: Sequence[dict[str, Any]]
 ) -> Matrix:
-    """The features of hits, one row each; external ones, looked up in `values`, come last."""
-    rows: Matrix = np.array([store.features_of(featureset, hit) for hit in hits], dtype=np.float32)
-    return rows if values is None else np.hstack([rows, values([hit["_id"] for hit in hits])])
+    """The features of hits, one row each."""
+    rows = [store.features_of(featureset, hit) for hit in hits]
+    return np.array(rows, dtype=np.float32).reshape(len(hits), len(featureset.features))
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
