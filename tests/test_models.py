@@ -34,10 +34,15 @@ from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import importances
-from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
+from owpc_ltr.models.linear import (
+    AdditiveModel,
+    Curve,
+    LinearModel,
+    Normaliser,
+    piecewise_linear_columns,
+)
 from owpc_ltr.models.model_file import load_scoring_model, model_matrix, with_record
 from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.models.piecewise_linear import piecewise_linear_columns
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel

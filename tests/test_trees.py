@@ -32,16 +32,19 @@ from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED
-from owpc_ltr.models.tables import MOST_CODES, BinTable, blocks_of, tables_of
 from owpc_ltr.models.trees import (
     DEEPEST,
     HIGHEST,
     LEAF,
     LINKS,
+    MOST_CODES,
     ROUNDS_TO_FINITE,
+    BinTable,
     Forest,
     TreeModel,
+    blocks_of,
     shortest_floats,
+    tables_of,
 )
 from tests.models import random_forest
 

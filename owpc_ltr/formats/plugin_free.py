@@ -24,8 +24,16 @@ from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
-from owpc_ltr.models.tables import MOST_CODES, TableBlock, blocks_of, tables_of
-from owpc_ltr.models.trees import LINKS, TreeModel, logistic, shortest_floats
+from owpc_ltr.models.trees import (
+    LINKS,
+    MOST_CODES,
+    TableBlock,
+    TreeModel,
+    blocks_of,
+    logistic,
+    shortest_floats,
+    tables_of,
+)
 from owpc_ltr.protocols import Model
 
 Query = dict[str, Any]

@@ -103,7 +103,7 @@ def train_plan(
         data, validation = data.without_missing(), validation and validation.without_missing()
     sample, curves = data.head, None
     if plan.piecewise_linear:
-        from owpc_ltr.models.piecewise_linear import piecewise_linear_columns
+        from owpc_ltr.models.linear import piecewise_linear_columns
 
         curves = piecewise_linear_columns(data.load(), plan.knots)
         data = curves.expanded(data.load())
