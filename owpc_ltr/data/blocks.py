@@ -16,6 +16,10 @@ class TableRows(NamedTuple):
     rows: Sequence[Sequence[Any]]
 
 
+class Bars(TableRows):
+    """A table of names and numbers, which are bars in a notebook."""
+
+
 Block = str | TableRows
 """A line of text, indented as it begins; an empty one; or a table."""
 
@@ -35,7 +39,9 @@ def html_of(blocks: Iterable[Block]) -> str:
     """The blocks for a notebook, under the first line."""
     title, *others = blocks
     parts = (
-        html.table(block.headers, [map(cell_text, row) for row in block.rows])
+        html.bars([(str(name), value) for name, value in block.rows])
+        if isinstance(block, Bars)
+        else html.table(block.headers, [map(cell_text, row) for row in block.rows])
         if isinstance(block, TableRows)
         else html.line(block)
         for block in others

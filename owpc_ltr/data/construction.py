@@ -131,7 +131,7 @@ def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
         names = tuple(table.column_names)
         instead = "leave it out of the features, or turn it into numbers"
         return numbers_of(table, names, np.float32, instead), names
-    matrix = feature_matrix(values)
+    matrix = _feature_matrix(values)
     return matrix, tuple(str(column + 1) for column in range(matrix.shape[1]))
 
 
@@ -265,13 +265,13 @@ def to_float32(array: NDArray[Any], what: str) -> NDArray[np.float32]:
     return rounded
 
 
-def feature_matrix(values: Any, what: str = "features") -> Matrix:
+def _feature_matrix(values: Any) -> Matrix:
     """A float32 matrix, C-contiguous. Raises BadInput where the values are none."""
-    array = float_array(values, what)
+    array = float_array(values, "features")
     if array.ndim != 2:
         hint = "" if array.ndim != 1 else ": give one row a document, [[…], …]"
-        raise BadInput(f"{what} have {array.ndim} dimensions, and must be rows × columns{hint}")
-    return to_float32(array, what)
+        raise BadInput(f"features have {array.ndim} dimensions, and must be rows × columns{hint}")
+    return to_float32(array, "features")
 
 
 def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:

@@ -184,9 +184,7 @@ def write_scores(
     write_output(path, ("\n".join(lines.to_pylist()) + "\n").encode())
 
 
-def write_ranking(
-    query_id: str, ranked: Sequence[tuple[str, float]], path: Path | str, tag: str = RUN_TAG
-) -> None:
+def write_ranking(query_id: str, ranked: Sequence[tuple[str, float]], path: Path | str) -> None:
     """Write one query's documents, best first with their scores, as a TREC run.
 
     Raises BadInput for ids with blanks.
@@ -195,7 +193,7 @@ def write_ranking(
     _check_ids(pa.array([query_id]), "query id")
     _check_ids(documents, "document id")
     lines = [
-        f"{query_id} Q0 {document} {rank} {score!r} {tag}\n"
+        f"{query_id} Q0 {document} {rank} {score!r} {RUN_TAG}\n"
         for rank, (document, score) in enumerate(ranked, 1)
     ]
     write_output(path, "".join(lines).encode())

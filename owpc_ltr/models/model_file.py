@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector, is_frame
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Bars, Block, html_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
@@ -109,7 +109,7 @@ class SavedRanker:
         save_model(self, Path(path))
 
     def sizes(self) -> dict[str, object]:
-        """What a notebook shows of its size, by name."""
+        """What is shown of its size, by name."""
         return {}
 
     def feature_uses(self) -> dict[str, float]:
@@ -117,26 +117,24 @@ class SavedRanker:
         return {}
 
     def __repr__(self) -> str:
+        return shortened("\n".join(map(printable, self._facts())))
+
+    def _repr_html_(self) -> str:
+        heaviest = sorted(self.feature_uses().items(), key=lambda item: -abs(item[1]))
+        blocks: list[Block] = [*self._facts(), Bars(("feature", "use"), heaviest[:_SHOWN])]
+        if len(heaviest) > _SHOWN:
+            blocks.append(f"and {len(heaviest) - _SHOWN} features more")
+        return html_of(blocks)
+
+    def _facts(self) -> list[str]:
+        """Its kind and sizes, and what the record says of it, a line each."""
         about: Any = self
         sizes = "".join(f", {name}: {value}" for name, value in self.sizes().items())
         lines = [f"{type(self).__name__}: {len(about.feature_names)} features{sizes}"]
         lines += [f"  {name}: {value}" for name, value in _learned(about.record)]
         if isinstance(about.record.get("featureset_hash"), str):
             lines.append(f"  feature set hash: {about.record['featureset_hash'][:12]}")
-        return shortened("\n".join(map(printable, lines)))
-
-    def _repr_html_(self) -> str:
-        """A block with its kind and sizes, where it is from, and how it uses its features."""
-        about: Any = self
-        heaviest = sorted(self.feature_uses().items(), key=lambda item: -abs(item[1]))
-        rows = [("features", len(about.feature_names)), *self.sizes().items()]
-        rest = len(heaviest) - _SHOWN
-        return html.block(
-            f"{about.kind} model",
-            html.facts([*rows, *_learned(about.record)]),
-            html.bars(heaviest[:_SHOWN]),
-            html.line(f"and {rest} features more") if rest > 0 else "",
-        )
+        return lines
 
 
 def with_record(model: Model, record: dict[str, Any]) -> Model:
@@ -303,9 +301,7 @@ def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:
     return matrix
 
 
-def parity_samples_of(
-    data: RankingDataset | PartitionedDataset, queries: int = PARITY_QUERIES
-) -> list[dict[str, Any]]:
+def parity_samples_of(data: RankingDataset | PartitionedDataset) -> list[dict[str, Any]]:
     """Some queries, by hash: `query_id`, `params`, `doc_ids`, `labels`, `features` (packed).
 
     Empty where the dataset was not logged from an engine (no parameters, or no document ids).
@@ -314,7 +310,7 @@ def parity_samples_of(
 
     if not {"query_params", "document_ids"} <= set(data.columns):
         return []
-    first_by_hash = np.argsort(query_positions(data, "probes"), kind="stable")[:queries]
+    first_by_hash = np.argsort(query_positions(data, "probes"), kind="stable")[:PARITY_QUERIES]
     data = data.select(np.sort(first_by_hash)).load()
     assert data.query_params is not None  # noqa: S101 - it has the columns
     assert data.doc_ids is not None  # noqa: S101
