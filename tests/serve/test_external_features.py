@@ -36,9 +36,7 @@ def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_ord
     assert columns_for([], [one], "the model") is None
     with pytest.raises(UsageError, match=r"'views' \(from old.parquet\).*no table given"):
         columns_for(sources, [one], "the model")
-    with pytest.raises(
-        UsageError, match=r"and 'age'|'views'.*give the table with --extra-features FILE"
-    ):
+    with pytest.raises(UsageError, match=r"'shop' reads 'views' .*, 'age' .*: give the table with"):
         columns_for(sources, [], "the model 'shop'")
     with pytest.raises(UsageError, match="has no id"):
         columns_for(
