@@ -230,7 +230,7 @@ def test_what_a_feature_does_is_how_far_its_curve_goes() -> None:
     spans = [facts["span"] for facts in found.values()]
     assert spans == sorted(spans, reverse=True)
     assert found["a"]["missing"] == model.curves["a"].missing
-    assert "additive" in model._repr_html_()
+    assert "AdditiveModel" in model._repr_html_()
 
 
 @given(SEEDS, st.booleans())
