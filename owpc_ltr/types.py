@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.model_size import Capacity as Capacity
     from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
-    from owpc_ltr.engine.profile import Samples as Samples
+    from owpc_ltr.engine.profile import SearchTimes as SearchTimes
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter

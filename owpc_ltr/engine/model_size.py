@@ -83,21 +83,23 @@ def capacity(
     size = None if model is None else len(json.dumps(model.definition, separators=(",", ":")))
     if store.kind == "ltr-plugin":
         return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
-    used = set(featureset.feature_names)
-    if model is not None:
-        form = plugin_free_model(model)
-        if form is not None:
-            used = set(form.features)
-        else:
-            linear = import_linear(model)
-            weights = zip(linear.feature_names, linear.weights, strict=True)
-            used = {name for name, weight in weights if weight}
+    used = set(featureset.feature_names) if model is None else used_features(model)
     queries = [
         render(feature.template, params)
         for feature in featureset.features
         if feature.template_language == MUSTACHE and feature.name in used
     ]
     return Capacity(size, count_clauses(queries), most_clauses(engine))
+
+
+def used_features(model: StoredModel) -> set[str]:
+    """The features that a model reads without the plugin: of a linear one, those with a weight."""
+    form = plugin_free_model(model)
+    if form is not None:
+        return set(form.features)
+    linear = import_linear(model)
+    weights = zip(linear.feature_names, linear.weights, strict=True)
+    return {name for name, weight in weights if weight}
 
 
 def cache_limit(engine: Engine) -> int | None:

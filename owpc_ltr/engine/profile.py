@@ -1,8 +1,8 @@
 """`profile`: what features, windows and a model cost in the live query, and the room they take.
 
-Times are by two clocks, ours and the engine's. Every variant of a search is timed on the same
-queries in turn, in a new order each time, after a warm-up: other load on the machine then affects
-all of them alike, and differences are paired.
+Every variant of a search is timed on the same queries in turn, in a new order each time, after a
+warm-up: other load on the machine then affects all of them alike, and differences are paired. The
+clock is ours, so that times are those an application waits.
 
 Features are timed in groups. A query is searched with about half of the features, and with other
 halves, as many times as there are features, so that each is in one half of the searches and every
@@ -13,7 +13,6 @@ Statistics 15, 1944).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import SearchAnswer
-from owpc_ltr.engine.model_size import Capacity, capacity
+from owpc_ltr.engine.model_size import Capacity, capacity, used_features
 from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores import Search, Store
@@ -45,7 +44,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, check_index, text_table
+from owpc_ltr.text import ShortRepr, check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -58,9 +57,36 @@ _SHOWN = 10
 WARM_UP = 3
 K = TypeVar("K")
 QueryParams = dict[str, Any]
-Ask = Callable[[QueryParams], Search]
-_COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
-_WINDOWS = ("WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %")
+Variant = Callable[[QueryParams], Search]
+"""Makes the search of a query's params."""
+
+
+@dataclass(frozen=True)
+class SearchTimes:
+    """How long searches take, in milliseconds."""
+
+    median_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True)
+class FeatureCost:
+    """What a feature costs, in milliseconds.
+
+    `milliseconds` is the median over repeats; `low` and `high` are its 95 % interval, which has no
+    upper end for a single repeat. No feature costs less than nothing: all three are clipped at 0,
+    and an interval that begins there (`in_noise`) includes no cost at all.
+    """
+
+    feature: str
+    milliseconds: float
+    low: float
+    high: float
+
+    @property
+    def in_noise(self) -> bool:
+        """Whether the cost is not told from that of no feature at all."""
+        return self.low <= 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,76 +102,40 @@ class Profile(ShortRepr):
     queries: int
     repeat: int
     window: int
-    costs: tuple[FeatureCost, ...]
-    searches: dict[str, Samples]
-    windows: dict[int, Samples]
+    features: tuple[FeatureCost, ...]
+    searches: dict[str, SearchTimes]
+    windows: dict[int, SearchTimes]
     derived: dict[str, list[str]]
     capacity: Capacity
 
     def __str__(self) -> str:
-        costs = [
-            text_table(_COSTS, _cost_rows(self.costs)),
-            *_cost_lines(self.costs, self.searches),
-        ]
-        windows = text_table(_WINDOWS, self._window_rows())
-        return "\n".join([*costs, "", windows, *self.capacity.sentences()])
+        return "\n".join(text_lines(self._blocks()))
 
     def _repr_html_(self) -> str:
-        windows = [[_two_places(cell) for cell in row] for row in self._window_rows()]
-        costs = [[_two_places(cell) for cell in row] for row in _cost_rows(self.costs)]
-        return html.block(
-            f"Profile of {self.index}",
-            html.table(_COSTS, costs),
-            *map(html.line, _cost_lines(self.costs, self.searches)),
-            html.table(_WINDOWS, windows),
-            *map(html.line, self.capacity.sentences()),
-        )
+        return html_of([f"Profile of {self.index}", *self._blocks()])
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure, as JSON."""
-        return {
-            "index": self.index,
-            "store_kind": self.store_kind,
-            "queries": self.queries,
-            "repeat": self.repeat,
-            "window": self.window,
-            "features": [cost.as_dict() for cost in self.costs],
-            "searches": {name: samples.as_dict() for name, samples in self.searches.items()},
-            "windows": [{"window": w, **times.as_dict()} for w, times in self.windows.items()],
-            "derived": self.derived,
-            "capacity": self.capacity.as_dict(),
-        }
+        windows = [{"window": size, **asdict(times)} for size, times in self.windows.items()]
+        return dict(finite_json({**asdict(self), "windows": windows}))
 
-    def _window_rows(self) -> list[tuple[object, ...]]:
-        return [(window, *times.as_dict().values()) for window, times in self.windows.items()]
-
-
-def _cost_rows(costs: Sequence[FeatureCost]) -> list[tuple[object, ...]]:
-    return [
-        (cost.feature, cost.milliseconds, f"[{cost.low:.2f}, {cost.high:.2f}]", cost.took)
-        for cost in costs
-    ]
-
-
-def _cost_lines(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> list[str]:
-    lines = []
-    noise = sum(cost.in_noise for cost in costs)
-    if noise:
-        lines.append(
-            f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): "
-            f"a larger {option_name('repeat')} tells smaller costs"
-        )
-    for name, words in (("all", "with all features"), ("none", "without any")):
-        times = searches[name].as_dict()
-        median, high = times["wall_median_ms"], times["wall_p95_ms"]
-        lines.append(f"{words}: {median:.2f} ms (95 %: {high:.2f})")
-    return lines
-
-
-def _two_places(cell: object) -> object:
-    if not isinstance(cell, float):
-        return cell
-    return "–" if math.isnan(cell) else f"{cell:.2f}"
+    def _blocks(self) -> Iterator[Block]:
+        costs = self.features
+        rows = [(c.feature, c.milliseconds, f"[{c.low:.2f}, {c.high:.2f}]") for c in costs]
+        yield TableRows(("FEATURE", "COSTS MS", "95 %"), rows)
+        noise = sum(cost.in_noise for cost in costs)
+        if noise:
+            yield (
+                f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): "
+                f"a larger {option_name('repeat')} tells smaller costs"
+            )
+        for name, words in (("all", "with all features"), ("none", "without any")):
+            times = self.searches[name]
+            yield f"{words}: {times.median_ms:.2f} ms (95 %: {times.p95_ms:.2f})"
+        yield ""
+        sizes = [(size, times.median_ms, times.p95_ms) for size, times in self.windows.items()]
+        yield TableRows(("WINDOW", "MEDIAN MS", "95 % MS"), sizes)
+        yield from self.capacity.sentences()
 
 
 @job(changes_cluster=True)
@@ -219,7 +209,7 @@ def measure_profile(
     engine: Engine,
     store: Store,
     subject: Subject,
-    params: Sequence[dict[str, Any]],
+    params: Sequence[QueryParams],
     *,
     repeat: int = REPEAT,
     window: int = DEFAULT_WINDOW,
@@ -235,16 +225,15 @@ def measure_profile(
     elif plugin_free_model(subject.model) is None:
         parts = subject
     costs, searches = feature_costs(
-        engine, store, parts, params, repeat=repeat, window=window, seed=seed,
-        progress=lambda done: progress("features", done),
-    )  # fmt: skip
+        engine, store, parts, params, repeat=repeat, window=window, seed=seed, progress=progress
+    )
     windows = timed(
-        engine, subject.index, {size: ask_with(store, subject, size) for size in WINDOWS}, params,
-        repeat, seed=seed, progress=lambda done: progress("windows", done),
+        engine, subject.index, {size: with_features(store, subject, size) for size in WINDOWS},
+        params, repeat, seed=seed, progress=progress,
     )  # fmt: skip
     return Profile(
         subject.index, store.kind, queries=len(params), repeat=repeat, window=window,
-        costs=tuple(costs), searches=searches, windows=windows,
+        features=tuple(costs), searches=searches, windows=windows,
         derived=derived_from(subject.featureset),
         capacity=capacity(engine, store, subject.featureset, subject.model, params[0]),
     )  # fmt: skip
@@ -293,77 +282,71 @@ class Subject:
     model: StoredModel | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class Samples(ShortRepr):
-    """Milliseconds of each search: `wall` by our clock, `took` by the engine's (whole ones)."""
-
-    wall: Vector
-    took: Vector
-
-    def as_dict(self) -> dict[str, float]:
-        """Medians and 95th percentiles."""
-        return {
-            "wall_median_ms": float(np.median(self.wall)),
-            "wall_p95_ms": float(np.percentile(self.wall, 95)),
-            "took_median_ms": float(np.median(self.took)),
-            "took_p95_ms": float(np.percentile(self.took, 95)),
-        }
-
-
 def timed(
     engine: Engine,
     index: str,
-    ways: Mapping[K, Ask],
+    variants: Mapping[K, Variant],
     queries: Sequence[QueryParams],
     repeat: int,
     *,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> dict[K, Samples]:
-    """Ask one query a repeat in every way, in random order; a warm-up is not counted."""
-    check_turns(queries, repeat)
-    order = np.random.default_rng(seed)
-    asks = list(ways.values())
-    for params in queries[:WARM_UP]:
-        one_turn(engine, index, asks, params, order)
-    turns = np.empty((repeat, 2, len(asks)))
-    for turn in range(repeat):
-        turns[turn] = one_turn(engine, index, asks, queries[turn % len(queries)], order)
-        if progress is not None:
-            progress((turn + 1) / repeat)
-    return {name: Samples(*turns[:, :, place].T) for place, name in enumerate(ways)}
+    progress: Progress = silent,
+) -> dict[K, SearchTimes]:
+    """Search with one query a repeat in every variant."""
+    turns = [list(variants.values())] * (WARM_UP + repeat)
+    random = np.random.default_rng(seed)
+    passed = _time_turns(engine, index, turns, queries, random, "windows", progress)
+    return {name: _summary(column) for name, column in zip(variants, passed.T, strict=True)}
 
 
-def check_turns(queries: Sequence[QueryParams], repeat: int) -> None:
-    """Raise UsageError where there is nothing to ask, or no time to ask it."""
-    if not queries:
-        raise UsageError("there is no query to time")
+def _summary(milliseconds: Vector) -> SearchTimes:
+    return SearchTimes(*map(float, np.percentile(milliseconds, (50, 95))))
+
+
+def _time_turns(
+    engine: Engine,
+    index: str,
+    turns: Sequence[Sequence[Variant]],
+    queries: Sequence[QueryParams],
+    random: np.random.Generator,
+    stage: str,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Milliseconds of each turn's variants on one query, (turns, variants), without a warm-up."""
+    repeat = len(turns) - WARM_UP
     if repeat < 1:
         raise UsageError(f"{option_name('repeat')} is 1 or more, not {repeat}")
+    passed = []
+    for turn, variants in enumerate(turns, -WARM_UP):
+        passed.append(_time_turn(engine, index, variants, queries[turn % len(queries)], random))
+        if turn >= 0:
+            progress(stage, (turn + 1) / repeat)
+    return np.array(passed[WARM_UP:])
 
 
-def one_turn(
-    engine: Engine, index: str, asks: Sequence[Ask], params: QueryParams, order: np.random.Generator
-) -> NDArray[np.float64]:
-    """One query asked once in each way, in random order: milliseconds by our clock, and `took`.
-
-    The result is (2, ways).
-    """
+def _time_turn(
+    engine: Engine,
+    index: str,
+    variants: Sequence[Variant],
+    params: QueryParams,
+    random: np.random.Generator,
+) -> Vector:
+    """Milliseconds of one query in each variant, which are searched in random order."""
     path = f"/{check_index(index)}/_search"
     params_sent = {"request_cache": "false", "allow_partial_search_results": "false"}
     # Made before the clock starts: rendering templates is not the engine's work.
-    searches = [ask(params) for ask in asks]
-    passed = np.empty((2, len(asks)))
-    for place in order.permutation(len(asks)):
+    searches = [variant(params) for variant in variants]
+    passed = np.empty(len(variants))
+    for place in random.permutation(len(variants)):
         body, sent = searches[place].body, {**params_sent, **searches[place].params}
         started = time.perf_counter()
         answer = engine.request("POST", path, params=sent, body=body)
-        milliseconds = 1000 * (time.perf_counter() - started)
-        passed[:, place] = milliseconds, SearchAnswer.read(answer, body, "the timed search").took
+        passed[place] = 1000 * (time.perf_counter() - started)
+        SearchAnswer.read(answer, body, "the timed search")
     return passed
 
 
-def plain(store: Store, subject: Subject, window: int) -> Ask:
+def query_alone(store: Store, subject: Subject, window: int) -> Variant:
     """The application's query by itself, which counts its hits where that with features does."""
     check_query(subject.query)
     logs = subject.model is None
@@ -371,17 +354,17 @@ def plain(store: Store, subject: Subject, window: int) -> Ask:
     if logs and store.kind != "ltr-plugin":
         body["track_total_hits"] = True
 
-    def ask(params: QueryParams) -> Search:
+    def search(params: QueryParams) -> Search:
         return Search({"query": render(subject.query, params), **body})
 
-    return ask
+    return search
 
 
-def ask_with(
-    store: Store, subject: Subject, window: int, names: tuple[str, ...] | None = None
-) -> Ask:
+def with_features(
+    store: Store, subject: Subject, window: int, names: Sequence[str] | None = None
+) -> Variant:
     """The live query with the features of these names only (None: with all)."""
-    bare = plain(store, subject, window)
+    bare = query_alone(store, subject, window)
     model = subject.model
     window = window if model is None else max(window, _SHOWN)
     featureset, by_plugin = subject.featureset, store.kind == "ltr-plugin"
@@ -391,7 +374,7 @@ def ask_with(
         featureset = replace(featureset, features=some)
         model = None if model is None else _only_weights(model, names)
 
-    def ask(params: QueryParams) -> Search:
+    def search(params: QueryParams) -> Search:
         base = bare(params)
         if model is None:
             added = store.window_log(featureset, _needed(featureset, params), window)
@@ -404,7 +387,7 @@ def ask_with(
                 step["query"]["rescore_query"]["sltr"]["active_features"] = list(names)
         return Search({**base.body, **added.body}, added.params)
 
-    return ask
+    return search
 
 
 def _only_weights(model: StoredModel, names: Sequence[str]) -> StoredModel:
@@ -423,32 +406,6 @@ def _needed(featureset: FeatureSet, params: QueryParams) -> QueryParams:
     return {name: params[name] for name in featureset.params if name in params}
 
 
-@dataclass(frozen=True)
-class FeatureCost:
-    """What a feature costs, in milliseconds by our clock.
-
-    `milliseconds` is the median over repeats; `low` and `high` are its 95 % interval, which has no
-    upper end for a single repeat. `took` is the mean by the engine's clock. No feature costs less
-    than nothing: all four are clipped at 0, and an interval that begins there (`in_noise`) includes
-    no cost at all.
-    """
-
-    feature: str
-    milliseconds: float
-    low: float
-    high: float
-    took: float
-
-    @property
-    def in_noise(self) -> bool:
-        """Whether the cost is not told from that of no feature at all."""
-        return self.low <= 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The cost as JSON."""
-        return dict(finite_json(asdict(self)))
-
-
 def feature_costs(
     engine: Engine,
     store: Store,
@@ -458,34 +415,32 @@ def feature_costs(
     repeat: int,
     window: int = DEFAULT_WINDOW,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> tuple[list[FeatureCost], dict[str, Samples]]:
-    """The cost of each feature, dearest first, and the samples of `all` features and of `none`."""
-    names = computed(store, subject)
-    if not names:
+    progress: Progress = silent,
+) -> tuple[list[FeatureCost], dict[str, SearchTimes]]:
+    """The cost of each feature, dearest first, and the times with `all` features and `none`."""
+    names = np.array(computed(store, subject))
+    if not len(names):
         raise UsageError("there is no feature that the engine computes: nothing to profile")
-    check_turns(queries, repeat)
-    without, with_all = plain(store, subject, window), ask_with(store, subject, window)
+    without, with_all = query_alone(store, subject, window), with_features(store, subject, window)
+
+    def in_group(group: NDArray[np.bool_]) -> Variant:
+        return (
+            with_features(store, subject, window, names[group].tolist()) if group.any() else without
+        )
+
     random = np.random.default_rng(seed)
-    both = np.empty((repeat, 2, 2))
-    costs = np.empty((repeat, 2, len(names)))
-    for turn in range(-WARM_UP, repeat):
-        groups = weighing(len(names), random)
-        asks = [without, with_all] + [
-            ask_with(store, subject, window, tuple(np.array(names)[group]))
-            if group.any()
-            else without
-            for group in groups
-        ]
-        passed = one_turn(engine, subject.index, asks, queries[turn % len(queries)], random)
-        if turn >= 0:
-            both[turn] = passed[:, :2]
-            costs[turn] = weighed(groups, passed[:, 2:])
-            if progress is not None:
-                progress((turn + 1) / repeat)
-    by_feature = [_cost(name, costs[:, :, place]) for place, name in enumerate(names)]
-    whole = {name: Samples(*both[:, :, place].T) for place, name in enumerate(("none", "all"))}
-    return sorted(by_feature, key=lambda cost: -cost.milliseconds), whole
+    designs = [weighing(len(names), random) for _ in range(WARM_UP + repeat)]
+    turns = [[without, with_all, *map(in_group, groups)] for groups in designs]
+    passed = _time_turns(engine, subject.index, turns, queries, random, "features", progress)
+    costs = [
+        weighed(groups, row[2:]) for groups, row in zip(designs[WARM_UP:], passed, strict=True)
+    ]
+    by_feature = [
+        _cost(name, column)
+        for name, column in zip(names.tolist(), np.transpose(costs), strict=True)
+    ]
+    searches = {"none": _summary(passed[:, 0]), "all": _summary(passed[:, 1])}
+    return sorted(by_feature, key=lambda cost: -cost.milliseconds), searches
 
 
 def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
@@ -507,12 +462,12 @@ def weighed(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[n
     return np.asarray(passed @ signs)
 
 
-def _cost(name: str, costs: NDArray[np.float64]) -> FeatureCost:
-    """Of the costs of all repeats, (repeats, 2): by our clock, and by the engine's."""
-    low, middle, high = np.percentile(costs[:, 0], (25, 50, 75))
+def _cost(name: str, costs: Vector) -> FeatureCost:
+    """The cost of a feature, by what it cost in each repeat."""
+    low, middle, high = np.percentile(costs, (25, 50, 75))
     # The notch of a box plot (McGill, Tukey & Larsen 1978), the 95 % interval of a median.
     half = 1.57 * (high - low) / np.sqrt(len(costs)) if len(costs) > 1 else np.inf
-    ends = (middle, middle - half, middle + half, costs[:, 1].mean())
+    ends = (middle, middle - half, middle + half)
     return FeatureCost(name, *(max(0.0, float(end)) for end in ends))
 
 
@@ -534,6 +489,5 @@ def computed(store: Store, subject: Subject) -> tuple[str, ...]:
     names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
     if subject.model is None or store.kind == "ltr-plugin":
         return names
-    linear = import_linear(subject.model)
-    weighed = dict(zip(linear.feature_names, linear.weights, strict=True))
-    return tuple(name for name in names if weighed.get(name))
+    used = used_features(subject.model)
+    return tuple(name for name in names if name in used)

@@ -24,7 +24,7 @@ _FEATURES_IN_CHART = 30
 
 _GRADES_IN_CHART = 12
 
-_WALL = "wall_median_ms", "wall_p95_ms"
+_TIMES = "median_ms", "p95_ms"
 
 _ROWS_IN_CHART = 20
 
@@ -54,8 +54,8 @@ def latency_of(content: Mapping[str, Any], source: str) -> Latency:
                 (str(row["feature"]), *_times(row, "milliseconds"), row.get("low"), row.get("high"))
                 for row in content["features"]
             ],
-            [(float(row["window"]), *_times(row, *_WALL)) for row in content.get("windows", ())],
-            {name: _times(row, *_WALL) for name, row in content.get("searches", {}).items()},
+            [(float(row["window"]), *_times(row, *_TIMES)) for row in content.get("windows", ())],
+            {name: _times(row, *_TIMES) for name, row in content.get("searches", {}).items()},
             f"index {index}, {content.get('store_kind', '')}" if index else "",
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:

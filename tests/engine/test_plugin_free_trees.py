@@ -195,7 +195,7 @@ def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
         repeat=1, window=10, seed=0, progress=quiet,
     )  # fmt: skip
     assert found.capacity.clauses is not None
-    assert {cost.feature for cost in found.costs} == set(FEATURESET.feature_names)
+    assert {cost.feature for cost in found.features} == set(FEATURESET.feature_names)
 
 
 @pytest.mark.modules

@@ -38,12 +38,12 @@ COSTS = {
     "index": "movies",
     "store_kind": "plugin-free",
     "features": [
-        {"feature": "good", "milliseconds": 1.5, "low": 1.0, "high": 2.0, "took": 1.0},
-        {"feature": "bm25", "milliseconds": 0.1, "low": -0.1, "high": 0.3, "took": 0.0},
+        {"feature": "good", "milliseconds": 1.5, "low": 1.0, "high": 2.0},
+        {"feature": "bm25", "milliseconds": 0.1, "low": -0.1, "high": 0.3},
     ],
-    "searches": {"all": {"wall_median_ms": 7.0, "wall_p95_ms": 9.0}},
+    "searches": {"all": {"median_ms": 7.0, "p95_ms": 9.0}},
     "windows": [
-        {"window": size, "wall_median_ms": 1.0 + size / 100, "wall_p95_ms": 2.0 + size / 100}
+        {"window": size, "median_ms": 1.0 + size / 100, "p95_ms": 2.0 + size / 100}
         for size in (10, 100, 1000)
     ],
 }
