@@ -29,9 +29,10 @@ def connect(
 ) -> Cluster:
     """The cluster at `url`, of the environment or the configuration file, else the local node.
 
-    `url` may also be a ready client, with its own authentication, proxies and connections. Requests
-    then go through it, retried as always and not by the client. Its timeout is for each read of an
-    answer, not for the whole of it, and answers of any size are read.
+    `url` may also be a ready client, an `opensearchpy.OpenSearch`, for both engines, with its own
+    authentication, proxies and connections. Requests then go through it, retried as always and not
+    by the client. Its timeout is for each read of an answer, not for the whole of it, and answers
+    of any size are read.
 
     Credentials come from OWPC_LTR_USER and OWPC_LTR_PASSWORD, OWPC_LTR_API_KEY, or the
     configuration file, never from an argument. `store_kind` is `ltr-plugin` or `plugin-free`;

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads
 
 if TYPE_CHECKING:
-    import elasticsearch
     import opensearchpy
 
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -24,7 +23,7 @@ IN_FLIGHT = 4
 """How many searches are under way at the same time."""
 
 Url = Annotated[
-    "str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None",
+    "str | opensearchpy.OpenSearch | None",
     Help(
         "The address of the cluster; default: OWPC_LTR_URL, or the local node. "
         "Credentials are read from OWPC_LTR_USER and OWPC_LTR_PASSWORD, or "

@@ -1,7 +1,7 @@
 """`Engine`: a cluster that answers requests. JSON in, JSON out; which answers are retried.
 
-Requests go through opensearch-py (`connection.open_client`), or through a ready client of
-opensearch-py or elasticsearch-py; see `transport`.
+Requests go through opensearch-py: through a client of ours (`connection.open_client`), or through a
+given one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
@@ -36,12 +36,16 @@ from owpc_ltr.engine.client.retry import (
     Request,
     Retrying,
     TransientError,
-    Transport,
+    address_of,
+    send,
     transport_of,
 )
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.signatures import option_name
+
+if TYPE_CHECKING:
+    from opensearchpy import Transport
 
 PATIENCE = 3.0
 """Seconds for the first connection to an engine."""
@@ -105,8 +109,8 @@ def answer_if_found(
 class Engine:
     """A cluster that answers requests; safe to share between threads.
 
-    `transport` is that of a ready client; without one, requests go through opensearch-py, which is
-    imported with the first request.
+    `transport` is that of a ready client; without one, opensearch-py is imported with the first
+    request.
     """
 
     def __init__(
@@ -168,7 +172,7 @@ class Engine:
             attempts += 1
             status = None
             try:
-                answer = self._transport.send(request, min(left, self.settings.timeout))
+                answer = send(self._transport, request, min(left, self.settings.timeout))
             except ErrorAnswer as error:
                 status = error.status
                 raise self._meaning(f"{method} {path}", path, error) from None
@@ -301,15 +305,15 @@ def open_engine(
 ) -> Engine:
     """The cluster of this call, the environment or the configuration file, else the local node.
 
-    `url` may also be a ready client of opensearch-py or elasticsearch-py: then its own settings
-    hold, and only the time limits are the environment's. `caution` is called with each line that
+    `url` may also be an `opensearchpy.OpenSearch`: then its own settings hold, and only the time
+    limits are the environment's. `caution` is called with each line that
     the user must be shown on each run.
     """
     if url is not None and not isinstance(url, str):
         if ca is not None or insecure:
             raise UsageError("a ready client has its own certificates: leave ca and insecure out")
         transport = transport_of(url)
-        address = transport.url.rstrip("/")
+        address = address_of(transport).rstrip("/")
         return Engine(ConnectionSettings(address, **limits_of(os.environ)), transport=transport)
     settings = find_settings(url, ca=ca, insecure=insecure)
     for line in settings.cautions:

@@ -1,6 +1,6 @@
-"""Requests through a client of opensearch-py or elasticsearch-py: one attempt, and retries.
+"""Requests through opensearch-py: one attempt, and retries.
 
-Both libraries raise an exception for an error answer and for a request without a whole answer:
+The library raises an exception for an error answer and for a request without a whole answer:
 `ErrorAnswer` and `TransientError`, or EngineUnavailable where another attempt would not help.
 There is one policy of retries: which statuses, the pauses between attempts, and the deadline.
 An engine's Retry-After is a lower bound of a pause.
@@ -9,7 +9,6 @@ An engine's Retry-After is a lower bound of a pause.
 from __future__ import annotations
 
 import copy
-import inspect
 import random
 import re
 import ssl
@@ -18,10 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from owpc_ltr.engine.client.responses import one_line
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
+from owpc_ltr.errors import EngineUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from opensearchpy import OpenSearchException, Transport
 
 T = TypeVar("T")
 BUSY = frozenset((429, 502, 503, 504))
@@ -46,7 +48,6 @@ _BROKEN = {
 }
 _PLAIN_HTTP = {"wrong version number", "http request", "unknown protocol"}
 """What OpenSSL says of an answer in plain http."""
-_LIBRARIES = {"opensearchpy", "elasticsearch", "elastic_transport", "elasticsearch7"}
 
 
 class TransientError(Exception):
@@ -161,96 +162,58 @@ class Request:
     content_type: str
 
 
-@dataclass(frozen=True)
-class Transport:
-    """Sends one request through a client of a library, and reads its answer."""
+def send(transport: Transport, request: Request, seconds: float) -> Any:
+    """The decoded JSON of the answer, which is to come within so many seconds.
 
-    url: str
-    """The address of the cluster, as messages show it."""
-    perform: Callable[[Request, dict[str, str], float], Any]
-    """What the client gives for the answer to a request with these headers, in so many seconds."""
-    close: Callable[[], None]
-    """Ends the idle connections."""
-
-    def send(self, request: Request, seconds: float) -> Any:
-        """The decoded JSON of the answer, which is to come within so many seconds.
-
-        Raises ErrorAnswer, TransientError where another attempt may help, and EngineUnavailable
-        where it will not.
-        """
-        headers = {"accept": "application/json"}
-        if request.body is not None:
-            headers["content-type"] = request.content_type
-        try:
-            content = self.perform(request, headers, seconds)
-        except (OwpcLtrError, TransientError):
-            raise
-        except RecursionError as error:
-            raise TransientError("it answered with what is not whole JSON") from error
-        except Exception as error:
-            # The libraries' exceptions have no base in common, and only one of them is installed.
-            modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-            if _LIBRARIES.isdisjoint(modules):
-                raise
-            raise _meaning(error, self.url) from error
-        if content == "":
-            raise TransientError("it answered with nothing")
-        if isinstance(content, str):
-            raise _no_json(self.url, "text")
-        return content
-
-
-def transport_of(client: Any) -> Transport:
-    """How requests go through a ready client. UsageError for one that cannot be used."""
-    kind = type(client).__name__
-    if not hasattr(client, "perform_request") and not hasattr(client, "transport"):
-        raise UsageError(
-            f"a {kind} is no client of a cluster: give an address, an opensearchpy.OpenSearch or "
-            "an elasticsearch.Elasticsearch"
-        )
-    sends = getattr(client, "perform_request", None) or client.transport.perform_request
-    if inspect.iscoroutinefunction(sends) or kind.startswith("Async"):
-        raise UsageError(f"{kind} is asynchronous: give the synchronous client of the same library")
-    return _elasticsearch(client) if hasattr(client, "options") else _opensearch(client)
-
-
-def _opensearch(client: Any) -> Transport:
-    """Requests through an `opensearchpy.OpenSearch`, or an `elasticsearch.Elasticsearch` 7.
-
-    The transport is a copy that shares the client's connections, and leaves retries to `Retrying`.
+    Raises ErrorAnswer, TransientError where another attempt may help, and EngineUnavailable
+    where it will not.
     """
-    transport = copy.copy(client.transport)
-    transport.max_retries = 0
-    first = transport.connection_pool.connections[0]
+    from opensearchpy import OpenSearchException
 
-    def perform(request: Request, headers: dict[str, str], seconds: float) -> Any:
-        return transport.perform_request(
+    headers = {"accept": "application/json"}
+    if request.body is not None:
+        headers["content-type"] = request.content_type
+    try:
+        content = transport.perform_request(
             request.method,
             request.path,
             params={**request.params, "request_timeout": seconds},
             body=request.body,
             headers=headers,
         )
+    except RecursionError as error:
+        raise TransientError("it answered with what is not whole JSON") from error
+    except OpenSearchException as error:
+        raise _meaning(error, address_of(transport)) from error
+    if content == "":
+        raise TransientError("it answered with nothing")
+    if isinstance(content, str):
+        raise _no_json(address_of(transport), "text")
+    return content
 
-    return Transport(f"{first.host}{first.url_prefix}", perform, transport.close)
 
+def transport_of(client: Any) -> Transport:
+    """The transport of an `opensearchpy.OpenSearch`. UsageError for another object.
 
-def _elasticsearch(client: Any) -> Transport:
-    """Requests through an `elasticsearch.Elasticsearch` 8 or later."""
+    It is a copy that shares the client's connections, and leaves retries to `Retrying`.
+    """
+    from opensearchpy import OpenSearch
 
-    def perform(request: Request, headers: dict[str, str], seconds: float) -> Any:
-        once = client.options(request_timeout=seconds, max_retries=0, retry_on_timeout=False)
-        answer = once.perform_request(
-            request.method,
-            request.path,
-            params=dict(request.params),
-            headers=headers,
-            body=request.body,
+    if not isinstance(client, OpenSearch):
+        kind = type(client)
+        raise UsageError(
+            f"requests cannot go through a '{kind.__module__.partition('.')[0]}.{kind.__name__}': "
+            "give an address or an opensearchpy.OpenSearch, which is synchronous"
         )
-        return getattr(answer, "body", answer)
+    transport = copy.copy(client.transport)
+    transport.max_retries = 0
+    return transport
 
-    address = next(iter(client.transport.node_pool.all())).base_url
-    return Transport(str(address), perform, client.close)
+
+def address_of(transport: Transport) -> str:
+    """The address of the cluster, as messages show it."""
+    first = transport.connection_pool.connections[0]
+    return f"{first.host}{first.url_prefix}"
 
 
 def _no_json(url: str, content_type: str) -> EngineUnavailable:
@@ -260,28 +223,21 @@ def _no_json(url: str, content_type: str) -> EngineUnavailable:
     )
 
 
-def _meaning(error: Exception, url: str) -> Exception:
-    """What an exception of a library means."""
-    status = getattr(getattr(error, "meta", error), "status", getattr(error, "status_code", None))
+def _meaning(error: OpenSearchException, url: str) -> Exception:
+    """What an exception of opensearch-py means: an error answer, or none that is whole."""
+    status = getattr(error, "status_code", None)
     if isinstance(status, int):
-        return _error_answer(error, status, url)
+        content = error.info
+        text = "" if content is not None else str(error.error)
+        if isinstance(content, str):
+            text, content = content, None
+        wait = seconds_requested(getattr(error, "headers", {}).get("retry-after"))
+        return ErrorAnswer(status, content, text, wait)
     if "SerializationError" in _names([error]):
         if "mimetype" in str(error):
             return _no_json(url, str(error).rpartition(":")[2].strip())
         return TransientError("it answered with what is not whole JSON")
     return _fault([*_chain(error)], url)
-
-
-def _error_answer(error: Any, status: int, url: str) -> Exception:
-    if 200 <= status < 300:
-        # A client of elasticsearch-py takes answers of Elasticsearch only.
-        return EngineUnavailable(f"{url}: {one_line(str(error))}: use opensearch-py's client")
-    content: Any = error.body if hasattr(error, "body") else error.info
-    text = "" if content is not None else str(error.error)
-    if isinstance(content, str):
-        text, content = content, None
-    headers = error.meta.headers if hasattr(error, "meta") else getattr(error, "headers", {})
-    return ErrorAnswer(status, content, text, seconds_requested(headers.get("retry-after")))
 
 
 def _fault(chain: list[BaseException], url: str) -> Exception:

@@ -1,16 +1,8 @@
-"""Ready clients of opensearch-py and elasticsearch-py: `connect` takes them as they are."""
+"""Ready clients of opensearch-py: `connect` takes them as they are, and no others."""
 
 from __future__ import annotations
 
-import copy
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import opensearchpy
@@ -22,84 +14,13 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.fake_engine import WHOLE, FakeEngine, Reply, one_line
 
-
-class ApiError(Exception):
-    """As elasticsearch-py raises it."""
-
-    __module__ = "elasticsearch.exceptions"
-
-    def __init__(self, message: str, meta: Any, body: Any) -> None:
-        super().__init__(message)
-        self.meta, self.body = meta, body
-
-
-class TransportFault(Exception):
-    """As elastic-transport raises it where no answer came."""
-
-    __module__ = "elastic_transport"
-
-    def __init__(self, message: str, errors: tuple[Exception, ...]) -> None:
-        super().__init__(message)
-        self.errors = errors
-
-
-@dataclass
-class Elasticsearch:
-    """A client like elasticsearch-py's, over the standard library."""
-
-    url: str
-    given: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def transport(self) -> Any:
-        return SimpleNamespace(
-            node_pool=SimpleNamespace(all=lambda: [SimpleNamespace(base_url=self.url)])
-        )
-
-    def options(self, **given: Any) -> Elasticsearch:
-        other = copy.copy(self)
-        other.given = given
-        return other
-
-    def perform_request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: Any = None,
-    ) -> Any:
-        assert self.given["max_retries"] == 0
-        query = f"?{urllib.parse.urlencode(params)}" if params else ""
-        request = urllib.request.Request(  # noqa: S310 - http
-            f"{self.url}{path}{query}", body, dict(headers or {}), method=method
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=self.given["request_timeout"]) as answer:  # noqa: S310
-                return SimpleNamespace(body=json.load(answer))
-        except urllib.error.HTTPError as error:
-            meta = SimpleNamespace(status=error.code, headers=error.headers)
-            content = json.load(error)
-            raise ApiError(str(content), meta, content) from None
-        except urllib.error.URLError as error:
-            raise TransportFault("Connection error", (ConnectionError(error.reason),)) from error
-
-    def close(self) -> None:
-        raise AssertionError("it is not ours to close")
-
-
-KINDS: dict[str, Any] = {
-    "opensearch-py": opensearchpy.OpenSearch,
-    "elasticsearch-py": Elasticsearch,
-}
 BUSY = Reply({"error": {"type": "busy", "reason": "busy"}}, 503, {"retry-after": "0"})
 ABSENT = Reply({"error": {"type": "index_not_found_exception", "reason": "no such index"}}, 404)
 
 
-@pytest.fixture(params=KINDS)
-def client(request: pytest.FixtureRequest, fake: FakeEngine) -> Any:
-    return KINDS[request.param](fake.url)
+@pytest.fixture
+def client(fake: FakeEngine) -> Any:
+    return opensearchpy.OpenSearch(fake.url)
 
 
 def test_requests_go_through_the_client_and_bodies_come_back(fake: FakeEngine, client: Any) -> None:
@@ -126,11 +47,14 @@ def test_retries_are_ours_alone(fake: FakeEngine, client: Any) -> None:
     assert len(fake.requests) == 3
 
 
-def test_the_clients_own_retries_stay_as_they_were(fake: FakeEngine) -> None:
+def test_the_clients_own_retries_and_connections_stay_as_they_were(fake: FakeEngine) -> None:
     client = opensearchpy.OpenSearch(fake.url, max_retries=2)
     fake.on("GET", "/docs", WHOLE)
-    open_engine(client).request("GET", "/docs")
+    engine = open_engine(client)
+    engine.request("GET", "/docs")
+    engine.close()
     assert client.transport.max_retries == 2
+    assert client.transport.perform_request("GET", "/docs") == WHOLE
 
 
 def test_refusals_are_the_engines_own_words(fake: FakeEngine, client: Any) -> None:
@@ -151,23 +75,47 @@ def test_refused_credentials_are_the_clients(fake: FakeEngine, client: Any) -> N
         open_engine(client).request("GET", "/docs")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_that_is_not_there_is_told(kind: str) -> None:
+def test_an_engine_that_is_not_there_is_told() -> None:
     with FakeEngine() as fake:
-        client = KINDS[kind](fake.url)
+        client = opensearchpy.OpenSearch(fake.url)
     with pytest.raises(EngineUnavailable) as error:
         open_engine(client).request("GET", "/docs", deadline=0.2)
     assert fake.url in one_line(error)
 
 
-def test_what_is_no_client_is_refused() -> None:
-    class AsyncOpenSearch:
-        async def perform_request(self) -> None: ...
+class Elasticsearch:
+    """As elasticsearch-py's client looks."""
 
-    for other in (AsyncOpenSearch, object):
-        with pytest.raises(UsageError) as error:
-            ltr.connect(other())
-        one_line(error)
+    __module__ = "elasticsearch._sync.client"
+    transport = None
+
+    def options(self) -> None: ...
+
+    def perform_request(self) -> None: ...
+
+
+class AsyncOpenSearch:
+    """As opensearch-py's asynchronous client looks."""
+
+    __module__ = "opensearchpy._async.client"
+
+    async def perform_request(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("other", "kind"),
+    [
+        (Elasticsearch(), "elasticsearch.Elasticsearch"),
+        (AsyncOpenSearch(), "opensearchpy.AsyncOpenSearch"),
+        (9200, "builtins.int"),
+    ],
+)
+def test_a_client_of_another_library_is_refused(other: Any, kind: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ltr.connect(other)
+    told = one_line(error)
+    assert f"'{kind}'" in told
+    assert "give an address or an opensearchpy.OpenSearch" in told
 
 
 def test_certificates_are_the_clients_own(tmp_path: Path) -> None:
