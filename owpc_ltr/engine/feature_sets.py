@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
@@ -11,19 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
+from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
+from owpc_ltr.engine.index_fields import field_types, refuse_unmapped
 from owpc_ltr.engine.options import OnlyIndex
-from owpc_ltr.errors import Refused, give_warnings
-from owpc_ltr.features.feature_set import FeatureSet, Params, load_featureset, plain_params
+from owpc_ltr.engine.stores import Store, naming_close_sets
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.features.feature_set import (
+    DERIVED,
+    DOC_IDS,
+    FeatureSet,
+    Params,
+    load_featureset,
+    plain_params,
+)
 from owpc_ltr.files.output import write_output
+from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
 from owpc_ltr.text import ShortRepr, cut, text_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores import Store
 
 MOST_TEXT_FIELDS = 8
 """An engine takes 1,024 clauses in one search; a field has up to four features."""
@@ -88,14 +99,17 @@ class SuggestedFeatureSet(ShortRepr):
         return {**self.to_body(), "unused": dict(self.unused)}
 
     def __str__(self) -> str:
+        return "\n".join(text_lines(self._blocks()))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        yield f"{len(self.features)} features for '{self.index}', each tried on it"
         rows = [(feature.name, feature.description) for feature in self.features]
-        lines = [
-            f"{len(self.features)} features for '{self.index}', each tried on it",
-            text_table(["FEATURE", "WHAT IT MEASURES"], rows),
-        ]
+        yield TableRows(("FEATURE", "WHAT IT MEASURES"), rows)
         if self.unused:
-            lines.append(text_table(["NOT USED", "REASON"], list(self.unused.items())))
-        return "\n".join(lines)
+            yield TableRows(("NOT USED", "REASON"), list(self.unused.items()))
 
 
 @job
@@ -130,7 +144,6 @@ def suggest(
     Raises Refused for an index without a field that a feature can use.
     """
     from owpc_ltr.engine.cluster import the_index
-    from owpc_ltr.engine.stores.feature_set_trial import field_types
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)
@@ -324,6 +337,13 @@ def _statistics_of(kind: str, value: Callable[..., Any]) -> dict[str, Any]:
     return {"reason": reason}
 
 
+_NO_JSON = re.compile(
+    r"does not give JSON|as JSON: it must|unrecognized token|unexpected char", re.I
+)
+_OF_FEATURE = re.compile(r"feature '([^']+)'|feature \[([^\]]+)\]")
+_FEATURES_TOLD = 5
+_TEXT_PARAMS = frozenset(("keywords", "query", "text", "q"))
+"""Names of parameters that are text in every feature set."""
 _NAME = Help("The name of a feature set.")
 Name = Annotated[str, _NAME, Argument.NAME]
 _LONGEST = 100
@@ -380,34 +400,106 @@ def push(
     """
     from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
-    from owpc_ltr.engine.stores.feature_set_trial import (
-        derived_cautions,
-        put_tried,
-        refuse_unmapped,
-        trial_params,
-    )
 
     if not isinstance(featureset, FeatureSet):
         featureset = load_featureset(Path(featureset), name)
     elif name is not None:
         featureset = with_changes(featureset, name=name)
     where = the_index(cluster.engine, index)
-    tried = trial_params(featureset, keywords, plain_params(params))
+    tried = _trial_params(featureset, keywords, plain_params(params))
     if not allow_unmapped:
         refuse_unmapped(cluster.engine, featureset, where, tried.values)
     pushed = with_changes(featureset, validation={"index": where, "params": tried.values})
     if replace and not force:
         refuse_replacing(cluster.engine, cluster.store, pushed)
-    put_tried(cluster.store, pushed, tried, replace=replace)
-    give_warnings(derived_cautions(cluster.engine, cluster.store, pushed))
+    _put_tried(cluster.store, pushed, tried, replace=replace)
+    give_warnings(_derived_cautions(cluster.engine, cluster.store, pushed))
     return pushed
+
+
+@dataclass(frozen=True)
+class _TrialParams:
+    """The parameters of a trial, and the names of those that are only guessed to be this text."""
+
+    values: dict[str, Any]
+    guessed: frozenset[str]
+    text: str
+
+
+def _trial_params(featureset: FeatureSet, text: str, given: Mapping[str, Any]) -> _TrialParams:
+    """What is given, else what the set's own validation has, else `text`.
+
+    Raises UsageError for a parameter that no template names.
+    """
+    for name in given:
+        if name not in featureset.params:
+            names = ", ".join(featureset.params) or "none"
+            raise UsageError(
+                f"'{name}' is no parameter of the feature set '{featureset.name}': it has {names}"
+            )
+    defaults = (featureset.validation or {}).get("params", {})
+    guessed = frozenset(featureset.params) - defaults.keys() - given.keys()
+    values = {**dict.fromkeys(featureset.params, text), **defaults, **given}
+    if featureset.why_by_client:
+        values[DOC_IDS] = []
+    return _TrialParams(values, guessed, text)
+
+
+def _put_tried(store: Store, featureset: FeatureSet, tried: _TrialParams, *, replace: bool) -> None:
+    """Keep the set; where its trial fails because of a guess, the refusal says how to do better."""
+    store.prepare()
+    try:
+        store.put_featureset(featureset, replace=replace)
+    except (Refused, BadInput) as error:
+        names = _suspects(str(error), featureset, tried)
+        if not names:
+            raise
+        quoted = ", ".join(f"'{name}'" for name in names)
+        kind = BadInput if isinstance(error, BadInput) else Refused
+        raise kind(
+            f"{error}; {quoted} was tried as the text '{tried.text}': if it is a number or a list, "
+            f"give a value to try with, --param {names[0]}=VALUE"
+        ) from error
+
+
+def _derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> list[str]:
+    """What the derived features of a set mean for models, before anything is logged for one."""
+    derived = [f"'{f.name}'" for f in featureset.features if f.template_language == DERIVED]
+    if not derived:
+        return []
+    more = " …" if len(derived) > _FEATURES_TOLD else ""
+    names = f"{', '.join(derived[:_FEATURES_TOLD])}{more} (derived)"
+    if store.kind != "ltr-plugin":
+        return [
+            f"{names}: only the LTR plugin computes this inside a search, so that here the client "
+            "must score a model that uses it: upload it with --client-scored, or leave it out"
+        ]
+    about = engine.about()
+    if serving_profile(about.distribution, about.version).missing == "zero":
+        return []
+    return [
+        f"{names}: where a feature that it is derived from does not match, it is logged as for 0, "
+        "and trees in the engine take it for missing: train trees with --missing zero, and let it "
+        "be 0 there; linear models are not affected"
+    ]
+
+
+def _suspects(message: str, featureset: FeatureSet, tried: _TrialParams) -> list[str]:
+    """The guessed parameters that can be what a message complains of: it shows their text."""
+    shows_text = re.search(rf"""["'\[=]\s*{re.escape(tried.text)}\s*["'\]]""", message)
+    if not tried.guessed or not (shows_text or _NO_JSON.search(message)):
+        return []
+    match = _OF_FEATURE.search(message)
+    name = (match[1] or match[2]) if match else None
+    features = [feature for feature in featureset.features if feature.name == name]
+    named = {param for feature in features or featureset.features for param in feature.params}
+    guessed = sorted(named & tried.guessed)
+    return [param for param in guessed if param not in _TEXT_PARAMS] or guessed
 
 
 @job
 def get(cluster: Cluster | FeatureSets, name: Name) -> FeatureSet:
     """The feature set of this name. Raises BadInput if there is none."""
-    from owpc_ltr.engine.stores import naming_close_sets
-
     store = cluster.holding_set(name).store
     with naming_close_sets(store):
         return store.get_featureset(name)
@@ -458,7 +550,6 @@ def delete(
     Raises Refused if uploaded models use it, unless `force`.
     """
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_in_use
-    from owpc_ltr.engine.stores import naming_close_sets
 
     store = cluster.holding_set(name).store
     if not force:

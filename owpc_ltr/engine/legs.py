@@ -27,10 +27,10 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, Hit
+from owpc_ltr.engine.index_fields import field_mapping
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.engine.stores.feature_queries import keys_in, render
-from owpc_ltr.engine.stores.feature_set_trial import field_mapping
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, MUSTACHE, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import TO_JSON

@@ -15,7 +15,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.stores import Store, most_clauses
+from owpc_ltr.engine.stores import Store, cluster_setting, most_clauses
 from owpc_ltr.engine.stores.feature_queries import count_clauses, render
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
@@ -104,12 +104,7 @@ def used_features(model: StoredModel) -> set[str]:
 
 def cache_limit(engine: Engine) -> int | None:
     """Bytes that compiled models may take on a node; None where the engine does not say."""
-    params = {"include_defaults": True, "flat_settings": True}
-    answer = engine.request("GET", "/_cluster/settings", params=params)
-    # What was set by hand counts before what is usual.
-    layers = ("transient", "persistent", "defaults")
-    texts = [_within(answer, layer, CACHE_SETTING) for layer in layers]
-    text = next((str(text).lower() for text in texts if text is not None), "")
+    text = (cluster_setting(engine, CACHE_SETTING) or "").lower()
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(b|kb|mb|gb|%)", text)
     if match is None:
         return None

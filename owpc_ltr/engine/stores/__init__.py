@@ -27,7 +27,7 @@ USUAL_CLAUSES = 1024
 """What every engine takes that nobody has set lower."""
 OLDEST = {"opensearch": (2, 13), "elasticsearch": (8, 8)}
 """The first versions that return the scores of named queries."""
-_SETTING = "indices.query.bool.max_clause_count"
+_CLAUSES = "indices.query.bool.max_clause_count"
 _NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
 
 
@@ -409,22 +409,23 @@ def most_clauses(engine: Engine) -> int | None:
     Elasticsearch reckons with its heap, and says only at a search what was too much; so does an
     engine whose settings are not ours to read.
     """
-    # A filter takes the dots of a flat name for a path, and finds nothing.
-    params = {"include_defaults": "true", "flat_settings": "true"}
     try:
         if engine.about().distribution != "opensearch":
             return None
-        answer = engine.request("GET", "/_cluster/settings", params=params)
+        text = cluster_setting(engine, _CLAUSES)
     except (NotAllowed, EngineRefusal):
         return None
-    return _number(answer)
+    return int(text) if text is not None and text.isdigit() else None
 
 
-def _number(settings: Any) -> int | None:
-    """The setting as the cluster has it: what is set comes before what is by default."""
-    for kind in ("transient", "persistent", "defaults"):
-        part = settings.get(kind) if isinstance(settings, dict) else None
-        value = part.get(_SETTING) if isinstance(part, dict) else None
-        if value is not None and str(value).isdigit():
-            return int(value)
+def cluster_setting(engine: Engine, name: str) -> str | None:
+    """A setting as the cluster has it: what is set comes before what is by default."""
+    # A filter takes the dots of a flat name for a path, and finds nothing.
+    params = {"include_defaults": True, "flat_settings": True}
+    answer = engine.request("GET", "/_cluster/settings", params=params)
+    for layer in ("transient", "persistent", "defaults"):
+        settings = answer.get(layer) if isinstance(answer, dict) else None
+        value = settings.get(name) if isinstance(settings, dict) else None
+        if value is not None:
+            return str(value)
     return None
