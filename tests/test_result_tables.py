@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
+from owpc_ltr.evaluation.comparison_table import escaped, latex_cells, latex_table
 from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
 from tests.commands import Run
 from tests.rankers import judged, linear
@@ -64,15 +64,15 @@ def test_a_comparison_as_a_table() -> None:
 
 @given(st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
 def test_no_name_breaks_a_table(name: str, first: float, second: float) -> None:
-    table = latex_table([name, "other"], [LatexColumn(name, [first, second])], [name])
+    rows = zip([name, "other"], latex_cells([first, second]), strict=True)
+    table = latex_table(["", name], rows, [name])
     assert len(table.splitlines()) == 9
     plain = re.sub(r"\\text(?:backslash|asciitilde|asciicircum)\{\}|\\[&%$#_{}]", "", escaped(name))
     assert not set(plain) & set("\\&%$#_{}~^\n")
 
 
 def test_values_that_print_alike_are_all_the_best_and_nan_is_none() -> None:
-    column = LatexColumn("map", [0.50001, 0.50002, float("nan"), 0.4])
-    cells = [row[1] for row in rows_of(latex_table("abcd", [column], []))[1:]]
+    cells = latex_cells([0.50001, 0.50002, float("nan"), 0.4])
     assert cells == [r"\textbf{0.5000}", r"\textbf{0.5000}", "nan", "0.4000"]
 
 

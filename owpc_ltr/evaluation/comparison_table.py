@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
@@ -25,14 +25,13 @@ from owpc_ltr.evaluation.compared_pair import (
     verdict_line,
     verdict_lines,
 )
-from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.significance import ResultWarning, Verdict, difference_words, over_metrics
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
-from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines
+from owpc_ltr.text import ShortRepr, printable_lines, shortened
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -91,7 +90,7 @@ class ComparedRanker(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankerComparison:
+class RankerComparison(BlockResult):
     """Rankers side by side on the same queries.
 
     `pairs` are all pairs, or each ranker against the `baseline`, of every metric. `split` says
@@ -299,10 +298,6 @@ class RankerComparison:
         told = self.as_dict()
         return pd.DataFrame(told["pairs"] or told["rankers"][0]["metrics"])
 
-    def __str__(self) -> str:
-        """The verdict first, then figures and what they are of; warnings last."""
-        return "\n".join(self._text_lines())
-
     def __repr__(self) -> str:
         """The verdict, the first lines, and a line for each pair, as many as a repr shows."""
         lines = [*([self._opening] if self.pairs else []), *self._first_lines]
@@ -313,14 +308,7 @@ class RankerComparison:
             for pair in self.pairs
         ]
         lines += disagreements(self._by_human_labels, self.split)
-        if len(lines) > REPR_LINES:
-            left = len(lines) - REPR_LINES + 1
-            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
-        return printable_lines("\n".join(lines))
-
-    def _repr_html_(self) -> str:
-        """The same as the text."""
-        return html_of(self._blocks())
+        return shortened(printable_lines("\n".join(lines)))
 
     @property
     def _title(self) -> str:
@@ -333,10 +321,8 @@ class RankerComparison:
         """What a short text has between the verdict and the pairs."""
         return [self._title]
 
-    def _text_lines(self) -> Iterator[str]:
-        return text_lines(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
+        """The verdict first, then figures and what they are of; warnings last."""
         letters = ranker_letters([one.name for one in self.rankers])
         of = f", {self.data_name}" if self.data_name else ""
         yield from (self._opening, f"{self._title}{of}", *self.notes)
@@ -399,21 +385,24 @@ class RankerComparison:
             for name in (pair.a, pair.b)
             if pair.better is not None and self.baseline not in {None, name}
         }
+        names = [one.name for one in self.rankers]
         columns = [
-            LatexColumn(
-                str(metric),
-                [one.means[str(metric)].mean for one in self.rankers],
-                metric.higher_is_better,
-                {n for n, one in enumerate(self.rankers) if (str(metric), one.name) in marked},
+            latex_cells(
+                [one.means[metric].mean for one in self.rankers],
+                {n for n, name in enumerate(names) if (metric, name) in marked},
+                higher_is_better=higher_is_better,
             )
-            for metric in self.metrics
+            for metric, higher_is_better in (
+                (str(one), one.higher_is_better) for one in self.metrics
+            )
         ]
         dagger = (
             f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the "
             "95 % interval excludes 0"
         )
         notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
-        return latex_table([one.name for one in self.rankers], columns, notes)
+        rows = zip(names, *columns, strict=True)
+        return latex_table(["", *map(str, self.metrics)], rows, notes)
 
     def _metric_number(self, metric: Metric | str | None) -> int:
         texts = [str(one) for one in self.metrics]
@@ -626,3 +615,47 @@ def _detectable_line(pairs: Sequence[ComparedPair]) -> str:
         low, high = f"{min(of_pairs):.4f}", f"{max(of_pairs):.4f}"
         parts.append(f"{metric} {low}" if low == high else f"{metric} {low} to {high}, by pair")
     return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
+
+
+_ESCAPED = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+}
+
+
+def latex_table(headers: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
+    """A table of the booktabs package: names before cells that are LaTeX; notes are comments."""
+    lines = [f"% {' '.join(note.split())}" for note in notes]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
+    lines += [_latex_row(*map(escaped, headers)), r"\midrule"]
+    lines += [_latex_row(escaped(name), *cells) for name, *cells in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _latex_row(*cells: str) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def latex_cells(
+    values: Sequence[float], marked: Collection[int] = (), *, higher_is_better: bool = True
+) -> list[str]:
+    """A column: bold are values that print as the best one does; `marked` ones have a dagger."""
+    texts = [f"{value:.4f}" for value in values]
+    numbers = [float(text) for text in texts if text != "nan"]
+    best = (max if higher_is_better else min)(numbers, default=None)
+    return [
+        (rf"\textbf{{{text}}}" if float(text) == best else text)
+        + (r"$^{\dagger}$" if row in marked else "")
+        for row, text in enumerate(texts)
+    ]
+
+
+def escaped(text: str) -> str:
+    r"""A text as LaTeX prints it, on one line.
+
+    >>> escaped("ndcg@10_50%")
+    'ndcg@10\\_50\\%'
+    """
+    return "".join(_ESCAPED.get(one, one) for one in " ".join(text.split()))
