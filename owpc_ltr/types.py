@@ -83,11 +83,11 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.interleaving import Interleaved as Interleaved
     from owpc_ltr.evaluation.measurement import Measured as Measured
+    from owpc_ltr.evaluation.metric_explanation import LibraryConvention as LibraryConvention
+    from owpc_ltr.evaluation.metric_explanation import Reconciled as Reconciled
+    from owpc_ltr.evaluation.metric_explanation import Step as Step
     from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
-    from owpc_ltr.evaluation.other_libraries import LibraryConvention as LibraryConvention
-    from owpc_ltr.evaluation.other_libraries import Reconciled as Reconciled
-    from owpc_ltr.evaluation.other_libraries import Step as Step
     from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement
     from owpc_ltr.evaluation.prediction_powered import Estimate as Estimate
     from owpc_ltr.evaluation.prediction_powered import PredictionPowered as PredictionPowered

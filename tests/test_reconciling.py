@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.other_libraries import (
-    FIELDS,
+from owpc_ltr.evaluation.metric_explanation import (
     LIBRARIES,
     Convention,
+    Library,
     ranked_documents,
     reconcile,
     values_by,
@@ -159,11 +159,6 @@ def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
         assert one.theirs("trec_eval", measure, name) == pytest.approx(printed, abs=CLOSE)
 
 
-def libraries() -> Iterator[tuple[str, Convention]]:
-    for library in LIBRARIES:
-        yield library.metric, library
-
-
 OTHERS: dict[str, tuple[Any, ...]] = {
     "gain": ("exponential", "linear"),
     "discount": ("log2", "letor"),
@@ -174,11 +169,10 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "convention"), list(libraries()))
-def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
-    name: str, convention: Convention
-) -> None:
+@pytest.mark.parametrize("convention", LIBRARIES)
+def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(convention: Library) -> None:
     """On these cases: nothing that is checked against a library is left in doubt by them."""
+    name = convention.metric
     metric = parse_metric(f"{name}@5")
     given = [ranked_documents(one.scores, one.data) for one in CASES]
 
@@ -232,15 +226,6 @@ def test_what_makes_figures_differ_is_counted() -> None:
     assert (found.n_queries, found.empty, found.tied) == (4, 2, 1)
 
 
-def test_every_field_of_a_convention_has_words() -> None:
-    said = [
-        convention.words(field, parse_metric(f"{name}@5"))
-        for name, convention in libraries()
-        for field in FIELDS
-    ]
-    assert all(said)
-
-
 def test_other_metrics_are_refused() -> None:
     one = CASES[0]
     with pytest.raises(UsageError, match="map and ndcg, not for 'mrr'"):
@@ -266,8 +251,3 @@ def test_the_command_line_explains_and_lists(run: Run, tmp_path: Path) -> None:
         assert library in out
     assert "pairwise-error" in run.output("plugins", "metrics")
     assert "--explain" in run.refusal(2, "plugins", "metrics", "--data", path)
-
-
-def test_calls_are_named_apart() -> None:
-    names: Callable[[Any], tuple[str, ...]] = lambda one: (one.name, one.metric, one.call)  # noqa: E731
-    assert len({names(library) for library in LIBRARIES}) == len(LIBRARIES)
