@@ -3,7 +3,7 @@
 - `page`: the sheet of pairs, and the page on which people grade it, as a file or served
 - `ratings`: what a rater says of pairs, as lines of JSON, and the judgment reader of these; who
   gave which grade, out of lists of any format; `merge` and `agree` read them
-- `asking`: a language model as a rater, and the canaries that show what sways it
+- `language_model`: a language model as a rater, and the canaries that show what sways it
 - `push`: judgments, query sets and rankers into OpenSearch's Search Relevance Workbench
 """
 
@@ -23,7 +23,9 @@ def ltr_commands() -> list[Command]:
             "Write a page on which people grade a sheet.",
         ),
         Command(
-            "judge ask", "owpc_ltr_rating.asking:judge_ask", "Have a language model grade a sheet."
+            "judge ask",
+            "owpc_ltr_rating.language_model:judge_ask",
+            "Have a language model grade a sheet.",
         ),
         Command(
             "judge merge",

@@ -7,7 +7,7 @@ pair. The bootstrap draws queries, because grades of one query depend on one ano
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_rating.ratings import Key, all_votes, query_texts, rater_warnings, read_votes
 
 RESAMPLES = 1000
@@ -57,7 +57,7 @@ class RaterPair:
 
 
 @dataclass(frozen=True, repr=False)
-class RaterAgreement(ShortRepr):
+class RaterAgreement(BlockResult):
     """The agreement of every two raters with common pairs, and of raters with themselves.
 
     `themselves` has, by rater, how many pairs were graded twice, and how many of them alike.
@@ -75,35 +75,30 @@ class RaterAgreement(ShortRepr):
             },
         }
 
-    def __str__(self) -> str:
-        rows = [
-            (
-                " / ".join(pair.raters), pair.pairs, pair.queries,
-                f"{pair.kappa:.2f}", _ends(pair.kappa_interval),
-                f"{pair.equal:.0%}",
-                f"{pair.shift:+.2f}", _ends(pair.shift_interval),
-            )
-            for pair in self.agreements
-        ]  # fmt: skip
-        header = ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"]
-        twice = [
-            f"{rater} graded {n:,} pairs twice, {equal:,} of them alike"
-            for rater, (n, equal) in self.themselves.items()
-        ]
+    def _blocks(self) -> Iterator[Block]:
+        yield TableRows(
+            ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"],
+            [
+                (
+                    " / ".join(pair.raters), pair.pairs, pair.queries,
+                    f"{pair.kappa:.2f}", _ends(pair.kappa_interval),
+                    f"{pair.equal:.0%}",
+                    f"{pair.shift:+.2f}", _ends(pair.shift_interval),
+                )
+                for pair in self.agreements
+            ],
+        )  # fmt: skip
+        for rater, (n, equal) in self.themselves.items():
+            yield f"{rater} graded {n:,} pairs twice, {equal:,} of them alike"
         most = max(self.agreements, key=lambda pair: pair.pairs)
-        parts = [text_table(header, rows), *twice, "", _confusion(most), ""]
+        yield from ("", _confusion(most), "")
         if most.worst:
-            columns = ["DIFFERS MOST", "DOCUMENT", *most.raters]
             worst = [(query, document, f"{x:g}", f"{y:g}") for query, document, x, y in most.worst]
-            parts += [text_table(columns, worst), ""]
-        parts.append(
-            wrapped_text(
-                "Kappa is quadratic-weighted: 0 is chance, 1 the same grades; the shift is the "
-                "first rater's mean grade less the second's. Intervals are from a bootstrap over "
-                "queries."
-            )
+            yield from (TableRows(["DIFFERS MOST", "DOCUMENT", *most.raters], worst), "")
+        yield (
+            "Kappa is quadratic-weighted: 0 is chance, 1 the same grades; the shift is the first "
+            "rater's mean grade less the second's. Intervals are from a bootstrap over queries."
         )
-        return "\n".join(parts)
 
 
 @job
@@ -220,8 +215,8 @@ def _ends(interval: tuple[float, float]) -> str:
     return "" if np.isnan(interval[0]) else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def _confusion(pair: RaterPair) -> str:
+def _confusion(pair: RaterPair) -> TableRows:
     rows_of, columns_of = (sorted(set(grades)) for grades in zip(*pair.table, strict=True))
     header = [f"{pair.raters[0]} ↓ {pair.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
     rows = [[f"{a:g}", *(pair.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
-    return text_table(header, rows)
+    return TableRows(header, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import is_machine, raters_cell
 from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
@@ -17,7 +18,6 @@ from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_rating.page import read_sheet
 from owpc_ltr_rating.ratings import Key, Votes, all_votes, rater_warnings, read_votes
 
@@ -36,7 +36,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, repr=False)
-class MergedJudgments(ShortRepr):
+class MergedJudgments(BlockResult):
     """The merged list, how many judgments each file brought, and what was decided.
 
     `corrected` are grades that a rater gave again in a later file; `overruled` are grades of
@@ -63,31 +63,25 @@ class MergedJudgments(ShortRepr):
             "out": self.out,
         }
 
-    def __str__(self) -> str:
-        table = text_table(["FILE", "JUDGMENTS"], list(self.files.items()))
-        lines = [table, str(self.judgments)]
+    def _blocks(self) -> Iterator[Block]:
+        yield TableRows(["FILE", "JUDGMENTS"], list(self.files.items()))
+        yield str(self.judgments)
         if self.conflicts:
             rows = [
-                (
-                    conflict.query_id,
-                    conflict.doc_id,
-                    raters_cell(conflict.grades),
-                    f"{conflict.grade:g}",
-                )
-                for conflict in sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
+                (one.query_id, one.doc_id, raters_cell(one.grades), f"{one.grade:g}")
+                for one in sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
             ]
             more = f", the {len(rows)} largest" if len(rows) < len(self.conflicts) else ""
-            lines += [
-                "",
-                wrapped_text(f"{len(self.conflicts):,} conflicts, settled by {self.rule}{more}:"),
-                text_table(["QUERY", "DOCUMENT", "GRADES", "NOW"], rows),
-            ]
-        for number, what in (
-            (self.corrected, "grades were replaced by a later one of the same rater"),
-            (self.overruled, "grades of clicks or models give way to a person's, and stay named"),
-        ):
-            lines += [wrapped_text(f"{number:,} {what}")] * bool(number)
-        return "\n".join(lines)
+            yield ""
+            yield f"{len(self.conflicts):,} conflicts, settled by {self.rule}{more}:"
+            yield TableRows(["QUERY", "DOCUMENT", "GRADES", "NOW"], rows)
+        if self.corrected:
+            yield f"{self.corrected:,} grades were replaced by a later one of the same rater"
+        if self.overruled:
+            yield (
+                f"{self.overruled:,} grades of clicks or models give way to a person's, and stay "
+                "named"
+            )
 
 
 @job

@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import Block, BlockResult
 from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter, table_rows
 from owpc_ltr.engine.live_results.judge_pool import names_between_commas
 from owpc_ltr.errors import BadInput, UsageError
@@ -24,7 +25,6 @@ from owpc_ltr.files.input import read_text, why_no_id
 from owpc_ltr.files.output import digest_of, open_in_shared, write_output
 from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
-from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_rating.ratings import rating_of, read_ratings
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ class Sheet:
     are shown.
     """
 
-    path: Path
     pairs: tuple[Pair, ...]
     graded: int
 
@@ -92,13 +91,9 @@ def read_sheet(path: Path | str) -> Sheet:
     graded = 0
     for line, row in zip(lines, rows, strict=True):
         query, document = row[roles["query"]], row[roles["doc_id"]]
-        pair = Pair(
-            row[roles.get("query_id", roles["query"])],
-            query,
-            document,
-            {name: row[place] for name, place in columns.items()},
-            "" if need is None else row[need],
-        )
+        fields_of_row = {name: row[place] for name, place in columns.items()}
+        query_id = row[roles.get("query_id", roles["query"])]
+        pair = Pair(query_id, query, document, fields_of_row, "" if need is None else row[need])
         why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)
         if why or not query.strip():
             raise BadInput(f"cannot read {path}, line {line}: an id {why or 'has no query text'}")
@@ -111,7 +106,7 @@ def read_sheet(path: Path | str) -> Sheet:
         graded += bool(row[roles["grade"]].strip())
     if not pairs_by_key:
         raise BadInput(f"cannot read {path}: the sheet has no document to grade")
-    return Sheet(path, tuple(pairs_by_key.values()), graded)
+    return Sheet(tuple(pairs_by_key.values()), graded)
 
 
 REPEATED = 0.03
@@ -146,7 +141,7 @@ If two grades seem right, choose the lower one. Do not look the document up else
 
 
 @dataclass(frozen=True, repr=False)
-class RatingPage(ShortRepr):
+class RatingPage(BlockResult):
     """The page of a sheet: how many pairs it has, for whom, and the file that it was written to."""
 
     pairs: int
@@ -162,9 +157,9 @@ class RatingPage(ShortRepr):
         names = ("pairs", "queries", "graded", "digest", "out")
         return {**{name: getattr(self, name) for name in names}, "raters": list(self.raters)}
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         left = f"; {self.graded:,} have a grade in the sheet already" if self.graded else ""
-        return wrapped_text(
+        yield (
             f"{self.pairs:,} pairs of {self.queries:,} queries to rate{left}. Open {self.out} in a "
             "browser; judge merge reads the exported answers"
         )

@@ -7,11 +7,12 @@ parameters as custom fields, which the workbench holds as texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import Block, BlockResult
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.pools import import_body
 from owpc_ltr.engine.options import QueryTemplate, SearchIndex, UploadedModel
@@ -30,8 +31,8 @@ _LONGEST = 50
 _SEARCH_TEXT = "%SearchText%"
 
 
-@dataclass(frozen=True)
-class PushedJudgments:
+@dataclass(frozen=True, repr=False)
+class PushedJudgments(BlockResult):
     """What was put into the workbench, and the ids that it gave; '' for what was not."""
 
     name: str
@@ -43,11 +44,12 @@ class PushedJudgments:
         """The ids as JSON."""
         return dict(vars(self))
 
-    def __str__(self) -> str:
-        lines = [f"judgment list {self.judgments}", f"query set {self.query_set}"]
+    def _blocks(self) -> Iterator[Block]:
+        yield f"in the workbench as '{self.name}':"
+        yield f"judgment list {self.judgments}"
+        yield f"query set {self.query_set}"
         if self.search_configuration:
-            lines.append(f"search configuration {self.search_configuration}")
-        return "\n".join([f"in the workbench as '{self.name}':", *lines])
+            yield f"search configuration {self.search_configuration}"
 
 
 @job(changes_cluster=True)

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_rating.asking import ModelRatings, Rater, judge_ask
-from owpc_ltr_rating.endpoint import KEY, Answer, ChatEndpoint
+from owpc_ltr_rating.language_model import (
+    KEY,
+    Answer,
+    ChatEndpoint,
+    ModelRatings,
+    Rater,
+    judge_ask,
+)
 from owpc_ltr_rating.page import Pair, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
 
