@@ -150,8 +150,6 @@ def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said
     assert [warning.check for warning in chosen.seen["m"]] == ["unknown-training"]
     with pytest.raises(Refused, match="nothing tells the test queries of this data"):
         choose_queries({"m": {}}, asked(["a"]), "test")
-    with pytest.raises(UsageError, match="unknown split"):
-        choose_queries({"m": {}}, asked(["a"]), "left")
     inside = [name for name in map(str, range(50)) if HashSplit().sides_of([name])[0] == "train"]
     with pytest.raises(Refused, match="no query is held out from m"):
         choose_queries({"m": {"source": seen_sides(inside, HashSplit())}}, asked(inside))
