@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +21,6 @@ from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.text import normalised_text
 from tests.datasets import train_on_all
 from tests.rankers import judged, linear
 from tests.verdict_paths import OF_LISTS, PATHS, World, with_judge
@@ -304,19 +301,6 @@ def test_a_spelling_is_recognised_in_a_file_that_lacks_the_training_queries() ->
     model = linear(1.0, 0.1, source=seen_queries(trained))
     with pytest.raises(ltr.Refused, match="no query is held out from model"):
         ltr.compare({"model": model, "other": "feature:bm25"}, data=again)
-    # Records of before have digests of the texts as they were typed.
-    plain = [normalised_text(f"{name}words red shoes") for name in names]
-    older = {"train": {"ids": "", "texts": packed_digests(plain)}}
-    model = linear(1.0, 0.1, source={"queries": older})
-    typed = asked([f"{name}words red shoes" for name in names], "other")
-    with pytest.raises(ltr.Refused, match="no query is held out from model"):
-        ltr.compare({"model": model, "other": "feature:bm25"}, data=typed)
-
-
-def packed_digests(texts: list[str]) -> str:
-    """Digests as a record has them."""
-    digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
-    return base64.b64encode(np.unique(np.frombuffer(b"".join(digests), "<u8")).tobytes()).decode()
 
 
 def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:

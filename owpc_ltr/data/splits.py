@@ -288,14 +288,10 @@ _SEEN = ("train", "validation")
 
 @dataclass(frozen=True, eq=False)
 class QueryDigests:
-    """Digests of queries' ids and of the spellings of their texts; 0 where a text is not known.
-
-    `typed` are those of the texts as they were typed, which records of before have.
-    """
+    """Digests of queries' ids and of the spellings of their texts; 0 where a text is not known."""
 
     ids: Digests
     texts: Digests
-    typed: Digests | None = None
 
     def by_id(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the id of a query that was seen."""
@@ -303,9 +299,7 @@ class QueryDigests:
 
     def by_text(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the text of a query that was seen."""
-        texts = seen.texts[seen.texts != 0]
-        matches = np.isin(self.texts, texts)
-        return matches if self.typed is None else matches | np.isin(self.typed, texts)
+        return np.isin(self.texts, seen.texts[seen.texts != 0])
 
     def joined(self, other: QueryDigests) -> QueryDigests:
         """These queries and others."""
@@ -334,7 +328,7 @@ def digests_of(queries: Queries) -> QueryDigests:
     typed = [_words(query, text) for query, text in zip(ids, texts, strict=True)]
     # A text without a word, as of signs alone, is its own spelling.
     spellings = [spelling(text) or text for text in typed]
-    return QueryDigests(*map(_text_hashes, (ids, spellings, typed)))
+    return QueryDigests(_text_hashes(ids), _text_hashes(spellings))
 
 
 def source_of(
