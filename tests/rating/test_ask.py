@@ -192,6 +192,8 @@ def test_documents_stay_between_their_marks(tmp_path: Path) -> None:
 def test_preview_shows_the_prompt_as_it_is_sent_and_asks_nothing(sheet: Path, stub: Stub) -> None:
     shown = judge_ask(sheet, endpoint=stub.url, model="m", preview=True)
     assert not stub.requests
+    assert str(shown).startswith(f"{shown.preview}\n\nnot asked: about ")
+    assert "Query: alien0" in shown._repr_html_()
     asked(sheet, stub, in_flight=1)
     assert stub.requests[0]["messages"][0]["content"] == shown.preview
 
