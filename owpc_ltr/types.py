@@ -82,10 +82,10 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.interleaving import Interleaved as Interleaved
+    from owpc_ltr.evaluation.library_conventions import LibraryConvention as LibraryConvention
+    from owpc_ltr.evaluation.library_conventions import Reconciled as Reconciled
+    from owpc_ltr.evaluation.library_conventions import Step as Step
     from owpc_ltr.evaluation.measurement import Measured as Measured
-    from owpc_ltr.evaluation.metric_explanation import LibraryConvention as LibraryConvention
-    from owpc_ltr.evaluation.metric_explanation import Reconciled as Reconciled
-    from owpc_ltr.evaluation.metric_explanation import Step as Step
     from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
     from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.metric_explanation import (
+from owpc_ltr.evaluation.library_conventions import (
     LIBRARIES,
     Convention,
     Library,
