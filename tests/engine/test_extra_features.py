@@ -153,7 +153,8 @@ def test_a_model_that_clients_score_is_proved_by_what_it_remembers_and_served_al
         ["compare-live", "model.json", *lists],
         [*pool, "--rankers", small.name],
     ):
-        where = [] if words[-1] == small.name else ["--index", small.index]
+        named = words[-1] == small.name and words[0] != "judge"
+        where = [] if named else ["--index", small.index]
         err = run.refusal(2, *words, *where, *QUERY_TEMPLATE, *place)
         assert "reads 'ctr' (from ctr.parquet), which is not in the index" in err, words
         assert "owpc-ltr serve with --extra-features FILE" in err
