@@ -19,7 +19,6 @@ from owpc_ltr.engine.deployment.alias import (
     ROLES,
     Alias,
     Aliases,
-    Unsettled,
 )
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
@@ -55,6 +54,7 @@ from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
+from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import (
     BadInput,
     EngineUnavailable,
