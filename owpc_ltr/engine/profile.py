@@ -244,7 +244,7 @@ def _profiled(
     cluster: Cluster, model: Model | Path | str | None, featureset: str | None, index: str | None
 ) -> Iterator[tuple[Store, str, FeatureSet, StoredModel | None]]:
     """The store, the index, the set, and the model where there is one, stored or on trial."""
-    from owpc_ltr.engine.deployment.serving_mode import exported, searchable
+    from owpc_ltr.engine.deployment.trial import exported, searchable
 
     if model is None:
         store, where = cluster.holding_set(featureset).store, cluster.the_index(index)

@@ -28,8 +28,8 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
     roll_back,
     to_delete,
 )
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.versioned_documents import INDEX, Documents
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

@@ -23,7 +23,16 @@ from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.engine.versioned_documents import INDEX, Document, Documents, Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.text import ShortRepr, check_name, did_you_mean, only_one, split_immutable
+from owpc_ltr.signatures import option_name
+from owpc_ltr.text import (
+    ShortRepr,
+    check_alias,
+    check_name,
+    did_you_mean,
+    is_model_of,
+    only_one,
+    split_immutable,
+)
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
@@ -109,11 +118,15 @@ class Alias(ShortRepr):
     def model_of(self, role: str) -> str:
         """The model in a role. Raises UsageError or Refused where there is none."""
         if role not in ROLES:
-            raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
+            raise _no_role(role)
         model = self.current if role == CHAMPION else self.challenger
         if model is None:
             raise Refused(f"'{self.name}' has no challenger: upload one with --as challenger")
         return model
+
+
+def _no_role(role: str) -> UsageError:
+    return UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
 
 
 class Aliases:
@@ -125,7 +138,7 @@ class Aliases:
     def __init__(self, engine: Engine, store: Store) -> None:
         """Use the cluster behind `engine`, and the aliases of `store`."""
         self._engine = engine
-        self._store, self._kind = store.name, store.kind
+        self._store = store
         prefix = "" if store.name is None else f"{store.kind}/{store.name}/"
         self._documents = Documents(
             engine, "alias", prefix, look="check its model (owpc-ltr models show)"
@@ -151,14 +164,46 @@ class Aliases:
             return name
         return alias.model_of(role if colon else CHAMPION)
 
-    def check_free(self, name: str) -> Alias | None:
-        """As `find`, but Refused where another kind of store on this cluster has the name."""
+    def check_upload(self, name: str, model: str, role: str) -> Alias | None:
+        """Refuse, before anything is stored, a name or a role that a new model cannot have.
+
+        The name must not be that of another kind of store, hide a model, or be hidden by the new
+        model's own name. A challenger needs a champion, and another one than itself.
+        """
         stored = self._documents.read(name)
-        if stored is None:
-            return None
-        alias = _alias(stored.content)
-        self._check_here(alias)
+        alias = _alias(stored.content) if stored else None
+        if alias:
+            self._check_here(alias)
+        else:
+            check_alias(name)
+        another = f"choose another name with {option_name('name')}"
+        if self.find(model) is not None:
+            raise Refused(
+                f"the model would be stored as '{model}', which is an alias already: {another}"
+            )
+        if alias is None:
+            self._check_hides_nothing(name, another)
+        if role not in ROLES:
+            raise _no_role(role)
+        if role == CHALLENGER:
+            if alias is None:
+                raise Refused(
+                    f"alias '{name}' has no model to challenge yet: upload the first one as "
+                    "champion"
+                )
+            alias.challenged_by(model)
         return alias
+
+    def _check_hides_nothing(self, name: str, another: str) -> None:
+        models, parts = self._store.list_models(), split_immutable(name)
+        if name in models:
+            raise Refused(
+                f"'{name}' is the name of a stored model, which an alias would hide: {another}"
+            )
+        if parts and (self.find(parts[0]) or any(is_model_of(parts[0], each) for each in models)):
+            raise Refused(
+                f"'{name}' reads as a model of '{parts[0]}', and may become one's name: {another}"
+            )
 
     def switch(
         self,
@@ -227,7 +272,7 @@ class Aliases:
         return [alias for alias in self.all() if model in alias.models]
 
     def _is_here(self, alias: Alias) -> bool:
-        return (alias.store, alias.store_kind) == (self._store, self._kind)
+        return (alias.store, alias.store_kind) == (self._store.name, self._store.kind)
 
     def _check_here(self, alias: Alias) -> None:
         if not self._is_here(alias):
@@ -253,10 +298,8 @@ class Aliases:
         else:
             names = (alias.name for alias in self.all())
             instead = did_you_mean(name, names, "upload it first")
-        return BadInput(
-            f"there is no model '{name}' in "
-            f"{place_of(self._kind, self._store, self._engine.settings.url)}: {instead}"
-        )
+        place = place_of(self._store.kind, self._store.name, self._engine.settings.url)
+        return BadInput(f"there is no model '{name}' in {place}: {instead}")
 
     def _other_place(self, name: str) -> str:
         """The options that find an alias of this name in another store."""
@@ -274,7 +317,7 @@ class Aliases:
         # Read here, where a fault leaves all as it was.
         models = [alias.current, *([former.current] if former else [])]
         has_template = any(map(self._templates.of_model, models))
-        written = replace(alias, store=self._store, store_kind=self._kind)
+        written = replace(alias, store=self._store.name, store_kind=self._store.kind)
         try:
             self._documents.replace(alias.name, written.as_dict(), before)
         except EngineUnavailable as fault:

@@ -22,9 +22,9 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
-from owpc_ltr.engine.deployment.options import Require, Unproven
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
+from owpc_ltr.engine.options import Require, Unproven
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.formats.client_models import is_client_scored

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import (
     FeatureDrift,
     Parity,
+    ProofLimits,
     RankAgreement,
     drift_line,
     other_rankings,
@@ -109,7 +109,7 @@ def verify(
     from owpc_ltr.engine.deployment.alias import Aliases, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
-    from owpc_ltr.engine.deployment.upload_result import switch_line
+    from owpc_ltr.engine.deployment.switch import switch_line
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
