@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +18,11 @@ from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.versioned_documents import Documents
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
@@ -30,7 +31,7 @@ from owpc_ltr.protocols import Model
 from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _FORMAT = 1
-_LARGE = ("content", "probes", "record.folds")
+_LARGE = ("content", "samples", "record.folds")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
@@ -77,23 +78,11 @@ class DeploymentRecord(ShortRepr):
         """The record as JSON."""
         return {
             "format": _FORMAT,
-            "model": self.model,
-            "name": self.name,
-            "type": self.type,
+            **{part.name: getattr(self, part.name) for part in fields(self)},
             "featureset": self.featureset.to_body()["featureset"],
             "featureset_hash": self.featureset.hash,
-            "index": self.index,
-            "engine": self.engine,
-            "indices": self.indices,
-            "parity": self.parity,
             "interval": self.interval.as_dict(),
-            "search": self.search,
-            "switch": self.switch,
-            **({"form": self.serving_mode} if self.serving_mode else {}),
-            **({"search_template": self.search_template} if self.search_template else {}),
-            "record": self.record,
-            "content": self.content,
-            "probes": list(self.samples),
+            "samples": list(self.samples),
         }
 
 
@@ -152,7 +141,7 @@ def _what(model: str) -> str:
 
 def _sample(content: Any) -> dict[str, Any]:
     if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
-        raise TypeError("probes")
+        raise TypeError("samples")
     if not all(isinstance(name, str) for name in content["document_ids"]):
         raise TypeError("document_ids")
     return dict(content)
@@ -166,26 +155,22 @@ def _read(place: str, source: Any) -> DeploymentRecord:
                 f"{place} has the format {content['format']!r}, which a later version of owpc-ltr "
                 "wrote: use that one"
             )
-        return DeploymentRecord(
-            str(content["model"]),
-            str(content["name"]),
-            dict(content.get("content") or {}),
-            featureset=parse_featureset(content["featureset"], place),
-            type=str(content["type"]),
-            index=str(content["index"]),
-            engine=dict(content["engine"]),
-            indices=dict(content["indices"]),
-            parity=dict(content["parity"]),
-            interval=ScoreInterval.from_dict(content["interval"]),
-            search=content.get("search"),
-            switch=content.get("switch"),
-            record=dict(content["record"]),
-            samples=tuple(map(_sample, content.get("probes") or ())),
-            serving_mode=content.get("form"),
-            search_template=content.get("search_template"),
-        )
+        parts = {part.name: content[part.name] for part in fields(DeploymentRecord)
+                 if part.name in content}  # fmt: skip
+        parts |= {name: dict(content.get(name) or {}) for name in ("content", "record")}
+        parts |= {name: dict(content[name]) for name in ("engine", "indices", "parity")}
+        parts |= {
+            "featureset": parse_featureset(content["featureset"], place),
+            "interval": ScoreInterval.from_dict(content["interval"]),
+            "samples": tuple(map(_sample, content.get("samples") or ())),
+        }
+        record = DeploymentRecord(**parts)
+        check_settings(record)
+    except UsageError as error:
+        raise BadInput(f"{place} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
+    return record
 
 
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:

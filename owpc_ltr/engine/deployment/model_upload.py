@@ -107,7 +107,7 @@ class Uploaded(ShortRepr):
             "challenger": self.alias.challenger,
             "store_kind": self.store_kind,
             "type": self.type,
-            "form": self.serving_mode.as_dict() if self.serving_mode else None,
+            "serving_mode": self.serving_mode.as_dict() if self.serving_mode else None,
             "request_bytes": self.request_bytes,
             "search_template": self.search_template,
             "parity": self.parity.as_dict(),
