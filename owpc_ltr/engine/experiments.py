@@ -75,7 +75,7 @@ class Experiments:
     def __init__(self, engine: Engine) -> None:
         """Use the cluster behind `engine`."""
         self._url = engine.settings.url
-        look = "look at it (owpc-ltr experiment status)"
+        look = "look at it (owpc-ltr experiment status {})"
         self._documents = Documents(
             engine, "the experiment", f"{_KEY}/", named="search experiment", look=look
         )

@@ -75,7 +75,8 @@ class Documents:
     """The documents of one kind in an index.
 
     `kind` is what messages call one, `prefix` how its id begins: names have no slash, so that no
-    two kinds share an id. `named` is what the name is of, `look` what a user can do to see one.
+    two kinds share an id. `named` is what the name is of, `look` what a user can do to see one,
+    with `{}` for its name.
     """
 
     engine: Engine
@@ -203,6 +204,7 @@ class Documents:
     ) -> None:
         """Return where the write happened all the same; else raise, when it cannot happen later."""
         written, stored = loads(to_json(content)), self._read_after(name, fault)
+        look = self.look.format(name)
         if stored == before and isinstance(fault, EngineUnavailable):
             # A write may still be on its way: writing what was there once more supersedes it;
             # where nothing was there, repeating the same write does.
@@ -214,8 +216,8 @@ class Documents:
                 is_written = stored is not None and stored.content == written
                 if isinstance(second, EngineUnavailable) and not is_written:
                     raise Unsettled(
-                        f"{fault}; {self.what(name)} may still be changed: {self.look} before you "
-                        "try again"
+                        f"{fault}; {self.what(name)} may still be changed: {look} before you try "
+                        "again"
                     ) from second
         if stored is None or stored.content != written:
             raise self._meaning(name, fault) from fault
@@ -224,9 +226,10 @@ class Documents:
         try:
             return self.read(name)
         except EngineUnavailable as second:
+            look = self.look.format(name)
             raise Unsettled(
                 f"{fault}; whether {self.what(name)} was changed could not be read either: "
-                f"{self.look} before you try again"
+                f"{look} before you try again"
             ) from second
 
     def _meaning(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
@@ -237,6 +240,6 @@ class Documents:
     def changed(self, name: str) -> Changed:
         """The refusal of a change to a document that is another by now."""
         return Changed(
-            f"another process changed {self.what(name)} at the same time: {self.look}, and try "
-            "again"
+            f"another process changed {self.what(name)} at the same time: "
+            f"{self.look.format(name)}, and try again"
         )
