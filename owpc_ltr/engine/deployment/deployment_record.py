@@ -23,6 +23,7 @@ from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.settings import check_settings
+from owpc_ltr.models.average import without_other_folds
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
@@ -69,6 +70,20 @@ class DeploymentRecord(ShortRepr):
     samples: tuple[dict[str, Any], ...] = ()
     serving_mode: dict[str, Any] | None = None
     search_template: dict[str, Any] | None = None
+
+    @classmethod
+    def of_model(cls, model: Model, stored: StoredModel, **proved: Any) -> DeploymentRecord:
+        """That of a model as it is stored; `proved` are the other fields."""
+        content = content_of(model)
+        record = without_other_folds(content.pop("record"), model.feature_names)
+        return cls(
+            model=stored.name,
+            content=content,
+            featureset=stored.featureset,
+            type=stored.type,
+            record={key: part for key, part in record.items() if key != "probes"},
+            **proved,
+        )
 
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the record is damaged."""

@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     drift_refusal,
 )
-from owpc_ltr.engine.deployment.proof import Proof, prove, request_refusal
+from owpc_ltr.engine.deployment.proof import Proof, prove, request_refusal, request_size
 from owpc_ltr.engine.deployment.search_template import (
     SearchTemplates,
     proved_template,
@@ -49,16 +49,13 @@ from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import without_other_folds
-from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
@@ -353,9 +350,13 @@ class _Upload:
                 self.engine, self.store, self.stored, self.queries,
                 interval=interval, tolerance=self.limits.tolerance,
             )  # fmt: skip
-            record = replace(
-                self.record(proof, interval, environment), search_template=template,
-                switch=self.check(self.aliases.find(name)),
+            record = DeploymentRecord.of_model(
+                self.case.model, self.stored, name=name, index=self.case.index,
+                engine=environment.engine, indices=environment.indices,
+                parity=proof.parity.as_dict(), interval=interval,
+                search=self.search, switch=self.check(self.aliases.find(name)),
+                samples=tuple(scored.remembered() for scored in proof.answered),
+                serving_mode=self.mode.as_dict(), search_template=template,
             )  # fmt: skip
             self.records.put(record)
             switching = True
@@ -409,8 +410,7 @@ class _Upload:
         """What the model takes of a search request, if it is a part of one; warns of much."""
         if self.store.kind == "ltr-plugin" or is_client_scored(self.stored):
             return None
-        clauses = rescore_clauses(self.store, self.stored, params, self.window, interval)
-        size = len(json_text(clauses).encode())
+        size = request_size(self.store, self.stored, params, self.window, interval)
         if size > LARGE_REQUEST:
             give_warnings([
                 f"each search request with '{self.case.name}' has {_kilobytes(size)}, as the "
@@ -439,30 +439,6 @@ class _Upload:
     def observe(self) -> Environment:
         """What the model is proved in: the engine, the index and the feature set."""
         return observe(self.engine, self.store, self.stored.featureset.name, self.case.index)
-
-    def record(
-        self, proof: Proof, interval: ScoreInterval, environment: Environment
-    ) -> DeploymentRecord:
-        """The deployment record: the model, its proof, and the environment of the proof."""
-        content = content_of(self.case.model)
-        record = without_other_folds(content.pop("record"), self.case.model.feature_names)
-        record = {key: part for key, part in record.items() if key != "probes"}
-        return DeploymentRecord(
-            model=self.stored.name,
-            content=content,
-            featureset=self.stored.featureset,
-            type=self.stored.type,
-            index=self.case.index,
-            engine=environment.engine,
-            indices=environment.indices,
-            parity=proof.parity.as_dict(),
-            interval=interval,
-            search=self.search,
-            record=record,
-            samples=tuple(scored.remembered() for scored in proof.answered),
-            name=self.case.name,
-            serving_mode=self.mode.as_dict(),
-        )
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
         """Leave nothing behind, unless another alias uses the same model by now.
