@@ -37,7 +37,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.connect import connect
-from owpc_ltr.engine.deployment.options import ProofLimits
+from owpc_ltr.engine.deployment.parity import ProofLimits
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents

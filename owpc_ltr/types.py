@@ -41,13 +41,12 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine as Engine
     from owpc_ltr.engine.deployment.alias import Alias as Alias
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
-    from owpc_ltr.engine.deployment.options import ProofLimits as ProofLimits
-    from owpc_ltr.engine.deployment.options import ServingOptions as ServingOptions
+    from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
     from owpc_ltr.engine.deployment.parity import Parity as Parity
+    from owpc_ltr.engine.deployment.parity import ProofLimits as ProofLimits
     from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
     from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
-    from owpc_ltr.engine.deployment.upload_result import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
     from owpc_ltr.engine.deployment.uploaded_models import ModelDescription as ModelDescription
     from owpc_ltr.engine.deployment.uploaded_models import ModelDifferences as ModelDifferences
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
     from owpc_ltr.engine.model_size import Capacity as Capacity
+    from owpc_ltr.engine.options import ServingOptions as ServingOptions
     from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.profile import SearchTimes as SearchTimes

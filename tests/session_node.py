@@ -18,7 +18,7 @@ import pytest
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
+from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 
 if TYPE_CHECKING or find_spec("owpc_ltr_node"):
     from owpc_ltr_node.engine import NodeStatus, start_node, stop_node

@@ -8,22 +8,15 @@ again. What cannot be read or written is an error: an attempt that nobody counts
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, check_written
-from owpc_ltr.engine.deployment.deployment_record import (
-    INDEX,
-    Version,
-    document_path,
-    prepare,
-    read_versioned,
-)
 from owpc_ltr.engine.evidence import now
+from owpc_ltr.engine.versioned_documents import INDEX, Changed, Document, Documents
 from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, is_sketch, same_queries
-from owpc_ltr.text import check_name
 
 _KEY = "attempts"
 _FORMAT = 1
@@ -51,9 +44,8 @@ class ClusterAttempts:
 
     def __init__(self, engine: Engine, alias: str, *, candidate: str) -> None:
         """Count beside the alias in the cluster behind `engine`."""
-        self._engine, self.alias, self._candidate = engine, alias, candidate
-        # Names have no slash, so that no alias has the id of its attempts.
-        self._id = f"{_KEY}/{check_name('model', alias)}"
+        self.alias, self._candidate = alias, candidate
+        self._documents = Documents(engine, "the attempts of the alias", f"{_KEY}/")
 
     @property
     def place(self) -> str:
@@ -66,13 +58,10 @@ class ClusterAttempts:
 
     def check_writable(self) -> None:
         """Write them as they are. Raises NotAllowed where the account may not."""
-        attempts, version = self._read()
-        try:
-            self._write(attempts, version)
-        except EngineRefusal as refusal:
-            # Another attempt came between.
-            if refusal.status != 409:
-                raise
+        attempts, stored = self._read()
+        # Another attempt may come between.
+        with suppress(Changed):
+            self._write(attempts, stored)
 
     def count(self, queries: Sketch, metric: str, _pairs: Pairs, /) -> int:
         """How many other attempts on these queries came before; this one is written down.
@@ -81,61 +70,43 @@ class ClusterAttempts:
         EngineUnavailable where it cannot be counted now, BadInput where the document is damaged.
         """
         for _ in range(_WRITES):
-            attempts, version = self._read()
+            attempts, stored = self._read()
             for one in attempts:
                 if (one.candidate, one.metric, one.queries) == (self._candidate, metric, queries):
                     return one.earlier
             earlier = sum(same_queries(one.queries, queries) for one in attempts)
             new = CountedAttempt(self._candidate, metric, queries, now(), earlier)
-            try:
-                self._write([*attempts, new], version)
-            except EngineRefusal as refusal:
-                # Another attempt came between, or this one, whose answer was lost.
-                if refusal.status != 409:
-                    raise
-            except EngineUnavailable:
-                # The answer may be all that was lost.
-                if new not in self.made():
-                    raise
-                return earlier
-            else:
+            with suppress(Changed):
+                self._write([*attempts, new], stored)
                 return earlier
         raise EngineUnavailable(
             f"the attempts of the alias '{self.alias}' change all the time, and this one could "
             f"not be counted in {_WRITES} writes: try again"
         )
 
-    def _read(self) -> tuple[list[CountedAttempt], Version]:
-        what = f"the attempts of the alias '{self.alias}'"
-        stored = read_versioned(self._engine, document_path(self._id), what)
+    def _read(self) -> tuple[list[CountedAttempt], Document | None]:
+        what, stored = self._documents.what(self.alias), self._documents.read(self.alias)
         if stored is None:
-            return [], {"op_type": "create"}
+            return [], None
         try:
-            content = stored[0].object[_KEY]
+            content = stored.content[_KEY]
             if content["format"] != _FORMAT:
                 raise BadInput(
                     f"{what} have the format {content['format']!r}, which a later version of "
                     "owpc-ltr wrote: use that one"
                 )
-            return [_attempt(part) for part in content["made"]], stored[1]
+            return [_attempt(part) for part in content["made"]], stored
         except (KeyError, TypeError) as error:
             raise BadInput(
-                f"{what} are damaged (document {self._id} of the index {INDEX}), and nothing is "
-                "compared without them: restore the document from a snapshot"
+                f"{what} are damaged (document {self._documents.id_of(self.alias)} of the index "
+                f"{INDEX}), and nothing is compared without them: restore the document from a "
+                "snapshot"
             ) from error
 
-    def _write(self, attempts: Sequence[CountedAttempt], version: Version) -> None:
-        prepare(self._engine)
+    def _write(self, attempts: Sequence[CountedAttempt], before: Document | None) -> None:
         made = [asdict(one) for one in attempts[-_MOST:]]
-        # It may be sent again: the version then is another one.
-        answer = self._engine.request(
-            "PUT",
-            document_path(self._id),
-            params=version,
-            body={_KEY: {"format": _FORMAT, "alias": self.alias, "made": made}},
-        )
-        what = f"the attempts of the alias '{self.alias}'"
-        check_written(answer, what, self._id, "created", "updated")
+        content = {_KEY: {"format": _FORMAT, "alias": self.alias, "made": made}}
+        self._documents.replace(self.alias, content, before)
 
 
 def _attempt(content: Any) -> CountedAttempt:

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, check_written
-from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
 from owpc_ltr.engine.evidence import now
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.engine.versioned_documents import INDEX, Documents
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.text import ShortRepr, check_name
+from owpc_ltr.text import ShortRepr
 
 QUERY = "query"
 """The arm that is the query alone, without a model."""
@@ -75,40 +74,44 @@ class Experiments:
 
     def __init__(self, engine: Engine) -> None:
         """Use the cluster behind `engine`."""
-        self._engine = engine
+        self._url = engine.settings.url
+        look = "look at it (owpc-ltr experiment status {})"
+        self._documents = Documents(
+            engine, "the experiment", f"{_KEY}/", named="search experiment", look=look
+        )
 
     def find(self, name: str) -> Experiment | None:
         """The experiment of this name, if there is one."""
-        stored = self._read(name)
-        return stored[0] if stored else None
+        stored = self._documents.read(name)
+        return _experiment(name, stored.content) if stored else None
 
     def get(self, name: str) -> Experiment:
         """The experiment of this name. Raises BadInput if there is none."""
         experiment = self.find(name)
         if experiment is None:
             raise BadInput(
-                f"there is no experiment '{name}' in {self._engine.settings.url}: check the name, "
+                f"there is no experiment '{name}' in {self._url}: check the name, "
                 "or start it: owpc-ltr experiment start"
             )
         return experiment
 
     def start(self, experiment: Experiment) -> None:
         """Keep a new experiment. Raises Refused where one of its name runs."""
-        stored = self._read(experiment.name)
-        if stored and stored[0].state != STOPPED:
-            name, running = experiment.name, stored[0]
+        name, stored = experiment.name, self._documents.read(experiment.name)
+        running = _experiment(name, stored.content) if stored else None
+        if running and running.state != STOPPED:
             raise Refused(
                 f"the experiment '{name}' runs since {running.started} ({running.a} against "
                 f"{running.b}): take another name, or stop it: owpc-ltr experiment stop {name}"
             )
-        self._write(experiment, stored[1] if stored else {"op_type": "create"})
+        self._documents.replace(name, _content(experiment), stored)
 
     def change(self, before: Experiment, after: Experiment) -> None:
         """Replace an experiment as it was read. Raises Refused where it is another by now."""
-        stored = self._read(before.name)
-        if stored is None or stored[0] != before:
-            raise self._changed(before.name)
-        self._write(after, stored[1])
+        stored = self._documents.read(before.name)
+        if stored is None or _experiment(before.name, stored.content) != before:
+            raise self._documents.changed(before.name)
+        self._documents.replace(after.name, _content(after), stored)
 
     def end(self, experiment: Experiment) -> Experiment:
         """Stop an experiment now. Raises Refused where it is another by now."""
@@ -116,49 +119,14 @@ class Experiments:
         self.change(experiment, ended)
         return ended
 
-    def _read(self, name: str) -> tuple[Experiment, dict[str, str]] | None:
-        stored = read_versioned(self._engine, self._path(name), f"the experiment '{name}'")
-        return None if stored is None else (_experiment(name, stored[0].object), stored[1])
 
-    def _write(self, experiment: Experiment, version: dict[str, str]) -> None:
-        prepare(self._engine)
-        try:
-            answer = self._engine.request(
-                "PUT",
-                self._path(experiment.name),
-                params={"refresh": "true", **version},
-                body={_KEY: {"format": _FORMAT, **experiment.as_dict()}, **_pins(experiment)},
-                idempotent=False,
-            )
-        except EngineRefusal as refusal:
-            if refusal.status == 409:
-                raise self._changed(experiment.name) from refusal
-            raise
-        except EngineUnavailable:
-            # The answer may be all that was lost.
-            if self.find(experiment.name) != experiment:
-                raise
-            return
-        what, doc_id = f"the experiment '{experiment.name}'", f"{_KEY}/{experiment.name}"
-        check_written(answer, what, doc_id, "created", "updated")
-
-    def _path(self, name: str) -> str:
-        # Names have no slash, so that no alias has the id of an experiment.
-        return f"/{INDEX}/_doc/{_KEY}%2F{check_name('search experiment', name)}"
-
-    def _changed(self, name: str) -> Refused:
-        return Refused(
-            f"another process changed the experiment '{name}' at the same time: look at it "
-            f"(owpc-ltr experiment status {name}), and try again"
-        )
-
-
-def _pins(experiment: Experiment) -> dict[str, Any]:
-    """What keeps the rankers from being deleted, until the experiment is stopped."""
+def _content(experiment: Experiment) -> dict[str, Any]:
+    """The document. It keeps the rankers from being deleted until the experiment is stopped."""
+    content: dict[str, Any] = {_KEY: {"format": _FORMAT, **experiment.as_dict()}}
     if experiment.state == STOPPED:
-        return {}
+        return content
     models = [model for model in (experiment.a, experiment.b) if model != QUERY]
-    return {"pinned": models, "pinned_by": f"the experiment '{experiment.name}'"}
+    return {**content, "pinned": models, "pinned_by": f"the experiment '{experiment.name}'"}
 
 
 def _experiment(name: str, source: Mapping[str, Any]) -> Experiment:

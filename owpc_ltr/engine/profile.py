@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -44,7 +44,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, check_index
+from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -90,7 +90,7 @@ class FeatureCost:
 
 
 @dataclass(frozen=True, repr=False)
-class Profile(ShortRepr):
+class Profile(BlockResult):
     """What each feature costs, whole searches (`all`, `none`), windows by their size, and room.
 
     `queries` were given, `repeat` of them timed, features in this `window`. `derived` names the
@@ -107,9 +107,6 @@ class Profile(ShortRepr):
     windows: dict[int, SearchTimes]
     derived: dict[str, list[str]]
     capacity: Capacity
-
-    def __str__(self) -> str:
-        return "\n".join(text_lines(self._blocks()))
 
     def _repr_html_(self) -> str:
         return html_of([f"Profile of {self.index}", *self._blocks()])
@@ -244,7 +241,7 @@ def _profiled(
     cluster: Cluster, model: Model | Path | str | None, featureset: str | None, index: str | None
 ) -> Iterator[tuple[Store, str, FeatureSet, StoredModel | None]]:
     """The store, the index, the set, and the model where there is one, stored or on trial."""
-    from owpc_ltr.engine.deployment.serving_mode import exported, searchable
+    from owpc_ltr.engine.deployment.trial import exported, searchable
 
     if model is None:
         store, where = cluster.holding_set(featureset).store, cluster.the_index(index)

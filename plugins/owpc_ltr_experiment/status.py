@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.options import EvidenceFile
 from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, QUERY_ALONE, Evidence, SearchConfiguration
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
+from owpc_ltr.engine.options import EvidenceFile
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict

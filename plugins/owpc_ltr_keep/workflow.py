@@ -15,13 +15,12 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
-from owpc_ltr.engine.deployment.options import ServingOptions
 from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import Experiment, Experiments
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.live_queries import SearchOptions, graded_lists, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers, answers_of
-from owpc_ltr.engine.options import IN_FLIGHT
+from owpc_ltr.engine.options import IN_FLIGHT, ServingOptions
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import BadInput, Refused

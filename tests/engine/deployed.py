@@ -15,10 +15,9 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate

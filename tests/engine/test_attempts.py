@@ -17,8 +17,8 @@ import pytest
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX, document_path, pinned
+from owpc_ltr.engine.deployment.alias import all_aliases, pinned
+from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError
 from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
@@ -148,13 +148,13 @@ def test_a_lost_answer_is_no_failure_and_a_lost_request_is_one() -> None:
 def test_a_damaged_document_is_an_error_and_never_nothing(content: Any) -> None:
     cluster = MemoryCluster()
     attempt(cluster, "a")
-    cluster.request("PUT", document_path("attempts/m"), body={"attempts": content})
+    cluster.request("PUT", f"/{INDEX}/_doc/attempts%2Fm", body={"attempts": content})
     with pytest.raises(
         BadInput, match=r"attempts of the alias 'm' are damaged .*snapshot"
     ) as error:
         attempt(cluster, "b")
     assert error.value.exit_code == 3
-    cluster.request("PUT", document_path("attempts/m"), body={"attempts": {"format": 2}})
+    cluster.request("PUT", f"/{INDEX}/_doc/attempts%2Fm", body={"attempts": {"format": 2}})
     with pytest.raises(BadInput, match="later version"):
         attempt(cluster, "b")
 
@@ -169,7 +169,7 @@ def test_each_damaged_field_is_found(field: str, value: Any) -> None:
     attempt(cluster, "a")
     source = json.loads(json.dumps(cluster.indices[INDEX].documents["attempts/m"][0]))
     source["attempts"]["made"][0][field] = value
-    cluster.request("PUT", document_path("attempts/m"), body=source)
+    cluster.request("PUT", f"/{INDEX}/_doc/attempts%2Fm", body=source)
     with pytest.raises(BadInput, match="damaged"):
         attempt(cluster, "b")
 
@@ -203,7 +203,9 @@ def test_whether_attempts_can_be_written_is_known_before_one_is_made() -> None:
         NotAllowed("no permissions"): False,
     }
     for fault, is_writable in faults.items():
-        engine = cast("Engine", Unreliable(cast("Engine", cluster), 3, partial(_same, fault)))
+        engine = cast(
+            "Engine", Unreliable(cast("Engine", cluster), 3, partial(_same, fault), again=False)
+        )
         with nullcontext() if is_writable else pytest.raises(type(fault)):
             ClusterAttempts(engine, "m", candidate="-").check_writable()
 
@@ -235,7 +237,7 @@ def test_on_a_real_node_concurrent_attempts_are_all_counted_one_after_another(
     assert attempt(engine, "another", queries(200, 300), alias=alias) == 0
     # The document is none of an alias, and a damaged one is found.
     assert alias not in {one.name for one in all_aliases(engine)}
-    path = document_path(f"attempts/{alias}")
+    path = f"/{INDEX}/_doc/attempts%2F{alias}"
     engine.request("PUT", path, body={"attempts": {"format": 1}})
     with pytest.raises(BadInput, match="damaged"):
         attempt(engine, "b", alias=alias)

@@ -17,10 +17,9 @@ from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel

@@ -14,11 +14,11 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.options import ServingOptions
-from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
-from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.deployment.model_upload import Uploaded
+from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
+from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores import Store

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.options import ProofLimits
+from owpc_ltr.engine.deployment.parity import ProofLimits
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore

@@ -17,9 +17,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune, roll_back
-from owpc_ltr.engine.deployment.model_upload import upload_model
-from owpc_ltr.engine.deployment.serving_mode import searchable
-from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.trial import searchable
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused, UsageError

@@ -16,9 +16,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import (
-    INDEX,
     DeploymentRecords,
-    documents_with,
     immutable_name,
     is_named_by_content,
 )
@@ -30,9 +28,10 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
     roll_back,
     to_delete,
 )
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.versioned_documents import INDEX, Documents
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.ltr_plugin import export_linear
 from tests.engine.deployed import UNPROVEN, put, state, unchecked
@@ -302,7 +301,7 @@ def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_docu
     engine: Engine, name: str
 ) -> None:
     Aliases(engine, PluginFreeStore(engine)).switch(name, "first", check=unchecked)
-    assert documents_with(engine, "not-mapped") == []
+    assert Documents(engine, "alias").with_field("not-mapped") == []
 
 
 def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:

@@ -21,16 +21,14 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.model_upload import upload_model
-from owpc_ltr.engine.deployment.options import ProofLimits
-from owpc_ltr.engine.deployment.parity import MAX_DRIFT, drift_refusal
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, ProofLimits, drift_refusal
 from owpc_ltr.engine.deployment.proof import (
     ScoredDocuments,
     feature_drifts,
     parity_of,
     ranking_drift,
 )
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError

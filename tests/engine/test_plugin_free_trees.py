@@ -15,11 +15,10 @@ from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment import model_upload, serving_mode
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.options import ProofLimits
-from owpc_ltr.engine.deployment.parity import MAX_DRIFT
+from owpc_ltr.engine.deployment.model_upload import Uploaded
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, ProofLimits
 from owpc_ltr.engine.deployment.proof import logged
-from owpc_ltr.engine.deployment.serving_mode import on_trial
-from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import Subject, measure_profile
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body

@@ -17,8 +17,7 @@ from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
-from owpc_ltr.engine.deployment.model_upload import upload_model
-from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.model_size import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.stores import NoWindowScores, choose_store

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.explain_search import ExplainRequest, explain_ranked
 from owpc_ltr.engine.search.request import search_request
-from owpc_ltr.engine.search_explanation import ExplainRequest, explain_ranked
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import with_record

@@ -18,8 +18,7 @@ from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable, prune, roll_back
-from owpc_ltr.engine.deployment.model_upload import upload_model
-from owpc_ltr.engine.deployment.upload_result import Uploaded
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet

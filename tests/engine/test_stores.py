@@ -162,7 +162,7 @@ def test_of_two_writers_one_is_told(small: FeatureSet, fake: FakeEngine) -> None
     fake.on("GET", path, {"_seq_no": 4, "_primary_term": 1, "_source": {"type": "other"}})
     conflict = {"error": {"type": "version_conflict_engine_exception", "reason": "conflict"}}
     fake.on("PUT", path, Reply(conflict, 409))
-    with pytest.raises(EngineRefusal):
+    with pytest.raises(Refused, match="another process changed the feature set 'fs'"):
         store.put_featureset(small, replace=True)
     (written,) = fake.asked("PUT", path)
     assert (written.params["if_seq_no"], written.params["if_primary_term"]) == ("4", "1")

@@ -19,9 +19,9 @@ from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.options import ServingOptions
 from owpc_ltr.engine.evidence import Evidence, read_evidence
 from owpc_ltr.engine.live_queries import SearchOptions
+from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.linear import LinearModel

@@ -13,10 +13,9 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.options import ProofLimits
-from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
+from owpc_ltr.engine.deployment.model_upload import Uploaded
+from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE, ProofLimits
 from owpc_ltr.engine.deployment.proof import ScoredDocuments, feature_drifts
-from owpc_ltr.engine.deployment.upload_result import Uploaded
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature

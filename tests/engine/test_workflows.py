@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.options import ServingOptions
+from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.query_analysis import text_scores

@@ -22,8 +22,7 @@ import pytest
 
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Unsettled
-from owpc_ltr.engine.deployment.deployment_record import INDEX
+from owpc_ltr.engine.versioned_documents import INDEX, Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.write_world import MODELS, SEARCH, World, commands, copied_world

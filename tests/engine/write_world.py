@@ -15,7 +15,6 @@ from owpc_ltr import Cluster
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
@@ -23,6 +22,7 @@ from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.text import base_index
 from tests.engine.deployed import UNPROVEN
 from tests.engine.memory_cluster import MemoryCluster

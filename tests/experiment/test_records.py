@@ -16,11 +16,12 @@ from owpc_ltr_experiment.stop import experiment_stop
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX, DeploymentRecords, check_unpinned
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases, check_unpinned
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.deployed import unchecked
 from tests.engine.small_cluster import Unreliable

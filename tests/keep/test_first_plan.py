@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.experiments import RUNNING, Experiments
+from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 from tests.commands import Run
 from tests.engine.small_cluster import Small, fill, shared_cluster
 from tests.engine.ubi_indices import PLUGIN, drop, filled

@@ -21,8 +21,8 @@ from owpc_ltr_keep.workflow import Workflow
 from owpc_ltr import connect
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.experiments import STOPPED, Experiments
+from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.deployed import put
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, shared_cluster

@@ -13,10 +13,10 @@ from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
-from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel

@@ -15,10 +15,11 @@ from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr import save_model
 from owpc_ltr.cli.generator import options_of
-from owpc_ltr.engine.deployment.deployment_record import INDEX, DeploymentRecords
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, Evidence
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.commands import Command
 from owpc_ltr.signatures import Writes, job

@@ -11,35 +11,28 @@ applications find it, and KIND/STORE/NAME in another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, check_written
-from owpc_ltr.engine.deployment.deployment_record import (
-    INDEX,
-    Version,
-    document_path,
-    documents_with,
-    pinned,
-    prepare,
-    read_versioned,
-)
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.stores import Store, place_of
-from owpc_ltr.errors import (
-    BadInput,
-    EngineUnavailable,
-    OwpcLtrError,
-    Refused,
-    UsageError,
-    give_warnings,
+from owpc_ltr.engine.versioned_documents import INDEX, Document, Documents, Unsettled
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.host.settings import check_settings
+from owpc_ltr.signatures import option_name
+from owpc_ltr.text import (
+    ShortRepr,
+    check_alias,
+    check_name,
+    did_you_mean,
+    is_model_of,
+    only_one,
+    split_immutable,
 )
-from owpc_ltr.text import ShortRepr, check_name, did_you_mean, only_one, split_immutable
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
@@ -116,18 +109,24 @@ class Alias(ShortRepr):
                 )
         return replace(self, previous=tuple(name for name in self.previous if name != model))
 
+    def as_dict(self) -> dict[str, Any]:
+        """The alias as JSON: its document in the cluster."""
+        content = {**asdict(self), "previous": list(self.previous)}
+        optional = {"challenger", "last_rollback"}
+        return {key: part for key, part in content.items() if part or key not in optional}
+
     def model_of(self, role: str) -> str:
         """The model in a role. Raises UsageError or Refused where there is none."""
         if role not in ROLES:
-            raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
+            raise _no_role(role)
         model = self.current if role == CHAMPION else self.challenger
         if model is None:
             raise Refused(f"'{self.name}' has no challenger: upload one with --as challenger")
         return model
 
 
-class Unsettled(EngineUnavailable):
-    """Whether an alias, or its search template, was switched is not known: no model is removed."""
+def _no_role(role: str) -> UsageError:
+    return UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
 
 
 class Aliases:
@@ -139,13 +138,18 @@ class Aliases:
     def __init__(self, engine: Engine, store: Store) -> None:
         """Use the cluster behind `engine`, and the aliases of `store`."""
         self._engine = engine
-        self._store, self._kind = store.name, store.kind
+        self._store = store
+        prefix = "" if store.name is None else f"{store.kind}/{store.name}/"
+        self._documents = Documents(
+            engine, "alias", prefix, look="check its model (owpc-ltr models show)"
+        )
         self._templates = SearchTemplates(engine, store)
 
     def find(self, name: str) -> Alias | None:
         """The alias of this name, if there is one."""
-        stored = self._read(name)
-        return stored[0] if stored and self._is_here(stored[0]) else None
+        stored = self._documents.read(name)
+        alias = _alias(stored.content) if stored else None
+        return alias if alias and self._is_here(alias) else None
 
     def resolve(self, name: str) -> str:
         """The model that an alias is set to; a name without an alias is a model's own.
@@ -160,13 +164,46 @@ class Aliases:
             return name
         return alias.model_of(role if colon else CHAMPION)
 
-    def check_free(self, name: str) -> Alias | None:
-        """As `find`, but Refused where another kind of store on this cluster has the name."""
-        stored = self._read(name)
-        if stored is None:
-            return None
-        self._check_here(stored[0])
-        return stored[0]
+    def check_upload(self, name: str, model: str, role: str) -> Alias | None:
+        """Refuse, before anything is stored, a name or a role that a new model cannot have.
+
+        The name must not be that of another kind of store, hide a model, or be hidden by the new
+        model's own name. A challenger needs a champion, and another one than itself.
+        """
+        stored = self._documents.read(name)
+        alias = _alias(stored.content) if stored else None
+        if alias:
+            self._check_here(alias)
+        else:
+            check_alias(name)
+        another = f"choose another name with {option_name('name')}"
+        if self.find(model) is not None:
+            raise Refused(
+                f"the model would be stored as '{model}', which is an alias already: {another}"
+            )
+        if alias is None:
+            self._check_hides_nothing(name, another)
+        if role not in ROLES:
+            raise _no_role(role)
+        if role == CHALLENGER:
+            if alias is None:
+                raise Refused(
+                    f"alias '{name}' has no model to challenge yet: upload the first one as "
+                    "champion"
+                )
+            alias.challenged_by(model)
+        return alias
+
+    def _check_hides_nothing(self, name: str, another: str) -> None:
+        models, parts = self._store.list_models(), split_immutable(name)
+        if name in models:
+            raise Refused(
+                f"'{name}' is the name of a stored model, which an alias would hide: {another}"
+            )
+        if parts and (self.find(parts[0]) or any(is_model_of(parts[0], each) for each in models)):
+            raise Refused(
+                f"'{name}' reads as a model of '{parts[0]}', and may become one's name: {another}"
+            )
 
     def switch(
         self,
@@ -184,10 +221,10 @@ class Aliases:
         """
         if role == CHALLENGER:
             return self._change(name, lambda alias: alias.challenged_by(model, history))
-        stored = self._read(name)
-        check(stored[0] if stored else None)
-        alias = stored[0] if stored else Alias(name, model)
-        return self._write(alias.switched_to(model, history), stored)
+        stored = self._documents.read(name)
+        alias = _alias(stored.content) if stored else None
+        check(alias)
+        return self._write((alias or Alias(name, model)).switched_to(model, history), stored)
 
     def promoted_model(self, name: str) -> str | None:
         """The challenger of `name`; None where only the template is to follow the last switch.
@@ -216,17 +253,9 @@ class Aliases:
 
     def delete(self, name: str) -> Alias:
         """Delete the alias, and first its search template; its models stay."""
-        alias, version = self._existing(name)
+        alias, stored = self._existing(name)
         self._templates.remove(name)
-        try:
-            params = {"refresh": "true", **version}
-            answer = self._engine.request(
-                "DELETE", self._path(name), params=params, idempotent=False
-            )
-            check_written(answer, f"the name '{name}'", self._id(name), "deleted")
-        except (EngineRefusal, EngineUnavailable) as fault:
-            if self._read_after(name, fault) is not None:
-                raise self._switched_meanwhile(name, fault) from fault
+        self._documents.delete(name, stored)
         return alias
 
     def all(self) -> list[Alias]:
@@ -243,7 +272,7 @@ class Aliases:
         return [alias for alias in self.all() if model in alias.models]
 
     def _is_here(self, alias: Alias) -> bool:
-        return (alias.store, alias.store_kind) == (self._store, self._kind)
+        return (alias.store, alias.store_kind) == (self._store.name, self._store.kind)
 
     def _check_here(self, alias: Alias) -> None:
         if not self._is_here(alias):
@@ -253,14 +282,14 @@ class Aliases:
             )
 
     def _change(self, name: str, change: Callable[[Alias], Alias]) -> Alias:
-        stored = self._existing(name)
-        return self._write(change(stored[0]), stored)
+        alias, stored = self._existing(name)
+        return self._write(change(alias), stored)
 
-    def _existing(self, name: str) -> tuple[Alias, Version]:
-        stored = self._read(name)
-        if stored is None or not self._is_here(stored[0]):
+    def _existing(self, name: str) -> tuple[Alias, Document]:
+        stored = self._documents.read(name)
+        if stored is None or not self._is_here(alias := _alias(stored.content)):
             raise self._unknown(name)
-        return stored
+        return alias, stored
 
     def _unknown(self, name: str) -> BadInput:
         options = self._other_place(name)
@@ -269,10 +298,8 @@ class Aliases:
         else:
             names = (alias.name for alias in self.all())
             instead = did_you_mean(name, names, "upload it first")
-        return BadInput(
-            f"there is no model '{name}' in "
-            f"{place_of(self._kind, self._store, self._engine.settings.url)}: {instead}"
-        )
+        place = place_of(self._store.kind, self._store.name, self._engine.settings.url)
+        return BadInput(f"there is no model '{name}' in {place}: {instead}")
 
     def _other_place(self, name: str) -> str:
         """The options that find an alias of this name in another store."""
@@ -282,35 +309,23 @@ class Aliases:
                 return f"--store-kind {alias.store_kind}{store}"
         return ""
 
-    def _path(self, name: str) -> str:
-        return document_path(self._id(name))
-
-    def _id(self, name: str) -> str:
-        check_name("model", name)
-        return name if self._store is None else f"{self._kind}/{self._store}/{name}"
-
-    def _read(self, name: str) -> tuple[Alias, Version] | None:
-        stored = read_versioned(self._engine, self._path(name), f"the name '{name}'")
-        return None if stored is None else (_alias(stored[0].object), stored[1])
-
-    def _write(self, alias: Alias, before: tuple[Alias, Version] | None) -> Alias:
+    def _write(self, alias: Alias, before: Document | None) -> Alias:
         """The stored alias; it replaces what was read `before`, and nothing else."""
-        if before:
-            self._check_here(before[0])
+        former = _alias(before.content) if before else None
+        if former:
+            self._check_here(former)
         # Read here, where a fault leaves all as it was.
-        models = [alias.current, *([before[0].current] if before else [])]
+        models = [alias.current, *([former.current] if former else [])]
         has_template = any(map(self._templates.of_model, models))
-        prepare(self._engine)
+        written = replace(alias, store=self._store.name, store_kind=self._store.kind)
         try:
-            self._put(alias, before[1] if before else {"op_type": "create"})
-        except (EngineRefusal, EngineUnavailable) as fault:
-            self._settle(alias, before, fault)
-        except BaseException:
-            if before:
-                with suppress(OwpcLtrError):
-                    self._put(*before)
-            raise
-        written = _alias(self._content(alias))
+            self._documents.replace(alias.name, written.as_dict(), before)
+        except EngineUnavailable as fault:
+            if former is None or isinstance(fault, Unsettled):
+                raise
+            raise EngineUnavailable(
+                f"{fault}; alias '{alias.name}' is still set to '{former.current}'"
+            ) from fault
         if has_template:
             self._carry_template(written)
         return written
@@ -343,79 +358,6 @@ class Aliases:
         model = self._templates.serving(alias.name)
         return model if self._templates.of_model(alias.current) and model != alias.current else None
 
-    def _put(self, alias: Alias, version: Version) -> None:
-        answer = self._engine.request(
-            "PUT",
-            self._path(alias.name),
-            params={"refresh": "true", **version},
-            body=self._content(alias),
-            idempotent=False,
-        )
-        what = f"the name '{alias.name}'"
-        check_written(answer, what, self._id(alias.name), "created", "updated")
-
-    def _settle(
-        self, alias: Alias, before: tuple[Alias, Version] | None, fault: OwpcLtrError
-    ) -> None:
-        """After a lost answer the write may have happened: read the alias back.
-
-        Raises, naming the model that the alias is set to, where it did not happen.
-        """
-        stored = self._read_after(alias.name, fault)
-        unmoved = stored[1] == before[1] if stored and before else stored is before
-        if unmoved and not isinstance(fault, EngineRefusal):
-            # A write may still be on its way: writing what was there once more supersedes it;
-            # where nothing was there, repeating the same write does.
-            try:
-                self._put(*(before or (alias, {"op_type": "create"})))
-                stored = stored or self._read_after(alias.name, fault)
-            except (EngineRefusal, EngineUnavailable) as second:
-                stored = self._read_after(alias.name, second)
-                is_written = stored and stored[0] == alias
-                if isinstance(second, EngineUnavailable) and not is_written:
-                    raise Unsettled(
-                        f"{fault}; alias '{alias.name}' may still be switched: check its model "
-                        "(owpc-ltr models show) before you try again"
-                    ) from second
-        if stored and stored[0] == alias:
-            return
-        if isinstance(fault, EngineRefusal) and fault.status == 409:
-            raise self._switched_meanwhile(alias.name, fault) from fault
-        if isinstance(fault, EngineUnavailable) and stored:
-            raise EngineUnavailable(
-                f"{fault}; alias '{alias.name}' is still set to '{stored[0].current}'"
-            ) from fault
-        raise fault
-
-    def _read_after(self, name: str, fault: OwpcLtrError) -> tuple[Alias, Version] | None:
-        try:
-            return self._read(name)
-        except EngineUnavailable as second:
-            raise Unsettled(
-                f"{fault}; whether alias '{name}' was switched could not be read either: check its "
-                "model (owpc-ltr models show) before you try again"
-            ) from second
-
-    def _switched_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
-        if not isinstance(fault, EngineRefusal) or fault.status != 409:
-            return fault
-        return Refused(
-            f"another process changed alias '{name}' at the same time: check its model (owpc-ltr "
-            "models show), and try again"
-        )
-
-    def _content(self, alias: Alias) -> dict[str, Any]:
-        return {
-            "name": alias.name,
-            "store": self._store,
-            "store_kind": self._kind,
-            "current": alias.current,
-            "previous": list(alias.previous),
-            **({"challenger": alias.challenger} if alias.challenger else {}),
-            **({"last_rollback": alias.last_rollback} if alias.last_rollback else {}),
-            "history": alias.history,
-        }
-
 
 def holds(engine: Engine, store: Store, name: str) -> bool:
     """Whether a store has the alias NAME (or NAME:challenger), or the model NAME-HASH."""
@@ -427,32 +369,46 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    aliases = map(_alias, documents_with(engine, "name"))
+    aliases = map(_alias, Documents(engine, "alias").with_field("name"))
     return sorted(aliases, key=lambda alias: alias.name)
 
 
 def _alias(content: dict[str, Any]) -> Alias:
-    name, current, kind = (content.get(key) for key in ("name", "current", "store_kind"))
-    previous, history = content.get("previous"), content.get("history")
-    optional = [content.get(key) for key in ("challenger", "store", "last_rollback")]
-    texts = [name, current, kind, *(previous if isinstance(previous, list) else [None])]
-    texts += [text for text in optional if text is not None]
-    if not all(isinstance(text, str) for text in texts) or type(history) is not int:
+    try:
+        given = {part.name: content.get(part.name) for part in fields(Alias)}
+        previous, kind = content["previous"], content["store_kind"]
+        if type(previous) is not list or not all(type(name) is str for name in (kind, *previous)):
+            raise TypeError("previous")
+        alias = Alias(**{**given, "previous": tuple(previous), "history": content["history"]})
+        check_settings(alias)
+    except (KeyError, TypeError, UsageError) as error:
         raise BadInput(
-            f"the document of alias {name!r} in the index {INDEX} is damaged: delete it, and "
-            "upload again"
-        )
-    challenger, store, last_rollback = optional
-    return Alias(
-        str(name),
-        str(current),
-        tuple(previous or ()),
-        challenger,
-        max(history, 0),
-        last_rollback=last_rollback,
-        store=store,
-        store_kind=kind,
-    )
+            f"the document of alias {content.get('name')!r} in the index {INDEX} is damaged: "
+            "delete it, and upload again"
+        ) from error
+    return alias
+
+
+def pinned(engine: Engine) -> dict[str, str]:
+    """The models that a document beside the aliases pins, and what that document is.
+
+    Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
+    """
+    pins: dict[str, str] = {}
+    for content in Documents(engine, "document").with_field("pinned"):
+        models = content["pinned"]
+        if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
+            raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")
+        pins |= dict.fromkeys(models, str(content.get("pinned_by")))
+    return pins
+
+
+def check_unpinned(engine: Engine, models: Collection[str]) -> None:
+    """Raise Refused where one of these models is pinned."""
+    pins = pinned(engine)
+    for model in models:
+        if model in pins:
+            raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
 
 
 def the_name(

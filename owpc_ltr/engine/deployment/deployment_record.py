@@ -10,109 +10,29 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from owpc_ltr.data.external_features.sources import sources_in
-from owpc_ltr.engine.client.engine import Engine, answer_if_found
-from owpc_ltr.engine.client.responses import (
-    AnswerPart,
-    EngineRefusal,
-    NoSuchIndex,
-    SearchAnswer,
-    check_acknowledged,
-    check_written,
-    part_of,
-)
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.engine.versioned_documents import Documents
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.host.settings import check_settings
+from owpc_ltr.models.average import without_other_folds
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, check_name, immutable, split_immutable
-
-INDEX = "owpc-ltr-pointers"
-_MOST = 10_000
-Version = dict[str, str]
-_PROPERTIES = {
-    "name": {"type": "keyword"},
-    "pinned": {"type": "keyword"},
-    # A deployment record: stored, not indexed, since it holds a whole model.
-    "certificate": {"type": "object", "enabled": False},
-}
-_BODY = {
-    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
-    "mappings": {"dynamic": False, "properties": _PROPERTIES},
-}
-
-
-def prepare(engine: Engine) -> None:
-    """Create the index, unless it is there."""
-    try:
-        answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
-        check_acknowledged(answer, f"the index {INDEX}")
-    except EngineRefusal as refusal:
-        if refusal.type != "resource_already_exists_exception":
-            raise
-
-
-def pinned(engine: Engine) -> dict[str, str]:
-    """The models that a document beside the aliases pins, and what that document is.
-
-    Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
-    """
-    pins: dict[str, str] = {}
-    for content in documents_with(engine, "pinned"):
-        models = content["pinned"]
-        if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
-            raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")
-        pins |= dict.fromkeys(models, str(content.get("pinned_by")))
-    return pins
-
-
-def check_unpinned(engine: Engine, models: Collection[str]) -> None:
-    """Raise Refused where one of these models is pinned."""
-    pins = pinned(engine)
-    for model in models:
-        if model in pins:
-            raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
-
-
-def document_path(identifier: str) -> str:
-    """Where the document of this id is."""
-    return f"/{INDEX}/_doc/{identifier.replace('/', '%2F')}"
-
-
-def read_versioned(engine: Engine, path: str, what: str) -> tuple[AnswerPart, Version] | None:
-    """A document of the index, and the parameters of a write that replaces just this version."""
-    document = answer_if_found(engine, "GET", path, what)
-    if document is None:
-        return None
-    version = {f"if{key}": str(document[key].count) for key in ("_seq_no", "_primary_term")}
-    return document["_source"], version
-
-
-def documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
-    """Every document of the index that has this field."""
-    body = {"size": _MOST, "query": {"exists": {"field": field}}}
-    try:
-        answer = engine.request("POST", f"/{INDEX}/_search", body=body)
-    except NoSuchIndex:
-        # Another 404 may come from a proxy, and does not say that no document is there.
-        return []
-    what = "its list of names"
-    hits = SearchAnswer.read(answer, body, what).hits
-    return [part_of(hit, "_source", what) for hit in hits]
-
+from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _FORMAT = 1
-_LARGE = ("content", "probes", "record.folds")
+_LARGE = ("content", "samples", "record.folds")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
@@ -151,6 +71,20 @@ class DeploymentRecord(ShortRepr):
     serving_mode: dict[str, Any] | None = None
     search_template: dict[str, Any] | None = None
 
+    @classmethod
+    def of_model(cls, model: Model, stored: StoredModel, **proved: Any) -> DeploymentRecord:
+        """That of a model as it is stored; `proved` are the other fields."""
+        content = content_of(model)
+        record = without_other_folds(content.pop("record"), model.feature_names)
+        return cls(
+            model=stored.name,
+            content=content,
+            featureset=stored.featureset,
+            type=stored.type,
+            record={key: part for key, part in record.items() if key != "probes"},
+            **proved,
+        )
+
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the record is damaged."""
         return model_of({**self.content, "record": self.record}, Path(_what(self.model)))
@@ -159,23 +93,11 @@ class DeploymentRecord(ShortRepr):
         """The record as JSON."""
         return {
             "format": _FORMAT,
-            "model": self.model,
-            "name": self.name,
-            "type": self.type,
+            **{part.name: getattr(self, part.name) for part in fields(self)},
             "featureset": self.featureset.to_body()["featureset"],
             "featureset_hash": self.featureset.hash,
-            "index": self.index,
-            "engine": self.engine,
-            "indices": self.indices,
-            "parity": self.parity,
             "interval": self.interval.as_dict(),
-            "search": self.search,
-            "switch": self.switch,
-            **({"form": self.serving_mode} if self.serving_mode else {}),
-            **({"search_template": self.search_template} if self.search_template else {}),
-            "record": self.record,
-            "content": self.content,
-            "probes": list(self.samples),
+            "samples": list(self.samples),
         }
 
 
@@ -192,15 +114,12 @@ class DeploymentRecords:
     def __init__(self, engine: Engine, store: Store | StorePlace) -> None:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
         self.engine = engine
-        self._place = "/".join(["certificate", store.kind, *([store.name] if store.name else [])])
+        place = f"{store.kind}/{store.name}" if store.name else store.kind
+        self._documents = Documents(engine, "the deployment record of", f"certificate/{place}/")
 
     def put(self, deployment: DeploymentRecord) -> None:
         """Write a record; it replaces an earlier one of the same model."""
-        prepare(self.engine)
-        what, identifier = _what(deployment.model), self._id(deployment.model)
-        params, body = {"refresh": "true"}, {"certificate": deployment.as_dict()}
-        answer = self.engine.request("PUT", document_path(identifier), params=params, body=body)
-        check_written(answer, what, identifier, "created", "updated")
+        self._documents.put(deployment.model, {"certificate": deployment.as_dict()})
 
     def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
         """The record of an immutable name, if there is one.
@@ -209,9 +128,8 @@ class DeploymentRecords:
         """
         excluded = ",".join(f"certificate.{part}" for part in _LARGE)
         params = {} if whole else {"_source_excludes": excluded}
-        what, path = _what(model), document_path(self._id(model))
-        answer = answer_if_found(self.engine, "GET", path, what, params=params)
-        return None if answer is None else _read(what, answer["_source"].object)
+        stored = self._documents.read(model, **params)
+        return None if stored is None else _read(_what(model), stored.content)
 
     def get(self, model: str) -> DeploymentRecord:
         """The whole record; BadInput if there is none."""
@@ -225,26 +143,11 @@ class DeploymentRecords:
 
     def recorded(self, models: Collection[str]) -> set[str]:
         """Those of these models that have a record."""
-        by_id = {self._id(model): model for model in models}
-        body = {"size": len(by_id), "_source": False, "query": {"ids": {"values": [*by_id]}}}
-        if not by_id:
-            return set()
-        what = "its deployment records"
-        answer = answer_if_found(self.engine, "POST", f"/{INDEX}/_search", what, body=body)
-        hits = SearchAnswer.read(answer.value, body, what).hits if answer else ()
-        return {by_id[hit["_id"]] for hit in hits if hit["_id"] in by_id}
+        return self._documents.present(models)
 
     def delete(self, model: str) -> None:
         """Delete a record; nothing happens where there is none."""
-        what, identifier, params = _what(model), self._id(model), {"refresh": "true"}
-        path = document_path(identifier)
-        answer = answer_if_found(self.engine, "DELETE", path, what, params=params)
-        if answer is not None:
-            check_written(answer.value, what, identifier, "deleted")
-
-    def _id(self, model: str) -> str:
-        # Names have no slash, so that no alias has the id of a record.
-        return f"{self._place}/{check_name('model', model)}"
+        self._documents.delete(model)
 
 
 def _what(model: str) -> str:
@@ -253,7 +156,7 @@ def _what(model: str) -> str:
 
 def _sample(content: Any) -> dict[str, Any]:
     if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
-        raise TypeError("probes")
+        raise TypeError("samples")
     if not all(isinstance(name, str) for name in content["document_ids"]):
         raise TypeError("document_ids")
     return dict(content)
@@ -267,26 +170,22 @@ def _read(place: str, source: Any) -> DeploymentRecord:
                 f"{place} has the format {content['format']!r}, which a later version of owpc-ltr "
                 "wrote: use that one"
             )
-        return DeploymentRecord(
-            str(content["model"]),
-            str(content["name"]),
-            dict(content.get("content") or {}),
-            featureset=parse_featureset(content["featureset"], place),
-            type=str(content["type"]),
-            index=str(content["index"]),
-            engine=dict(content["engine"]),
-            indices=dict(content["indices"]),
-            parity=dict(content["parity"]),
-            interval=ScoreInterval.from_dict(content["interval"]),
-            search=content.get("search"),
-            switch=content.get("switch"),
-            record=dict(content["record"]),
-            samples=tuple(map(_sample, content.get("probes") or ())),
-            serving_mode=content.get("form"),
-            search_template=content.get("search_template"),
-        )
+        parts = {part.name: content[part.name] for part in fields(DeploymentRecord)
+                 if part.name in content}  # fmt: skip
+        parts |= {name: dict(content.get(name) or {}) for name in ("content", "record")}
+        parts |= {name: dict(content[name]) for name in ("engine", "indices", "parity")}
+        parts |= {
+            "featureset": parse_featureset(content["featureset"], place),
+            "interval": ScoreInterval.from_dict(content["interval"]),
+            "samples": tuple(map(_sample, content.get("samples") or ())),
+        }
+        record = DeploymentRecord(**parts)
+        check_settings(record)
+    except UsageError as error:
+        raise BadInput(f"{place} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
+    return record
 
 
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:

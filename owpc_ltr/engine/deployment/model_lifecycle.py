@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, check_unpinned
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
-    check_unpinned,
     is_named_by_content,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import (
-    CHALLENGER,
-    CHAMPION,
-    ROLES,
-    Alias,
-    Aliases,
-    Unsettled,
-)
+from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
     immutable_name,
 )
-from owpc_ltr.engine.deployment.options import ProofLimits
-from owpc_ltr.engine.deployment.parity import drift_refusal
-from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
+from owpc_ltr.engine.deployment.parity import (
+    FeatureDrift,
+    Parity,
+    ProofLimits,
+    RankAgreement,
+    drift_line,
+    drift_refusal,
+)
+from owpc_ltr.engine.deployment.proof import Proof, prove, request_refusal, request_size
 from owpc_ltr.engine.deployment.search_template import (
     SearchTemplates,
     proved_template,
@@ -38,7 +34,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     ServingCase,
     ServingMode,
     choose_serving_mode,
-    known_interval,
+    proved_interval,
     with_external_features,
     with_fewer_features,
 )
@@ -47,38 +43,115 @@ from owpc_ltr.engine.deployment.switch import (
     check_challenger,
     check_switch,
     configuration,
+    switch_line,
 )
-from owpc_ltr.engine.deployment.upload_result import Uploaded, kilobytes
-from owpc_ltr.engine.evidence import SearchConfiguration, model_digest
+from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Absent, Store
-from owpc_ltr.errors import (
-    BadInput,
-    EngineUnavailable,
-    OwpcLtrError,
-    Refused,
-    UsageError,
-    give_warnings,
-)
+from owpc_ltr.engine.versioned_documents import Unsettled
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import without_other_folds
-from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import check_alias, check_index, check_name, is_model_of, split_immutable
+from owpc_ltr.text import ShortRepr, check_index, check_name, wrapped_text
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000
 """Bytes of a search request from which on an upload warns."""
 _ATTEMPTS = 3
 """How often the same model is stored where failing uploads of it remove it meanwhile."""
+
+
+@dataclass(frozen=True, repr=False)
+class Uploaded(ShortRepr):
+    """A model in an engine: its immutable name, its alias, and its proof.
+
+    `switch` is what the alias was switched on: evidence, or why without; None where no model was
+    replaced. `searched` says whether the application's query is known. `features` is the drift of
+    each since training, the furthest first, and `rankings` its effect on rankings: empty where the
+    model remembers no features. `serving_mode` says where the model runs and why, if that was a
+    choice. `request_bytes` is the size of each search request; None where the LTR plugin or the
+    client has the model, so that requests only name it. `search_template` is the name of the search
+    template that serves the model, if one does. `typed_options` go with commands that are printed.
+    """
+
+    model: str
+    alias: Alias
+    parity: Parity
+    store_kind: str
+    switch: Mapping[str, Any] | None = None
+    searched: bool = True
+    type: str = ""
+    features: tuple[FeatureDrift, ...] = ()
+    rankings: RankAgreement | None = None
+    serving_mode: ServingMode | None = None
+    request_bytes: int | None = None
+    search_template: str | None = None
+    typed_options: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {
+            "name": self.alias.name,
+            "model": self.model,
+            "previous": list(self.alias.previous),
+            "challenger": self.alias.challenger,
+            "store_kind": self.store_kind,
+            "type": self.type,
+            "serving_mode": self.serving_mode.as_dict() if self.serving_mode else None,
+            "request_bytes": self.request_bytes,
+            "search_template": self.search_template,
+            "parity": self.parity.as_dict(),
+            "drift": self.rankings
+            and {
+                "features": [asdict(feature) for feature in self.features],
+                "rankings": asdict(self.rankings),
+            },
+            "switch": self.switch and dict(self.switch),
+        }
+
+    def __str__(self) -> str:
+        name = self.alias.name
+        role = f"challenger of the alias '{name}'"
+        if self.alias.current == self.model:
+            role = f"alias '{name}' switched to it"
+        lines = [f"stored {self.model} ({self.store_kind}); {role}"]
+        if self.serving_mode is not None and self.serving_mode.words:
+            lines.append(self.serving_mode.words)
+        if self.request_bytes is not None:
+            lines.append(f"search request with the model: {_kilobytes(self.request_bytes)}")
+        if self.search_template is not None:
+            name = self.search_template
+            lines.append(
+                f"search template '{name}': owpc-ltr request --model {name}{self.typed_options} "
+                "has its call"
+            )
+        lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
+        lines += map(wrapped_text, self._grounds())
+        return "\n".join(lines)
+
+    def _grounds(self) -> Iterator[str]:
+        """What the alias was switched on, or the command that measures the model."""
+        alias, switch = self.alias, self.switch
+        if switch is None:
+            role = alias.name if alias.current == self.model else f"{alias.name}:challenger"
+            yield (
+                "nothing was compared: measure what users get by owpc-ltr compare-live "
+                f"{role} --judgments FILE{self.typed_options}"
+            )
+        else:
+            yield switch_line(switch)
+        if not self.searched:
+            yield (
+                "the application's query is not known, so that no later model can be shown to be "
+                f"better: upload it again with {option_name('query_template')}"
+            )
 
 
 def upload_model(
@@ -139,9 +212,7 @@ def upload_model(
         # The set has the model's name, and is stored and pruned with it.
         stored = replace(stored, featureset=replace(case.featureset, name=stored.name))
         mode = replace(mode, words=_fewer(case.featureset, featureset))
-    check_new_name(engine, store, name, stored.name)
-    aliases = Aliases(engine, store)
-    _check_role(aliases, name, stored.name, role)
+    alias = Aliases(engine, store).check_upload(name, stored.name, role)
     templates = SearchTemplates(engine, store)
     queries: list[SearchRequest] = []
     if search is not None and is_client_scored(stored):
@@ -149,14 +220,12 @@ def upload_model(
     elif search is not None:
         queries = queries_of_proof(store, search, case.samples)
         templates.check(name, needed=True)
-    elif aliases.find(name) and not templates.of_model(stored.name):
+    elif alias and not templates.of_model(stored.name):
         templates.check(name, needed=False)
-    warnings: tuple[str, ...] = ()
-    if store.kind == "ltr-plugin":
-        warnings = check_room(engine, store, stored, allow_slow=allow_slow)
+    warnings = check_room(engine, store, stored, allow_slow=allow_slow)
     upload = _Upload(
-        **vars(case),
-        stored=stored,
+        case=case,
+        mode=replace(mode, stored=stored),
         limits=limits,
         grounds=grounds,
         file=file,
@@ -164,7 +233,6 @@ def upload_model(
         role=role,
         history=history,
         window=window,
-        serving_mode=mode,
         queries=queries,
     )
     if is_client_scored(stored) and not client_scored:
@@ -173,7 +241,7 @@ def upload_model(
             "search, as no request makes the engine alone run it",
         )
     give_warnings((*warnings, *case.warnings))
-    upload.check(aliases.find(name))
+    upload.check(alias)
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
@@ -198,28 +266,6 @@ def _known_search(
     return {"template": dict(template), "params": params, "window": search.window}
 
 
-def interval_of(
-    model: Model, featureset: FeatureSet, answered: list[ScoredDocuments]
-) -> ScoreInterval:
-    """The interval of the model's scores, from the values that its features can have.
-
-    An unbounded feature is assumed to stay within twice its values in training and now. Where that
-    gives no interval, it is twice the scores that were seen.
-    """
-    seen = np.vstack([np.nan_to_num(scored.features) for scored in answered])
-    ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
-    trained = model.record.get("feature_ranges")
-    if trained is not None and np.shape(trained) == ranges.shape:
-        ranges[0] = np.minimum(ranges[0], trained[0])
-        ranges[1] = np.maximum(ranges[1], trained[1])
-    with np.errstate(over="ignore"):
-        interval = known_interval(model, featureset, 2 * ranges)
-    if math.isfinite(interval.low):
-        return interval
-    local = np.concatenate([[0.0], *(scored.local for scored in answered)])
-    return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
-
-
 def _fewer(own: FeatureSet, whole: FeatureSet) -> str:
     few, many = len(own.features), len(whole.features)
     return (
@@ -233,10 +279,11 @@ class _Overtaken(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Upload(ServingCase):
+class _Upload:
     """A model that is being uploaded; others may be uploading the same one."""
 
-    stored: StoredModel
+    case: ServingCase
+    mode: ServingMode
     limits: ProofLimits
     grounds: SwitchGrounds
     file: Path | None
@@ -244,8 +291,19 @@ class _Upload(ServingCase):
     role: str
     history: int | None
     window: int
-    serving_mode: ServingMode
     queries: list[SearchRequest]
+
+    @property
+    def engine(self) -> Engine:
+        return self.case.engine
+
+    @property
+    def store(self) -> Store:
+        return self.case.store
+
+    @property
+    def stored(self) -> StoredModel:
+        return self.mode.stored
 
     @property
     def records(self) -> DeploymentRecords:
@@ -255,64 +313,55 @@ class _Upload(ServingCase):
     def aliases(self) -> Aliases:
         return Aliases(self.engine, self.store)
 
-    @property
-    def configuration(self) -> SearchConfiguration:
-        """What users will have."""
-        digest = model_digest(self.model)
-        return configuration(self.stored.name, self.index, digest, self.search, self.window)
-
     def check(self, alias: Alias | None) -> dict[str, Any] | None:
         """Refuse to replace the champion without grounds; what the record has of it."""
+        case = self.case
+        new = configuration(
+            self.stored.name, case.index, model_digest(case.model), self.search, self.window
+        )
         if self.role == CHALLENGER:
             if alias is not None:
-                check_challenger(self.records, alias, self.configuration)
+                check_challenger(self.records, alias, new)
             return None
-        return check_switch(
-            self.records, alias, self.configuration, self.grounds, name=self.name, file=self.file
-        )
+        return check_switch(self.records, alias, new, self.grounds, name=case.name, file=self.file)
 
     def attempt(self) -> Uploaded:
         """Store the model, prove it, switch the alias; or leave nothing behind."""
-        was_there = self.stored.name in self.store.list_models()
+        name, model = self.case.name, self.stored.name
+        was_there = model in self.store.list_models()
         record: DeploymentRecord | None = None
         sent = switching = False
         try:
             self.store.put_model(self.stored)
             sent = True
             environment = self.observe()
+            # Where the client scores, the model is proved as it is read from the store.
+            client = is_client_scored(self.stored)
+            served = self.store.get_model(model) if client else self.stored
             proof = prove(
-                self.engine, self.store, self.served(), self.model, index=self.index,
-                samples=self.samples, share=self.limits.min_proof_coverage,
+                self.engine, self.store, served, self.case.model, index=self.case.index,
+                samples=self.case.samples, share=self.limits.min_proof_coverage,
             )  # fmt: skip
-            interval = interval_of(self.model, self.stored.featureset, proof.answered)
-            refusal = (
-                proof.parity.refusal(self.limits.tolerance)
-                or drift_refusal(proof.features, proof.rankings, self.limits.max_drift)
-                or request_refusal(
-                    self.engine, self.store, self.stored, index=self.index, params=proof.params,
-                    interval=interval, window=self.window,
-                )
-                or (_CHANGED if self.observe() != environment else None)
-            )  # fmt: skip
-            if refusal:
+            interval = proved_interval(self.case.model, self.stored.featureset, proof)
+            if refusal := self.refusal(proof, interval, environment):
                 what_remains = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {what_remains}")
             template = proved_template(
                 self.engine, self.store, self.stored, self.queries,
                 interval=interval, tolerance=self.limits.tolerance,
             )  # fmt: skip
-            record = replace(
-                self.record(proof, interval, environment), search_template=template,
-                switch=self.check(self.aliases.find(self.name)),
+            record = DeploymentRecord.of_model(
+                self.case.model, self.stored, name=name, index=self.case.index,
+                engine=environment.engine, indices=environment.indices,
+                parity=proof.parity.as_dict(), interval=interval,
+                search=self.search, switch=self.check(self.aliases.find(name)),
+                samples=tuple(scored.remembered() for scored in proof.answered),
+                serving_mode=self.mode.as_dict(), search_template=template,
             )  # fmt: skip
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
-                self.name,
-                self.stored.name,
-                self.role,
-                history=self.history,
-                check=self.check,
+                name, model, self.role, history=self.history, check=self.check
             )
         except BaseException as error:
             # It may also be removed before it was read back, or while documents were scored.
@@ -322,13 +371,13 @@ class _Upload(ServingCase):
                 self.remove(error, record)
             if overtaken:
                 raise _Overtaken(
-                    f"another upload of '{self.stored.name}' failed at the same time, and removed "
-                    f"it: try again ({error})"
+                    f"another upload of '{model}' failed at the same time, and removed it: try "
+                    f"again ({error})"
                 ) from error
             raise
         self.restore(record)
         return Uploaded(
-            self.stored.name,
+            model,
             alias,
             proof.parity,
             self.store.kind,
@@ -338,37 +387,44 @@ class _Upload(ServingCase):
             type=self.stored.type,
             features=proof.features,
             rankings=proof.rankings,
-            serving_mode=self.serving_mode,
+            serving_mode=self.mode,
             request_bytes=self.request_bytes(proof.params, interval),
-            search_template=self.name if template and self.role == CHAMPION else None,
+            search_template=name if template and self.role == CHAMPION else None,
         )
+
+    def refusal(
+        self, proof: Proof, interval: ScoreInterval, environment: Environment
+    ) -> object | None:
+        """Why the proof does not allow the upload; None if it does."""
+        return (
+            proof.parity.refusal(self.limits.tolerance)
+            or drift_refusal(proof.features, proof.rankings, self.limits.max_drift)
+            or request_refusal(
+                self.engine, self.store, self.stored, index=self.case.index, params=proof.params,
+                interval=interval, window=self.window,
+            )
+            or (_CHANGED if self.observe() != environment else None)
+        )  # fmt: skip
 
     def request_bytes(self, params: dict[str, Any], interval: ScoreInterval) -> int | None:
         """What the model takes of a search request, if it is a part of one; warns of much."""
         if self.store.kind == "ltr-plugin" or is_client_scored(self.stored):
             return None
-        clauses = rescore_clauses(self.store, self.stored, params, self.window, interval)
-        size = len(json_text(clauses).encode())
+        size = request_size(self.store, self.stored, params, self.window, interval)
         if size > LARGE_REQUEST:
             give_warnings([
-                f"each search request with '{self.name}' has {kilobytes(size)}, as the engine "
-                "keeps no models: train fewer or smaller trees, let the client score it "
+                f"each search request with '{self.case.name}' has {_kilobytes(size)}, as the "
+                "engine keeps no models: train fewer or smaller trees, let the client score it "
                 f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
             ])  # fmt: skip
         return size
-
-    def served(self) -> StoredModel:
-        """The model as searches use it: where the client scores, as it is read from the store."""
-        if is_client_scored(self.stored):
-            return self.store.get_model(self.stored.name)
-        return self.stored
 
     def may_switch_yet(self, error: BaseException) -> bool:
         """Whether the alias may still be switched to the model, which then must stay."""
         if isinstance(error, OwpcLtrError):
             return isinstance(error, Unsettled)
         try:
-            return self.aliases.find(self.name) is None
+            return self.aliases.find(self.case.name) is None
         except OwpcLtrError:
             return True
 
@@ -376,39 +432,13 @@ class _Upload(ServingCase):
         """Whether the model is not in the store any more."""
         try:
             self.store.get_model(self.stored.name)
-        except BadInput:
-            return True
-        except OwpcLtrError:
-            return False
+        except OwpcLtrError as fault:
+            return isinstance(fault, BadInput)
         return False
 
     def observe(self) -> Environment:
         """What the model is proved in: the engine, the index and the feature set."""
-        return observe(self.engine, self.store, self.stored.featureset.name, self.index)
-
-    def record(
-        self, proof: Proof, interval: ScoreInterval, environment: Environment
-    ) -> DeploymentRecord:
-        """The deployment record: the model, its proof, and the environment of the proof."""
-        content = content_of(self.model)
-        record = without_other_folds(content.pop("record"), self.model.feature_names)
-        record = {key: part for key, part in record.items() if key != "probes"}
-        return DeploymentRecord(
-            model=self.stored.name,
-            content=content,
-            featureset=self.stored.featureset,
-            type=self.stored.type,
-            index=self.index,
-            engine=environment.engine,
-            indices=environment.indices,
-            parity=proof.parity.as_dict(),
-            interval=interval,
-            search=self.search,
-            record=record,
-            samples=tuple(scored.remembered() for scored in proof.answered),
-            name=self.name,
-            serving_mode=self.serving_mode.as_dict(),
-        )
+        return observe(self.engine, self.store, self.stored.featureset.name, self.case.index)
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
         """Leave nothing behind, unless another alias uses the same model by now.
@@ -444,46 +474,6 @@ class _Upload(ServingCase):
                 self.records.put(record)
 
 
-def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
-    """Refuse a name that would hide a model, or be hidden by the new model's own name."""
-    aliases = Aliases(engine, store)
-    is_new = aliases.check_free(name) is None
-    if is_new:
-        check_alias(name)
-    if aliases.find(model) is not None:
-        raise Refused(
-            f"the model would be stored as '{model}', which is an alias already: {_another_name()}"
-        )
-    if not is_new:
-        return
-    models = store.list_models()
-    if name in models:
-        raise Refused(
-            f"'{name}' is the name of a stored model, which an alias would hide: {_another_name()}"
-        )
-    parts = split_immutable(name)
-    if parts and (
-        aliases.find(parts[0]) or any(is_model_of(parts[0], stored) for stored in models)
-    ):
-        raise Refused(
-            f"'{name}' reads as a model of '{parts[0]}', and may become one's name: "
-            f"{_another_name()}"
-        )
-
-
-def _another_name() -> str:
-    return f"choose another name with {option_name('name')}"
-
-
-def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
-    """Refuse, before anything is stored, a challenger without a champion, or of itself."""
-    if role not in ROLES:
-        raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
-    if role != CHALLENGER:
-        return
-    alias = aliases.find(name)
-    if alias is None:
-        raise Refused(
-            f"alias '{name}' has no model to challenge yet: upload the first one as champion"
-        )
-    alias.challenged_by(model)
+def _kilobytes(size: int) -> str:
+    """A size in bytes, in words."""
+    return f"{math.ceil(size / 1000):,} kB"

@@ -36,6 +36,7 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.plugin_free import score_shift
@@ -252,6 +253,13 @@ def request_refusal(
         return refusal
     check_complete(answer, body, "the request that applications send")
     return None
+
+
+def request_size(
+    store: Store, stored: StoredModel, params: dict[str, Any], window: int, interval: ScoreInterval
+) -> int:
+    """The bytes that the model takes of each search request, without the plugin."""
+    return len(json_text(rescore_clauses(store, stored, params, window, interval)).encode())
 
 
 def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> str:

@@ -4,15 +4,12 @@ Without the plugin an engine runs linear models, and others by scripts where the
 model takes a script where its scores have no known lower end. For others the number of feature
 queries and tables decides, so that the same model is served alike whenever it is uploaded. The
 client scores all other models.
-
-Models on trial, for live comparisons, are in the cluster only while they are tried.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,12 +18,9 @@ import numpy as np
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.deployment_record import immutable_name
-from owpc_ltr.engine.deployment.proof import request_refusal
-from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, with_reordering, with_stored
+from owpc_ltr.engine.deployment.proof import Proof, request_refusal
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
+from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
@@ -42,19 +36,15 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import FoldOf, fold_model
 from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
-from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 
 MOST_QUERIES, MOST_TABLES = 64, 64
 """What an engine runs: some 10 ms at a window of 100, 30 on a busy node."""
-PREFIX = "owpc-ltr-trial-"
-"""How the names of models on trial begin, also of those that killed processes left."""
 
 
 @dataclass(frozen=True)
@@ -166,14 +156,34 @@ def _tried(
 def _known_interval(case: ServingCase) -> ScoreInterval:
     """The interval of the model's scores, as far as the queries of its features bound them."""
     seen = np.zeros((2, len(case.model.feature_names)), np.float32)
-    return known_interval(case.model, case.featureset, seen)
+    return _interval(case.model, case.featureset, seen)
 
 
-def known_interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreInterval:
+def _interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreInterval:
     """The interval of a model's scores; `seen` (2, n_features) as `score_interval` has it."""
     scores = {feature.name for feature in featureset.features if never_negative(feature)}
     highest = {feature.name: highest_value(feature) for feature in featureset.features}
     return score_interval(model, scores, seen, highest)
+
+
+def proved_interval(model: Model, featureset: FeatureSet, proof: Proof) -> ScoreInterval:
+    """The interval of the model's scores, from the values that its features can have.
+
+    An unbounded feature is assumed to stay within twice its values in training and now. Where that
+    gives no interval, it is twice the scores that were seen.
+    """
+    seen = np.vstack([np.nan_to_num(scored.features) for scored in proof.answered])
+    ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
+    trained = model.record.get("feature_ranges")
+    if trained is not None and np.shape(trained) == ranges.shape:
+        ranges[0] = np.minimum(ranges[0], trained[0])
+        ranges[1] = np.maximum(ranges[1], trained[1])
+    with np.errstate(over="ignore"):
+        interval = _interval(model, featureset, 2 * ranges)
+    if math.isfinite(interval.low):
+        return interval
+    local = np.concatenate([[0.0], *(scored.local for scored in proof.answered)])
+    return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
 
 
 def _by_client(case: ServingCase, why: str) -> ServingMode:
@@ -272,95 +282,3 @@ def with_fewer_features(case: ServingCase) -> ServingCase:
         ),
         samples=samples_of_columns(case.samples, len(names), places),
     )
-
-
-@contextmanager
-def on_trial(
-    engine: Engine,
-    store: Store,
-    model: Model | ReorderingModel,
-    featureset: FeatureSet | None,
-) -> Iterator[Serve]:
-    """How searches are answered with a model that is not uploaded; nothing stays behind.
-
-    Where the cluster cannot run it, the client scores the window. A reranker always runs on the
-    client; without `featureset` its own is looked up in the store.
-    """
-    if isinstance(model, ReorderingModel):
-        yield with_reordering(engine, store, model, featureset)
-        return
-    if featureset is None:
-        raise TypeError("a model is tried with its feature set; only a reranker knows its own")
-    with searchable(store, exported(engine, store, model, featureset)) as stored:
-        yield with_stored(engine, store, stored)
-
-
-@contextmanager
-def by_folds(
-    engine: Engine,
-    store: Store,
-    serve: Serve,
-    record: Mapping[str, Any],
-    featureset: FeatureSet | None,
-    fold_of: FoldOf,
-) -> Iterator[Serve]:
-    """The same service, where models of folds, on trial, rank what their model learned from."""
-    with ExitStack() as kept:
-        ways = {
-            number: kept.enter_context(
-                on_trial(engine, store, fold_model(record, number), featureset)
-            )
-            for number in sorted({*fold_of.values()})
-        }
-
-        def ask(request: SearchRequest) -> Served:
-            number = fold_of.get(request.query_id or "")
-            return (serve if number is None else ways[number])(request)
-
-        yield ask if ways else serve
-
-
-@contextmanager
-def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
-    """A model that is not uploaded, as searches refer to it; nothing stays behind.
-
-    The LTR plugin runs only stored models, so the model is stored meanwhile. Without the plugin a
-    search carries the whole model.
-    """
-    if store.kind != "ltr-plugin" or is_client_scored(model):
-        yield model
-        return
-    # By the hash of its content `models delete` knows what a killed process left as ours.
-    stored = replace(model, name=immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model))
-    try:
-        store.put_model(stored)
-        yield stored
-    except BaseException:
-        # The first error is raised; that the model could not be deleted either adds nothing.
-        with suppress(OwpcLtrError):
-            _delete(store, stored.name)
-        raise
-    _delete(store, stored.name)
-
-
-def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
-    """The model as this store keeps it; the client scores it where the engine cannot run it."""
-    if joined_used(model):
-        return store_for_client(model, featureset, "trial")
-    model = for_engine(model)
-    try:
-        return export_for(engine, store, model, featureset, "trial")
-    except Refused:
-        return store_for_client(model, featureset, "trial")
-
-
-def _delete(store: Store, name: str) -> None:
-    try:
-        store.delete_model(name)
-    except BadInput:
-        return
-    except OwpcLtrError as fault:
-        raise EngineUnavailable(
-            f"the model on trial could not be deleted ({fault}): delete it later: owpc-ltr models "
-            f"delete {name} --yes"
-        ) from fault

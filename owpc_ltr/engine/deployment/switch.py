@@ -233,3 +233,14 @@ def _command(
         f"owpc-ltr compare-live {file or new.name} {over} --judgments FILE{template}{window} "
         f"--out better.json{grounds.typed_options}"
     )
+
+
+def switch_line(switch: Mapping[str, Any]) -> str:
+    """What an alias was switched on, as its model's deployment record has it."""
+    over, evidence = switch["over"], switch.get("evidence")
+    if evidence is None:
+        return f"replaced {over} without evidence: {switch['unproven']}"
+    return (
+        f"{evidence['verdict']['outcome']} than {over or evidence['old']['name']} by "
+        f"{evidence['by']}, by evidence of {evidence['written']}"
+    )

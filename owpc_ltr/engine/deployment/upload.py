@@ -8,20 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.deployment.options import (
-    ProofLimits,
-    Require,
-    ServingOptions,
-    Unproven,
-)
-from owpc_ltr.engine.options import SearchIndex
+from owpc_ltr.engine.deployment.parity import ProofLimits
+from owpc_ltr.engine.options import Require, SearchIndex, ServingOptions, Unproven
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.upload_result import Uploaded
+    from owpc_ltr.engine.deployment.model_upload import Uploaded
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_lifecycle
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
@@ -22,9 +23,9 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
-from owpc_ltr.engine.deployment.options import Require, Unproven
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
+from owpc_ltr.engine.options import Require, Unproven
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.formats.client_models import is_client_scored
@@ -32,7 +33,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
 from owpc_ltr.signatures import Argument, Help, job, option_name
-from owpc_ltr.text import ShortRepr, split_immutable, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -42,7 +43,7 @@ _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.NA
 
 
 @dataclass(frozen=True, repr=False)
-class ModelList(ShortRepr):
+class ModelList(BlockResult):
     """The aliases and models of a store.
 
     `unused` are the models of owpc-ltr that no alias uses, `foreign` those of other tools.
@@ -61,7 +62,7 @@ class ModelList(ShortRepr):
         """The list as JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         headers = ["NAME", "STORE", "CURRENT", "BEFORE", "CHALLENGER"]
         rows = [
             (
@@ -73,20 +74,16 @@ class ModelList(ShortRepr):
             )
             for alias in self.aliases
         ]
-        challenged = any(alias.challenger for alias in self.aliases)
-        columns = len(headers) if challenged else len(headers) - 1
-        table = text_table(headers[:columns], [row[:columns] for row in rows])
-        unused = [f"unused: '{model}'" for model in self.unused]
-        foreign = [f"foreign, not made by owpc-ltr: '{model}'" for model in self.foreign]
-        reasons = [
-            wrapped_text(f"'{name}' was switched without evidence: {reason}")
-            for name, reason in self.unproven.items()
-        ]
-        return "\n".join([table, *reasons, *unused, *foreign])
+        n = 5 if any(alias.challenger for alias in self.aliases) else 4
+        yield TableRows(headers[:n], [row[:n] for row in rows])
+        for name, reason in self.unproven.items():
+            yield f"'{name}' was switched without evidence: {reason}"
+        yield from (f"unused: '{model}'" for model in self.unused)
+        yield from (f"foreign, not made by owpc-ltr: '{model}'" for model in self.foreign)
 
 
 @dataclass(frozen=True, repr=False)
-class ModelDescription(ShortRepr):
+class ModelDescription(BlockResult):
     """A model: everything that is known of it, the main facts, and how it uses features.
 
     `content` is the model's deployment record, or of a file the model without samples and digests.
@@ -101,21 +98,23 @@ class ModelDescription(ShortRepr):
         """The description as JSON."""
         return {**self.content, "importances": self.importances}
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         rows = [(fact, _cell(value)) for fact, value in self.facts.items()]
-        table = text_table(["FACT", "VALUE"], rows)
+        yield TableRows(["FACT", "VALUE"], rows)
         facts = list(dict.fromkeys(fact for use in self.importances.values() for fact in use))
-        if not facts:
-            return table
-        used = [
-            (name, *(_cell(use.get(fact)) for fact in facts))
-            for name, use in self.importances.items()
-        ]
-        return f"{table}\n\n{text_table(['FEATURE', *(fact.upper() for fact in facts)], used)}"
+        if facts:
+            yield ""
+            yield TableRows(
+                ["FEATURE", *(fact.upper() for fact in facts)],
+                [
+                    (name, *(_cell(use.get(fact)) for fact in facts))
+                    for name, use in self.importances.items()
+                ],
+            )
 
 
 @dataclass(frozen=True, repr=False)
-class ModelDifferences(ShortRepr):
+class ModelDifferences(BlockResult):
     """Every fact in which two models differ: its name, and its value for either."""
 
     models: tuple[str, str]
@@ -125,13 +124,13 @@ class ModelDifferences(ShortRepr):
         """The differences as JSON."""
         return {"models": list(self.models), "differences": [list(row) for row in self.differences]}
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         rows = [
             (fact, _cell(one), _cell(other))
             for fact, one, other in self.differences
             if fact != "model"
         ]
-        return text_table(["FACT", *self.models], rows)
+        yield TableRows(["FACT", *self.models], rows)
 
 
 @dataclass(frozen=True)
@@ -381,15 +380,11 @@ class UploadedModels:
 
     def __init__(self, cluster: Cluster) -> None:
         """Use the store of this cluster; a model may be in another one of it."""
-        self._cluster = cluster
+        self._cluster, self.engine = cluster, cluster.engine
+        self.store_name, self.typed_options = cluster.store_name, cluster.typed_options
 
     def __repr__(self) -> str:
         return f"UploadedModels({self.engine.settings.url!r})"
-
-    @property
-    def engine(self) -> Engine:
-        """The engine behind the cluster."""
-        return self._cluster.engine
 
     @property
     def store(self) -> Store:
@@ -397,19 +392,9 @@ class UploadedModels:
         return self._cluster.store
 
     @property
-    def store_name(self) -> str | None:
-        """The named store that was asked for, if one was."""
-        return self._cluster.store_name
-
-    @property
     def names(self) -> list[str]:
         """The aliases in all stores of the cluster."""
         return alias_names(self.engine, self._cluster.stores)
-
-    @property
-    def typed_options(self) -> str:
-        """The options that named the cluster and its store, for a command that is to be typed."""
-        return self._cluster.typed_options
 
     def holding(self, model: str) -> Cluster:
         """The cluster with the store that a model, or the alias of one, is in."""

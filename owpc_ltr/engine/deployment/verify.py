@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import (
     FeatureDrift,
     Parity,
+    ProofLimits,
     RankAgreement,
     drift_line,
     other_rankings,
@@ -109,18 +109,12 @@ def verify(
     from owpc_ltr.engine.deployment.alias import Aliases, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
-    from owpc_ltr.engine.deployment.upload_result import switch_line
+    from owpc_ltr.engine.deployment.switch import switch_line
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
     model = cluster.models.resolve(called)
-    verification = verify_model(
-        cluster.engine,
-        store,
-        model,
-        index,
-        limits=limits or ProofLimits(),
-    )
+    verification = verify_model(cluster.engine, store, model, index, limits=limits or ProofLimits())
     if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
         drifts = (*verification.drift, *filter(None, [drift]))
@@ -147,13 +141,14 @@ def verify_model(
     """
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.proof import prove, request_refusal
+    from owpc_ltr.engine.feature_log.job import observe
 
     deployment = DeploymentRecords(engine, store).get(model)
     index = deployment.index if index is None else check_index(index)
     changed = _changed_set(store, deployment.featureset)
     if changed:
         return Verification(model, index, (changed,), None, ())
-    now = _observed(engine, store, deployment.featureset.name, index)
+    now = observe(engine, store, deployment.featureset.name, index, purpose="verify on")
     drift, replaced = _changed_environment(deployment, now, index)
     notes = () if drift else tuple(replaced)
     stored = store.get_model(model)
@@ -210,19 +205,6 @@ def _changed_set(store: Store, before: FeatureSet) -> str | None:
     if now.hash == before.hash:
         return None
     return f"{changed_features(before, now)} of the feature set '{before.name}' changed"
-
-
-def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
-    from owpc_ltr.engine.cluster import close_index
-    from owpc_ltr.engine.feature_log.job import observe
-
-    try:
-        return observe(engine, store, featureset, index)
-    except EngineRefusal as refusal:
-        if refusal.status != 404:
-            raise
-        question = close_index(engine, index, "check its name")
-        raise BadInput(f"there is no index '{index}' to verify on: {question}") from refusal
 
 
 def _changed_environment(

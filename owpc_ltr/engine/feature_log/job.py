@@ -25,7 +25,7 @@ from owpc_ltr.engine.client.engine import EngineLike, about
 from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, MalformedAnswer
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, QueryDocuments, cut
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.stores import Store
+from owpc_ltr.engine.stores import Store, changed_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
@@ -96,15 +96,7 @@ def plan(
         from owpc_ltr.data.external_features.table import external_values
 
         joined = external_values(tables, judgments.queries, featureset.feature_names)
-    from owpc_ltr.engine.cluster import close_index
-
-    try:
-        environment = observe(engine, store, featureset.name, index)
-    except EngineRefusal as refusal:
-        if refusal.status != 404:
-            raise
-        advice = close_index(engine, index, "check its name")
-        raise BadInput(f"there is no index '{index}' to log from: {advice}") from refusal
+    environment = observe(engine, store, featureset.name, index, purpose="log from")
     _refuse_drift(replace(environment, featureset=featureset), environment)
     judged = {"sha256": source, "fingerprint": fingerprint(judgments)}
     description = {
@@ -263,11 +255,16 @@ class Environment:
         return self.engine["distribution"] == "elasticsearch"
 
 
-def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> Environment:
-    """The environment now. Raises what the engine and the store raise where one is not there."""
+def observe(
+    engine: EngineLike, store: Store, featureset: str, index: str, *, purpose: str = "observe"
+) -> Environment:
+    """The environment now; `purpose` is what the index is for.
+
+    Raises BadInput where there is no such index, and what the store raises without the set.
+    """
     try:
         running = about(engine, "the engine")
-        answer = AnswerPart(engine.request("GET", "/" + quote(index, safe="")), f"'{index}'")
+        answer = AnswerPart(_index_answer(engine, index, purpose), f"'{index}'")
         indices = {name: answer[name] for name in sorted(answer.object)}
         identities = {name: _identity(part) for name, part in indices.items()}
         shards = {name: _number_of_shards(part) for name, part in indices.items()}
@@ -281,6 +278,18 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
         identities,
         shards,
     )
+
+
+def _index_answer(engine: EngineLike, index: str, purpose: str) -> Any:
+    from owpc_ltr.engine.cluster import close_index
+
+    try:
+        return engine.request("GET", "/" + quote(index, safe=""))
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        advice = close_index(engine, index, "check its name")
+        raise BadInput(f"there is no index '{index}' to {purpose}: {advice}") from refusal
 
 
 def _identity(index: AnswerPart) -> dict[str, str]:
@@ -303,8 +312,12 @@ def _number_of_shards(index: AnswerPart) -> int:
 
 def _refuse_drift(before: Environment, now: Environment) -> None:
     """Refused, in words, where the environment is not the same any more."""
+    change = None
+    if before.featureset.hash != now.featureset.hash:
+        changed = changed_features(before.featureset, now.featureset)
+        change = f"{changed} of the feature set '{before.featureset.name}' changed"
     change = (
-        _featureset_change(before.featureset, now.featureset)
+        change
         or _change("the engine's", before.engine, now.engine)
         or _index_change(before.indices, now.indices)
     )
@@ -313,15 +326,6 @@ def _refuse_drift(before: Environment, now: Environment) -> None:
             f"{change} while features were logged: values from before and after do not belong "
             "together, so nothing is published; log again with --restart"
         )
-
-
-def _featureset_change(before: FeatureSet, now: FeatureSet) -> str | None:
-    if before.hash == now.hash:
-        return None
-    old, new = ({f.name: f for f in featureset.features} for featureset in (before, now))
-    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
-    return f"{what} of the feature set '{before.name}' changed"
 
 
 def _index_change(before: dict[str, Any], now: dict[str, Any]) -> str | None:

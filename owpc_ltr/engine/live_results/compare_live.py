@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.deployment.options import EvidenceFile
 from owpc_ltr.engine.live_queries import (
     JudgedQueries,
     SearchOptions,
@@ -16,7 +15,7 @@ from owpc_ltr.engine.live_queries import (
     with_judge,
     with_params,
 )
-from owpc_ltr.engine.options import QueryTemplate, SearchIndex
+from owpc_ltr.engine.options import EvidenceFile, QueryTemplate, SearchIndex
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,

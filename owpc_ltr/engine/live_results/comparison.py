@@ -19,13 +19,13 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import NotAllowed
-from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
 from owpc_ltr.engine.live_queries import graded_lists, typed_queries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
+from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison

@@ -13,7 +13,7 @@ import numpy as np
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
+from owpc_ltr.engine.deployment.trial import by_folds, on_trial
 from owpc_ltr.engine.evidence import (
     QUERY_ALONE,
     SearchConfiguration,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -37,7 +37,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.signatures import Help, Writes, job, option_name
-from owpc_ltr.text import ShortRepr, check_index, columns, cut, text_table
+from owpc_ltr.text import check_index, columns, cut
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -60,7 +60,7 @@ class Hit:
 
 
 @dataclass(frozen=True, repr=False)
-class BeforeAndAfter(ShortRepr):
+class BeforeAndAfter(BlockResult):
     """The same query without and with the model; `took` in milliseconds, by the engine's clock.
 
     `scored_by` is `engine` or `client`; `reason` says why the client did not, where it failed.
@@ -81,39 +81,32 @@ class BeforeAndAfter(ShortRepr):
     keywords: str = ""
     explanation: Explanation | None = None
 
-    def __str__(self) -> str:
-        if self.explanation is not None and self.explanation.hits:
-            return f"{self.explanation}\n\n{self._times()}"
-        if not self.before:
-            return f"nothing in '{self.index}' matches: {self.keywords}"
-        if not self.model:
-            titles = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
-            return f"{text_table(['#', 'QUERY ALONE', 'SCORE'], titles)}\n\n{self._times()}"
-        table = text_table(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], self._rows())
-        return f"{table}\n\n{self._times()}"
-
     def _repr_html_(self) -> str:
-        rows = [(*row, f"{score:.4g}") for *row, score in self._rows()]
-        headers = ["#", "before", "move", f"with {self.model}", "score"]
-        if not self.model:
-            headers, rows = ["#", "query alone", "score"], [row[:2] + row[4:] for row in rows]
-        times = map(html.line, self._times().splitlines())
-        return html.block(self.keywords, html.table(headers, rows), *times)
+        # An explanation has its own HTML.
+        return html_of([self.keywords, *replace(self, explanation=None)._blocks()])
 
-    def _rows(self) -> list[tuple[Any, ...]]:
-        return [
-            (rank, _short(old.title), move(rank, new.other_rank), _short(new.title), new.score)
-            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
-        ]
-
-    def _times(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
+        if self.explanation is not None and self.explanation.hits:
+            yield from str(self.explanation).splitlines()
+        elif not self.before:
+            yield f"nothing in '{self.index}' matches: {self.keywords}"
+            return
+        elif not self.model:
+            rows = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
+            yield TableRows(["#", "QUERY ALONE", "SCORE"], rows)
+        else:
+            moved = [
+                (rank, _short(old.title), move(rank, new.other_rank), _short(new.title), new.score)
+                for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
+            ]
+            yield TableRows(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], moved)
+        yield ""
         with_model = f", with the model {self.took_after} ms" if self.model else ""
-        lines = [f"the engine took {self.took_before} ms{with_model}"]
+        yield f"the engine took {self.took_before} ms{with_model}"
         if self.form:
-            lines.append(f"the engine scored the window: {self.form}")
+            yield f"the engine scored the window: {self.form}"
         if self.scored_by == "client":
-            lines.append("the client scored the window")
-        return "\n".join(lines)
+            yield "the client scored the window"
 
     def as_dict(self) -> dict[str, Any]:
         """Both rankings as JSON."""

@@ -300,17 +300,6 @@ def words_of(what: str) -> str:
 
 
 @contextmanager
-def absent_where_404(what: str, name: str, place: str) -> Iterator[None]:
-    """In this block the engine's answer that a document is not there is Absent."""
-    try:
-        yield
-    except EngineRefusal as refusal:
-        if refusal.status == 404:
-            raise Absent(words_of(what), name, place) from refusal
-        raise
-
-
-@contextmanager
 def naming_close_sets(store: Store) -> Iterator[None]:
     """In this block a feature set that is not there is told with the one whose name is close."""
     try:

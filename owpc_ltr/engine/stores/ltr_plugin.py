@@ -19,7 +19,6 @@ from owpc_ltr.engine.stores import (
     Absent,
     Search,
     Store,
-    absent_where_404,
     is_number,
     keep_featureset,
     keep_model,
@@ -173,16 +172,21 @@ class LtrPluginStore(Store):
     def _store(self) -> dict[str, str]:
         return {"store": self.name} if self.name else {}
 
+    def _ask(self, method: str, what: str, name: str) -> Any:
+        path = self._path(f"_{what}", check_name(words_of(what), name))
+        try:
+            return self._engine.request(method, path)
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                raise Absent(words_of(what), name, self._place) from refusal
+            raise
+
     def _get(self, what: str, name: str) -> Any:
-        with absent_where_404(what, name, self._place):
-            path = self._path(f"_{what}", check_name(words_of(what), name))
-            answer = self._engine.request("GET", path)
+        answer = self._ask("GET", what, name)
         return part_of(answer, "_source", f"the {words_of(what)} '{name}'")
 
     def _delete(self, what: str, name: str) -> None:
-        with absent_where_404(what, name, self._place):
-            path = self._path(f"_{what}", check_name(words_of(what), name))
-            answer = self._engine.request("DELETE", path)
+        answer = self._ask("DELETE", what, name)
         check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "deleted")
         # The plugin deletes without a refresh, and its lists are searches: what is gone would be
         # listed for a second more. Where its index is closed to us, it is.

@@ -12,24 +12,22 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any
 
-from owpc_ltr.engine.client.engine import About, Engine, answer_if_found
+from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     NoSuchIndex,
     SearchAnswer,
     cause,
-    check_acknowledged,
     check_complete,
-    check_written,
     one_line,
     part_of,
     strange,
 )
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
+    Absent,
     Search,
     Store,
-    absent_where_404,
     check_window,
     check_window_scores,
     is_number,
@@ -49,7 +47,8 @@ from owpc_ltr.engine.stores.feature_queries import (
     linear_rescorers,
     named,
 )
-from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.engine.versioned_documents import Documents
+from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
 from owpc_ltr.formats.client_models import client_model, is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
@@ -93,20 +92,23 @@ class PluginFreeStore(Store):
         super().__init__(engine, name)
         self._about = about
         self._index = INDEX if name is None else f"{INDEX}-{name}"
+        self._documents = {
+            what: Documents(
+                engine, f"the {words_of(what)}", f"{what}-", named=words_of(what),
+                index=self._index, body=_BODY,
+            )
+            for what in ("featureset", "model")
+        }  # fmt: skip
         self._compiled: dict[tuple[int, frozenset[str] | None], CompiledSet] = {}
 
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
-        try:
-            answer = self._engine.request("PUT", f"/{self._index}", body=_BODY)
-            check_acknowledged(answer, f"the index {self._index}")
-        except EngineRefusal as refusal:
-            if refusal.type != "resource_already_exists_exception":
-                raise
-            if not _is_ours(self._engine.request("GET", f"/{self._index}/_mapping")):
-                raise Refused(
-                    f"the index {self._index} is not a store of owpc-ltr: use another --store"
-                ) from refusal
+        if self._documents["model"].prepare():
+            return
+        if not _is_ours(self._engine.request("GET", f"/{self._index}/_mapping")):
+            raise Refused(
+                f"the index {self._index} is not a store of owpc-ltr: use another --store"
+            )
 
     def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
         """Keep a feature set, after trying every template on its validation index."""
@@ -115,12 +117,12 @@ class PluginFreeStore(Store):
         self.prepare()
         if featureset.validation is not None:
             self._try(compiled, featureset.validation)
-        content = featureset.to_body()["featureset"]
-        stored = "featureset", featureset.name, content
+        name, documents = featureset.name, self._documents["featureset"]
+        content = _content("featureset", name, featureset.to_body()["featureset"])
         if replace:
-            self._replace(*stored)
+            documents.replace(name, content, documents.read(name))
         else:
-            keep_featureset(self, featureset, lambda: self._create(*stored))
+            keep_featureset(self, featureset, lambda: documents.create(name, content))
 
     def put_model(self, model: StoredModel) -> None:
         """Keep a model that the engine runs, or the client, whose feature set is in the store."""
@@ -129,8 +131,8 @@ class PluginFreeStore(Store):
         elif plugin_free_model(model) is None:
             import_linear(model)
         self.prepare()
-        content = model_source(model)
-        keep_model(self, model, lambda: self._create("model", model.name, content))
+        content = _content("model", model.name, model_source(model))
+        keep_model(self, model, lambda: self._documents["model"].create(model.name, content))
 
     def log_search(
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
@@ -293,50 +295,17 @@ class PluginFreeStore(Store):
             raise Refused(f"{what} does not work on the index '{index}': {reason}; fix it")
         check_complete(answer, search.body, what)
 
-    def _create(self, what: str, name: str, content: dict[str, Any]) -> None:
-        """Write a document; EngineRefusal 409 where there is one of that name."""
-        answer = self._engine.request(
-            "PUT",
-            f"/{self._index}/_create/{what}-{name}",
-            params={"refresh": "true"},
-            body={"name": name, "type": what, what: content},
-        )
-        check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "created")
-
-    def _replace(self, what: str, name: str, content: dict[str, Any]) -> None:
-        """Write over what is there now, unless somebody else does so at the same time."""
-        path, words = self._path(what, name), f"the {words_of(what)} '{name}'"
-        params: dict[str, Any] = {"refresh": "true"}
-        now = answer_if_found(self._engine, "GET", path, words)
-        if now is None:
-            params["op_type"] = "create"
-        else:
-            params |= {f"if{key}": now[key].count for key in ("_seq_no", "_primary_term")}
-        body = {"name": name, "type": what, what: content}
-        try:
-            answer = self._engine.request("PUT", path, params=params, body=body)
-            check_written(answer, words, f"{what}-{name}", "created", "updated")
-        except (EngineRefusal, EngineUnavailable) as fault:
-            # Also what a retry sees after its first answer was lost.
-            refused = isinstance(fault, EngineRefusal) and fault.status != 409
-            if refused or self._get(what, name) != body:
-                raise
-
     def _get(self, what: str, name: str) -> Any:
         """A document, as it was written; BadInput if there is none."""
-        with absent_where_404(what, name, self._place):
-            answer = self._engine.request("GET", self._path(what, name))
-        return part_of(answer, "_source", f"the {words_of(what)} '{name}'")
+        document = self._documents[what].read(name)
+        if document is None:
+            raise Absent(words_of(what), name, self._place)
+        return document.content
 
     def _delete(self, what: str, name: str) -> None:
         """Take out a document; BadInput if there is none."""
-        path, params = self._path(what, name), {"refresh": "true"}
-        with absent_where_404(what, name, self._place):
-            answer = self._engine.request("DELETE", path, params=params)
-        check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "deleted")
-
-    def _path(self, what: str, name: str) -> str:
-        return f"/{self._index}/_doc/{what}-{check_name(words_of(what), name)}"
+        if not self._documents[what].delete(name):
+            raise Absent(words_of(what), name, self._place)
 
     def _names(self, what: str) -> list[str]:
         """Of all documents of this kind, sorted."""
@@ -363,6 +332,11 @@ class PluginFreeStore(Store):
             if len(hits) < _PAGE:
                 return names
             after = hits[-1]["sort"]
+
+
+def _content(what: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
+    """A document as the plugin's own index has it."""
+    return {"name": name, "type": what, what: content}
 
 
 def _is_ours(mapping: Any) -> bool:
