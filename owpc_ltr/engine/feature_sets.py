@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
 from owpc_ltr.engine.index_fields import field_types, refuse_unmapped
@@ -78,7 +78,7 @@ class SuggestedFeature(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class SuggestedFeatureSet(ShortRepr):
+class SuggestedFeatureSet(BlockResult):
     """A first feature set for an index, and the fields that it does not use, with the reason."""
 
     name: str
@@ -98,18 +98,12 @@ class SuggestedFeatureSet(ShortRepr):
         """The feature set, and the fields that it does not use."""
         return {**self.to_body(), "unused": dict(self.unused)}
 
-    def __str__(self) -> str:
-        return "\n".join(text_lines(self._blocks()))
-
-    def _repr_html_(self) -> str:
-        return html_of(self._blocks())
-
     def _blocks(self) -> Iterator[Block]:
         yield f"{len(self.features)} features for '{self.index}', each tried on it"
         rows = [(feature.name, feature.description) for feature in self.features]
-        yield TableRows(("FEATURE", "WHAT IT MEASURES"), rows)
+        yield Table(("FEATURE", "WHAT IT MEASURES"), rows)
         if self.unused:
-            yield TableRows(("NOT USED", "REASON"), list(self.unused.items()))
+            yield Table(("NOT USED", "REASON"), list(self.unused.items()))
 
 
 @job

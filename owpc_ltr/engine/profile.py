@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -44,7 +44,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import ShortRepr, check_index
+from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -90,7 +90,7 @@ class FeatureCost:
 
 
 @dataclass(frozen=True, repr=False)
-class Profile(ShortRepr):
+class Profile(BlockResult):
     """What each feature costs, whole searches (`all`, `none`), windows by their size, and room.
 
     `queries` were given, `repeat` of them timed, features in this `window`. `derived` names the
@@ -108,9 +108,6 @@ class Profile(ShortRepr):
     derived: dict[str, list[str]]
     capacity: Capacity
 
-    def __str__(self) -> str:
-        return "\n".join(text_lines(self._blocks()))
-
     def _repr_html_(self) -> str:
         return html_of([f"Profile of {self.index}", *self._blocks()])
 
@@ -122,7 +119,7 @@ class Profile(ShortRepr):
     def _blocks(self) -> Iterator[Block]:
         costs = self.features
         rows = [(c.feature, c.milliseconds, f"[{c.low:.2f}, {c.high:.2f}]") for c in costs]
-        yield TableRows(("FEATURE", "COSTS MS", "95 %"), rows)
+        yield Table(("FEATURE", "COSTS MS", "95 %"), rows)
         noise = sum(cost.in_noise for cost in costs)
         if noise:
             yield (
@@ -134,7 +131,7 @@ class Profile(ShortRepr):
             yield f"{words}: {times.median_ms:.2f} ms (95 %: {times.p95_ms:.2f})"
         yield ""
         sizes = [(size, times.median_ms, times.p95_ms) for size, times in self.windows.items()]
-        yield TableRows(("WINDOW", "MEDIAN MS", "95 % MS"), sizes)
+        yield Table(("WINDOW", "MEDIAN MS", "95 % MS"), sizes)
         yield from self.capacity.sentences()
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.data.runs import TrecRun
@@ -55,7 +55,7 @@ class MetricConventions(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         rows = [(name, words.partition(": ")[2]) for name, words in self.conventions.items()]
-        yield TableRows(["METRIC", "MEANS"], rows)
+        yield Table(["METRIC", "MEANS"], rows)
 
 
 @job
@@ -311,7 +311,7 @@ class Reconciled(BlockResult):
             (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
             for one in self.elsewhere
         ]
-        yield TableRows(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
+        yield Table(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
         yield ""
         yield "from ours, one step on top of the other:"
         for other in self.elsewhere:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.blocks import Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.host.report_parts import Table, plain
+from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.comparison import query_selection
 from owpc_ltr_report.page import Chart, Section, drawing, finite, lines
@@ -88,7 +89,7 @@ def latency_section(latency: Latency) -> Section | None:
         most = ", ".join(f"{name} ({plain(cost)} ms)" for name, cost, _, _ in ordered[:3])
         sentence = f"The most expensive of {len(ordered)} are {most}."
         headers = "feature", "milliseconds", "95 % low", "95 % high"
-        table = Table("Milliseconds of each feature", headers, ordered)
+        table = Table(headers, ordered, "Milliseconds of each feature")
         charts.append(Chart("feature-costs", "The cost of each feature", spec, sentence, table))
     if len(latency.windows) > 1:
         series = {
@@ -102,7 +103,7 @@ def latency_section(latency: Latency) -> Section | None:
             f"The median goes from {plain(smallest[1])} ms for {smallest[0]:g} documents to "
             f"{plain(largest[1])} ms for {largest[0]:g}."
         )
-        table = Table("Milliseconds by window", ("window", *series), latency.windows)
+        table = Table(("window", *series), latency.windows, "Milliseconds by window")
         charts.append(Chart("windows", "The cost of a larger window", spec, sentence, table))
     names = {"all": "a search with all features", "none": "a search without features"}
     tiles = [
@@ -127,7 +128,7 @@ def drift_section(verification: Verification) -> Section:
             (row.feature, row.by, row.mean_before, row.mean_now, f"{row.newly_missing:.1%}")
             for row in features
         ]
-        table = Table("Features at the upload and now", headers, rows)
+        table = Table(headers, rows, "Features at the upload and now")
         spec = drawing("bars", drifted, title="standard deviations")
         charts.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
     return Section("drift", charts, {"found": verification})
@@ -147,7 +148,7 @@ def data_section(
             share = sum(count for grade, count in counts.items() if grade > 0) / max(n, 1)
             sentence = f"{share:.1%} of the judged documents are relevant (graded above 0)."
             spec = drawing("bars", [row[:2] for row in rows], title="documents", digits=",")
-            table = Table(title, ("grade", "documents", "share"), grades)
+            table = Table(("grade", "documents", "share"), grades, title)
             charts = [Chart("grades", title, spec, sentence, table)]
     measured_on = None if measured is None else query_selection(measured)
     words = {"data": data, "sizes": sizes, "grades": grades, "measured_on": measured_on}

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from owpc_ltr.data.blocks import Table
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
     ComparedPair,
     disagreements,
     measured_live_by,
-    outcomes_of,
     strength_in_words,
 )
-from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
-from owpc_ltr.fusion.evaluation import LEARNED, Fusion, fusion_blocks
-from owpc_ltr.host.report_parts import Table, capital, signed
+from owpc_ltr.fusion.evaluation import LEARNED, Fusion
+from owpc_ltr.host.report_parts import capital, signed
 from owpc_ltr_report.page import (
     OUTCOME_LEGEND,
     Chart,
@@ -32,7 +32,6 @@ from owpc_ltr_report.page import (
     drawing,
     interval,
     kind_verdict,
-    p_cell,
     p_words,
     result_blocks,
     short_names,
@@ -121,38 +120,8 @@ def verdict_of(comparison: RankerComparison) -> PageVerdict:
 
 def comparison_section(comparison: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
-    metrics = list(map(str, comparison.metrics))
     pairs = [pair.by_human_labels for pair in comparison.pairs]
-    corrected = comparison.correction(always=len(pairs) > 1)
-    words = {
-        "found": comparison, "metrics": metrics,
-        "means": [
-            (ranker.name, *(f"{amount(one.mean)} ({interval(one, plus=False)})" for one in means))
-            for ranker in comparison.rankers
-            for means in [map(ranker.means.__getitem__, metrics)]
-        ],
-        # The more of the ranks that a metric reads are unjudged, the less its value says.
-        "unjudged": [
-            (ranker.name, *(f"{shares.get(metric, 0.0):.1%}" for metric in metrics))
-            for ranker in comparison.rankers
-            if (shares := ranker.unjudged)
-        ],
-        "pairs": [
-            (
-                pair.a, pair.b, pair.metric, signed(pair.comparison.mean_difference),
-                interval(pair.comparison), p_cell(pair.p_holm),
-                pair.gained, pair.lost, pair.comparison.ties, outcome,
-            )
-            for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
-        ],
-        "told": [*disagreements(pairs, comparison.split), *corrected, SYMMETRY]
-        if pairs
-        else [],
-        "conventions": [
-            (str(one), one.convention + ("" if one.higher_is_better else "; lower is better"))
-            for one in comparison.metrics
-        ],
-    }  # fmt: skip
+    words = {"found": comparison, "blocks": result_blocks(comparison.figure_blocks())}
     return Section("comparison", _forests(comparison, pairs), words)
 
 
@@ -198,7 +167,7 @@ def forest_plot(
     )
     beginning = f"{caption}, with" if outcomes else "Differences with"
     headers = labels, "difference", "95 % low", "95 % high", "verdict"
-    table = Table(caption, headers, cells)
+    table = Table(headers, cells, caption)
     sentence = f"{beginning} 95 % intervals: {listed}."
     return Chart(name, title, spec, sentence, table=table, legend=OUTCOME_LEGEND)
 
@@ -209,16 +178,8 @@ def proxy_labels_section(comparison: RankerComparison) -> Section | None:
     if not pairs:
         return None
     main = [pair for pair in main_pairs(comparison) if pair.prediction_powered] or pairs[:1]
-    rows = [
-        (
-            pair.a, pair.b, pair.metric, signed(labels.by_both.mean), interval(labels.by_both),
-            p_cell(labels.p_holm), interval(labels.by_human), round(labels.strength, 2),
-            round(labels.n_worth), labels.n_more, outcome,
-        )
-        for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
-        if (labels := pair.prediction_powered)
-    ]  # fmt: skip
-    words = {"labels": main[0].prediction_powered, "pairs": rows}
+    blocks = result_blocks(comparison.label_blocks())
+    words = {"labels": main[0].prediction_powered, "blocks": blocks}
     return Section("proxy-labels", [_proxy_forest(main, len(pairs))], words)
 
 
@@ -272,8 +233,8 @@ def fusion_section(fusion: Fusion) -> Section:
         "fusion brings them."
     )
     title = "The share of the relevant documents that are candidates"
-    table = Table("Recall of the candidates", ("found by", "recall"), found_by)
+    table = Table(("found by", "recall"), found_by, "Recall of the candidates")
     spec = drawing("bars", found_by, title="recall", digits=".2f")
     charts = [forest, Chart("recall", title, spec, sentence, table)]
-    blocks = result_blocks(fusion_blocks(fusion), "Means and differences of rankers")
+    blocks = result_blocks(fusion.blocks)
     return Section("fusion", charts, {"found": fusion, "blocks": blocks})

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from owpc_ltr.host.report_parts import Table, configured, plain
+from owpc_ltr.data.blocks import Table
+from owpc_ltr.host.report_parts import configured, plain
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
@@ -144,7 +145,7 @@ def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     best = next((row for row in tried if row.get("validation") == record.get("validation")), None)
     settings = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
     sentence = f"The best of {len(rows)} is {settings}."
-    table = Table("Candidates", (*varied, metric, "relative duality gap", "passes"), cells)
+    table = Table((*varied, metric, "relative duality gap", "passes"), cells, "Candidates")
     yield Chart("candidates", "Candidates", spec, sentence, table)
 
 
@@ -157,13 +158,13 @@ def _by_pass(record: Record) -> Iterator[Chart]:
             f"The duality gap fell {_from_to(gaps)}: no linear model is better by more, by the "
             "training objective."
         )
-        table = Table("Duality gap by pass", ("pass", "duality gap"), gaps)
+        table = Table(("pass", "duality gap"), gaps, "Duality gap by pass")
         yield Chart("gap", "Duality gap", spec, sentence, table)
     values = _history(record, "validation")
     if len(values) > 1:
         metric, title = f"validation {_metric(record)}", "Validation by pass"
         spec = lines({metric: values}, "pass (tree, or epoch)", metric, marks=len(values) <= 30)
-        table = Table(title, ("pass", metric), values)
+        table = Table(("pass", metric), values, title)
         yield Chart("by-pass", title, spec, f"It went {_from_to(values)}.", table)
 
 

@@ -25,7 +25,7 @@ from owpc_ltr import RankerComparison
 from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.report_parts import plain
+from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
@@ -264,8 +264,8 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     ]  # fmt: skip
     # The one comparison that decides, and no corrected one.
     own = dict(zip(headers, rows[-1], strict=True))
-    assert own["DIFF"] == f"{found.decision.mean_difference:+.4f}"
-    assert own["P"] == plain(found.decision.p_permutation)
+    assert own["diff"] == signed(found.decision.mean_difference)
+    assert own["P"] == f"{found.decision.p_permutation:.4f}"
     recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
     assert recall == {
         **found.recall.legs,

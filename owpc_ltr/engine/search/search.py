@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Table, html_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -97,8 +97,7 @@ class BeforeAndAfter(ShortRepr):
         headers = ["#", "before", "move", f"with {self.model}", "score"]
         if not self.model:
             headers, rows = ["#", "query alone", "score"], [row[:2] + row[4:] for row in rows]
-        times = map(html.line, self._times().splitlines())
-        return html.block(self.keywords, html.table(headers, rows), *times)
+        return html_of([self.keywords, Table(headers, rows), *self._times().splitlines()])
 
     def _rows(self) -> list[tuple[Any, ...]]:
         return [
