@@ -45,12 +45,6 @@ _UNJUDGED = {
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
     "condensed": "unjudged documents are removed from the lists (condensed, Sakai 2007)",
 }
-_SPLITS = {
-    "test": "none of which a ranker was trained on",
-    "folds": "cross-validated: none of which the model that ranks it was trained on",
-    "all": "all of them",
-    "unknown": "it is not known whether a ranker was trained on them",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,8 +307,7 @@ class RankerComparison(BlockResult):
     @property
     def _title(self) -> str:
         """Which rankers, on what."""
-        split = _SPLITS.get(self.split, f"{self.split} split")
-        return f"{len(self.rankers)} rankers on {self._queries} ({split})"
+        return f"{len(self.rankers)} rankers on {self._queries} ({split_in_words(self.split)})"
 
     @property
     def _first_lines(self) -> list[str]:

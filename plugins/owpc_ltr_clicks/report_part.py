@@ -128,7 +128,7 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
             kind="bars", rows=reasons, words={"title": "events", "digits": ","},
         )  # fmt: skip
     else:
-        yield "every event was used"
+        yield "Every event was used."
     yield FactList([
         ("events read", plain(log.read)),
         ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),

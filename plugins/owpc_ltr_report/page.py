@@ -53,15 +53,6 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
 
 
-def sentence(line: str) -> str:
-    """A line of a result as a sentence of a paragraph.
-
-    >>> sentence("p is corrected"), sentence("by map:")
-    ('P is corrected.', 'By map:')
-    """
-    return capital(line.strip()) + ("" if line.endswith((".", ":", "?", "!")) else ".")
-
-
 def short_name(name: str) -> str:
     """A ranker's name without folders, which say nothing to other people.
 
@@ -382,7 +373,7 @@ def _environment() -> Environment:
         # Foreign text has no control characters; HTML stays.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )  # fmt: skip
-    functions = capital, interval, known, part_of, plain, sentence, short_name
+    functions = capital, interval, known, part_of, plain, short_name
     made.filters |= {function.__name__: function for function in functions}
     made.filters |= {"number": amount, "difference": signed, "classes": _classes}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
