@@ -504,7 +504,7 @@ def _mean_table(comparison: RankerComparison, letters: Mapping[str, str] | None)
     for metric in map(str, comparison.metrics):
         for ranker in comparison.rankers:
             mean = ranker.means[metric]
-            row = [] if letters is None else [letters[ranker.name]]
+            row: list[Any] = [] if letters is None else [letters[ranker.name]]
             row += [ranker.name, metric, mean.mean, mean.low, mean.high]
             if listed:
                 row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")

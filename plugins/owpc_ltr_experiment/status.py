@@ -142,13 +142,13 @@ class ExperimentStatus(BlockResult):
         }
 
     def _blocks(self) -> Iterator[Block]:
-        first = "no verdict: B is computed, and not shown" if self.result is None else self.result
+        first = str(self.result or "no verdict: B is computed, and not shown")
         sides = [*self.by_leader.values()]
         names = [name for name in sides[0] if any(side[name] is not None for side in sides)]
         rows = [[name, *(_cell(name, side[name]) for side in sides)] for name in names]
         leads = "" if self.result is None else " LEADS"
         headers = ["", *(f"{side.upper()}{leads}" for side in self.by_leader)]
-        yield from (*str(first).splitlines(), "", Table(headers, rows), "")
+        yield from (*first.splitlines(), "", Table(headers, rows), "")
         yield from str(self.experiment).splitlines()
         yield from (f"warning: {warning.line}" for warning in self.warnings)
         if self.tau is not None:

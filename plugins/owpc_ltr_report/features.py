@@ -96,7 +96,7 @@ def features_section(
         "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
         "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
     }  # fmt: skip
-    return Section("features", [*bars_of, *curves], words, number)
+    return Section("features", [*bars_of, *curves], words, number, macro="features")
 
 
 def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[str, float]]:

@@ -214,7 +214,7 @@ def template(name: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: the macro `kind` of `sections.html.jinja`, whose variables are `words`.
+    """A part of the page: a macro of `sections.html.jinja`, whose variables are `words`.
 
     The second section of a kind has `number` 1.
     """
@@ -224,7 +224,8 @@ class Section:
     words: Mapping[str, Any] = field(default_factory=dict)
     number: int = 0
     link: str = ""
-    """What links say of a plugin's section, whose macro is `offered`."""
+    """What links say of a plugin's section."""
+    macro: str = "blocks"
 
     @property
     def name(self) -> str:
@@ -248,22 +249,27 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
+def section_of(
+    kind: str, title: str, lead: str, blocks: Iterable[Block | Chart], *,
+    number: int = 0, link: str = "", name: str = "",
+) -> Section:  # fmt: skip
+    """A section of blocks: what it asks, how to read it, and what it shows; `name` is a model's."""
+    drawn = [_chart(block) if isinstance(block, ChartData) else block for block in blocks if block]
+    charts = [block for block in drawn if isinstance(block, Chart)]
+    words = {"title": title, "lead": lead, "blocks": drawn, "name": name}
+    return Section(kind, charts, words, number, link)
+
+
 def offered_section(section: ReportSection) -> Section:
     """A plugin's section."""
-    blocks = _drawn(section.blocks)
-    charts = [block for block in blocks if isinstance(block, Chart)]
-    words = {"title": section.title, "lead": section.lead, "blocks": blocks}
-    return Section(section.name, charts, words, link=section.link)
+    name, link = section.name, section.link
+    return section_of(name, section.title, section.lead, section.blocks, link=link)
 
 
 def offered_verdict(verdict: ReportVerdict) -> PageVerdict:
     """A plugin's verdict."""
     texts = verdict.mood, verdict.title, verdict.sentence, verdict.heading
-    return PageVerdict(*texts, kind="offered", words={"blocks": _drawn(verdict.blocks)})
-
-
-def _drawn(blocks: Sequence[Block]) -> list[Any]:
-    return [_chart(block) if isinstance(block, ChartData) else block for block in blocks]
+    return PageVerdict(*texts, kind="offered", words={"blocks": verdict.blocks})
 
 
 def _chart(data: ChartData) -> Chart:
@@ -373,7 +379,7 @@ def _environment() -> Environment:
         # Foreign text has no control characters; HTML stays.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )  # fmt: skip
-    functions = capital, interval, known, part_of, plain, short_name
+    functions = capital, interval, plain, short_name
     made.filters |= {function.__name__: function for function in functions}
     made.filters |= {"number": amount, "difference": signed, "classes": _classes}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}

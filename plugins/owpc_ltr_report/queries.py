@@ -67,7 +67,7 @@ def queries_section(comparison: RankerComparison) -> Section | None:
         "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
         "total": len(counted), "at_once": _QUERIES_AT_ONCE, "spec": spec,
     }  # fmt: skip
-    return Section("queries", [_changes(metric, gains)], words)
+    return Section("queries", [_changes(metric, gains)], words, macro="queries")
 
 
 def _changes(metric: Metric, gains: Vector) -> Chart:
@@ -214,4 +214,5 @@ def examples_section(
     before, after = "the ranking before", "the new ranking"
     if comparison is not None and comparison.baseline is not None:
         before, after = comparison.baseline, comparison.rankers[0].name
-    return Section("examples", [], {"examples": examples, "before": before, "after": after})
+    words = {"examples": examples, "before": before, "after": after}
+    return Section("examples", [], words, macro="examples")
