@@ -148,7 +148,8 @@ class ExperimentStatus(BlockResult):
         rows = [[name, *(_cell(name, side[name]) for side in sides)] for name in names]
         leads = "" if self.result is None else " LEADS"
         headers = ["", *(f"{side.upper()}{leads}" for side in self.by_leader)]
-        yield from (*first.splitlines(), "", Table(headers, rows), "")
+        yield from first.splitlines()
+        yield from ("", Table(headers, rows), "")
         yield from str(self.experiment).splitlines()
         yield from (f"warning: {warning.line}" for warning in self.warnings)
         if self.tau is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.blocks import WARNING, Block, FactList, Table, Tiles
+from owpc_ltr.data.blocks import WARNING, FactList, Table, Tiles
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
@@ -19,7 +19,7 @@ from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.comparison import query_selection
-from owpc_ltr_report.page import Chart, Section, drawing, finite, lines, section_of
+from owpc_ltr_report.page import Chart, PageBlock, Section, drawing, finite, lines, section_of
 
 _FEATURES_IN_CHART = 30
 
@@ -118,7 +118,7 @@ def latency_section(latency: Latency) -> Section | None:
         "Milliseconds that each feature adds to a search. Where an interval begins at 0, the cost "
         f"is within the noise of the timing.{measured}"
     )
-    blocks = [*([Tiles(tiles)] if tiles else []), *charts]
+    blocks: list[PageBlock] = [*([Tiles(tiles)] if tiles else []), *charts]
     return section_of("latency", "What does it cost?", lead, blocks)
 
 
@@ -154,7 +154,7 @@ def drift_section(verification: Verification) -> Section:
     changed = "has drifted" if verification.drift else "has not changed"
     lead = f"{verification.model} {changed} since it was uploaded."
     warnings = [f"{WARNING}{what}" for what in verification.drift]
-    blocks = [*warnings, *verification.notes, FactList(known), *charts]
+    blocks: list[PageBlock] = [*warnings, *verification.notes, FactList(known), *charts]
     return section_of("drift", "Is it unchanged?", lead, blocks)
 
 
@@ -167,7 +167,7 @@ def data_section(
         ("documents", plain(data.n_documents)),
         ("features", plain(data.n_features)),
     ]
-    blocks: list[Block | Chart] = [FactList(facts)]
+    blocks: list[PageBlock] = [FactList(facts)]
     if isinstance(data, RankingDataset):
         low, median, high = np.percentile(np.diff(data.offsets), [0, 50, 100]).tolist()
         facts += [

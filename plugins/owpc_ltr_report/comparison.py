@@ -27,6 +27,7 @@ from owpc_ltr.host.report_parts import capital, signed
 from owpc_ltr_report.page import (
     OUTCOME_LEGEND,
     Chart,
+    PageBlock,
     PageVerdict,
     Section,
     amount,
@@ -129,7 +130,7 @@ def comparison_section(comparison: RankerComparison) -> Section:
             "A dot is the mean difference over all queries; its bar is the 95 % confidence "
             "interval of the true difference. A bar that crosses zero may be chance."
         )
-    blocks = [
+    blocks: list[PageBlock] = [
         *(f"{WARNING}{message}" for message in comparison.warnings), *comparison.notes,
         *_forests(comparison, pairs), *result_blocks(comparison.figure_blocks()),
     ]  # fmt: skip

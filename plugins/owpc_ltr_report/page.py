@@ -145,6 +145,9 @@ class Chart:
         return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
 
 
+PageBlock = Block | Chart
+
+
 def drawing(kind: str, rows: Sequence[Row], **words: Any) -> Spec:
     """A chart over rows, as wide as the page allows: the macro `kind` of `charts.json.jinja`.
 
@@ -250,7 +253,7 @@ class PageVerdict:
 
 
 def section_of(
-    kind: str, title: str, lead: str, blocks: Iterable[Block | Chart], *,
+    kind: str, title: str, lead: str, blocks: Iterable[PageBlock], *,
     number: int = 0, link: str = "", name: str = "",
 ) -> Section:  # fmt: skip
     """A section of blocks: what it asks, how to read it, and what it shows; `name` is a model's."""

@@ -15,6 +15,7 @@ from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.page import (
     Chart,
+    PageBlock,
     PageVerdict,
     Section,
     amount,
@@ -67,7 +68,7 @@ def training_section(ranker: NamedModel, number: int) -> Section | None:
         *_fit_facts(record),
     ])  # fmt: skip
     charts = *_candidates(tried, record), *_by_pass(record)
-    blocks = [
+    blocks: list[PageBlock] = [
         facts, *(f"{WARNING}{message}" for message in warnings_of(record)),
         *(replace(chart, name=f"{chart.name}-{number}") for chart in charts),
     ]  # fmt: skip

@@ -293,7 +293,7 @@ def test_a_comparison_is_on_the_page_as_it_prints() -> None:
             assert (headers, rows) == (block.names, [[signs(c) for c in row] for row in cells])
             # In a terminal pairs are of letters.
             assert all(cell in printed for row in cells for cell in row if " − " not in cell)
-        elif block:
+        elif isinstance(block, str) and block:
             assert ("", block) in shown.paragraphs
             assert block in printed
 
