@@ -223,7 +223,7 @@ def _event_lines(counts: EventCounts) -> Iterator[str]:
     content = counts.as_dict()
     yield f"{counts.read:,} events read, {counts.used:,} used"
     for reason, count in content["unusable"].items():
-        yield f"  {count:,} not used: {reason}"
+        yield f"    {count:,} not used: {reason}"
     others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in content["other_actions"].items())
     if others:
         yield f"  other actions: {others}"
