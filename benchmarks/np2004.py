@@ -17,7 +17,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.evaluation.measurement import Measured, measure
+from owpc_ltr.evaluation.measurement import Measured, values_of
 from owpc_ltr.evaluation.significance import Comparison, Outcome, compare_paired
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
@@ -58,11 +58,11 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
             normalise="none",
         )
         model = train_plan(fold.training, plan, Run(), fold.validation).model
-        (one,) = measure(model.score(fold.test.features), fold.test, [metric])
-        values.append(one.per_query)
-        baselines.append(one.all_tied_baseline * fold.test.n_queries)
-    pooled = np.concatenate(values)
-    return Measured(metric, float(pooled.mean()), pooled, sum(baselines) / len(pooled))
+        scores = model.score(fold.test.features)
+        values += values_of(scores, fold.test, [metric])
+        baselines += values_of(np.zeros(len(scores)), fold.test, [metric])
+    pooled, tied = np.concatenate(values), np.concatenate(baselines)
+    return Measured(metric, metric.average(pooled), pooled, metric.average(tied))
 
 
 def _compared(one: Measured, other: Measured) -> Comparison:

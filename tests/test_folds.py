@@ -190,7 +190,7 @@ def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> 
     model = crossed(data, (-1.0, -0.1), (1.0, 0.1))
     assert "40 queries (cross-validated)" in str(ltr.evaluate(model, data, metrics=METRIC))
     found = ltr.compare({"new": model, "old": linear(0.1, 1.0)}, data=data, metrics=METRIC)
-    assert "40 queries (cross-validated: none of which" in str(found)
+    assert "40 queries (cross-validated)" in str(found)
     pytest.importorskip("owpc_ltr_report")
     page = ltr.report([found]).html()
     assert "cross-validated" in page

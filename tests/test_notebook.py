@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import (
+    Bars,
+    Block,
+    BlockResult,
+    ChartData,
+    FactList,
+    Table,
+    Tiles,
+    html_of,
+)
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.models import LINEAR, MODELS
@@ -103,7 +112,7 @@ def test_every_kind_of_model_has_a_page(model: Any) -> None:
 
 
 def test_a_bar_is_as_long_as_its_number() -> None:
-    page = html.bars([("a", 1.0), ("b", -0.5), ("c", 0.0)])
+    page = html_of([Bars(("feature", "use"), [("a", 1.0), ("b", -0.5), ("c", 0.0)])])
     rects = [dict(attributes) for attributes in _rects(page)]
     assert [float(rect["width"]) for rect in rects] == [120, 60, 0]
     assert [float(rect["x"]) for rect in rects] == [120, 60, 120]
@@ -153,3 +162,43 @@ def test_a_record_that_is_odd_is_still_shown() -> None:
 
 def test_ids_of_documents_are_not_in_the_way() -> None:
     assert len(repr(dataset(doc_ids=pa.array([str(i) for i in range(120)])))) < 300
+
+
+class Everything(BlockResult):
+    """A result with each kind of block, whose texts may be anything."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _blocks(self) -> list[Block]:
+        text = self.text
+        table = Table(["NAME", "with p", "P"], [(text, 0.25, float("nan"))], "a caption")
+        chart = ChartData("one", "One", f"of {text}", table, kind="bars", rows=[(text, 1)])
+        facts = FactList([("a", text), ("absent", None), ("longer", "b")])
+        return [text, f"  under {text}", "", facts, Tiles([("n", "5", "of 9")]), chart]
+
+
+def test_every_block_is_text_html_and_markdown() -> None:
+    shown = Everything("x_y|z")
+    assert str(shown) == repr(shown) == "\n".join([
+        "x_y|z", "  under x_y|z", "", "  a       x_y|z", "  longer  b", "  n  5 of 9", "of x_y|z",
+        "NAME   with p  P", "x_y|z  0.2500  –",
+    ])  # fmt: skip
+    name = r"x\_y\|z"
+    assert shown.to_markdown() == (
+        f"{name}\n\nunder {name}\n\n- a: {name}\n- longer: b\n\n- n: 5 of 9\n\nof {name}\n\n"
+        f"| name | with p | P |\n| --- | --- | --- |\n| {name} | 0.2500 | – |\n"
+    )
+    page = shown._repr_html_()
+    assert page.startswith("<div><b>x_y|z</b>")
+    assert [page.count(f"<{tag}>") for tag in ("table", "th", "tr")] == [0, 0, 5]
+    assert "absent" not in page + str(shown) + shown.to_markdown()
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "\x1b[31m", "a\n| b |\n"])
+def test_no_text_leaves_its_place(text: str) -> None:
+    shown = Everything(text)
+    assert "<script" not in shown._repr_html_() + shown.to_markdown().replace(r"\<", "")
+    plain = str(shown) + shown.to_markdown()
+    assert "\x1b" not in plain
+    assert len(shown.to_markdown().split("\n| ")) == 4

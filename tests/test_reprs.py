@@ -87,7 +87,17 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 NOTEBOOK = {
     *("dataset", "splits", "linear model", "trees", "piecewise-linear model", "average"),
-    *("reranker", "plugins", "inspection", "evaluation", "comparison", "explanation", "search"),
+    *(
+        "reranker",
+        "plugins",
+        "one plugin",
+        "selection",
+        "inspection",
+        "evaluation",
+        "comparison",
+        "explanation",
+        "search",
+    ),
 }
 
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import save_model
+from owpc_ltr.data.blocks import Table, escaped, latex_of
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.comparison_table import escaped, latex_cells, latex_table
+from owpc_ltr.evaluation.comparison_table import latex_cells
 from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
 from tests.commands import Run
 from tests.rankers import judged, linear
@@ -64,8 +65,8 @@ def test_a_comparison_as_a_table() -> None:
 
 @given(st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
 def test_no_name_breaks_a_table(name: str, first: float, second: float) -> None:
-    rows = zip([name, "other"], latex_cells([first, second]), strict=True)
-    table = latex_table(["", name], rows, [name])
+    rows = list(zip([name, "other"], latex_cells([first, second]), strict=True))
+    table = latex_of(Table(["", name], rows), [name])
     assert len(table.splitlines()) == 9
     plain = re.sub(r"\\text(?:backslash|asciitilde|asciicircum)\{\}|\\[&%$#_{}]", "", escaped(name))
     assert not set(plain) & set("\\&%$#_{}~^\n")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import html_of
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, row_number
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
@@ -187,8 +187,7 @@ class RankingDataset:
         return "\n  ".join(self._lines())
 
     def _repr_html_(self) -> str:
-        title, *lines = self._lines()
-        return html.block(title, *map(html.line, lines))
+        return html_of(self._lines())
 
     def _lines(self) -> list[str]:
         """A summary of the dataset, in one to three lines."""

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Digests
+from owpc_ltr.data.blocks import FactList, html_of
 from owpc_ltr.data.duplicate_queries import clusters_of, spelling
 from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
@@ -191,11 +192,9 @@ class DatasetSplits(Generic[Data]):
         return f"DatasetSplits: {self.everything.n_queries} queries, by hash: {sizes}"
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.data import html
-
         rows = [(side, f"{part.n_queries:,} queries") for side, part in self.sides.items()]
         title = f"DatasetSplits: {self.everything.n_queries:,} queries, by hash"
-        return html.block(title, html.facts(rows))
+        return html_of([title, FactList(rows)])
 
     def _side(self, side: str) -> Data:
         if side not in self.sides:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
 from owpc_ltr.engine.index_fields import field_types, refuse_unmapped
@@ -101,9 +101,9 @@ class SuggestedFeatureSet(BlockResult):
     def _blocks(self) -> Iterator[Block]:
         yield f"{len(self.features)} features for '{self.index}', each tried on it"
         rows = [(feature.name, feature.description) for feature in self.features]
-        yield TableRows(("FEATURE", "WHAT IT MEASURES"), rows)
+        yield Table(("FEATURE", "WHAT IT MEASURES"), rows)
         if self.unused:
-            yield TableRows(("NOT USED", "REASON"), list(self.unused.items()))
+            yield Table(("NOT USED", "REASON"), list(self.unused.items()))
 
 
 @job

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
+from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -119,7 +119,7 @@ class Profile(BlockResult):
     def _blocks(self) -> Iterator[Block]:
         costs = self.features
         rows = [(c.feature, c.milliseconds, f"[{c.low:.2f}, {c.high:.2f}]") for c in costs]
-        yield TableRows(("FEATURE", "COSTS MS", "95 %"), rows)
+        yield Table(("FEATURE", "COSTS MS", "95 %"), rows)
         noise = sum(cost.in_noise for cost in costs)
         if noise:
             yield (
@@ -131,7 +131,7 @@ class Profile(BlockResult):
             yield f"{words}: {times.median_ms:.2f} ms (95 %: {times.p95_ms:.2f})"
         yield ""
         sizes = [(size, times.median_ms, times.p95_ms) for size, times in self.windows.items()]
-        yield TableRows(("WINDOW", "MEDIAN MS", "95 % MS"), sizes)
+        yield Table(("WINDOW", "MEDIAN MS", "95 % MS"), sizes)
         yield from self.capacity.sentences()
 
 

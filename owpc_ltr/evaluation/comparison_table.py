@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Latex, Table, latex_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
@@ -44,12 +44,6 @@ _UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
     "condensed": "unjudged documents are removed from the lists (condensed, Sakai 2007)",
-}
-_SPLITS = {
-    "test": "none of which a ranker was trained on",
-    "folds": "cross-validated: none of which the model that ranks it was trained on",
-    "all": "all of them",
-    "unknown": "it is not known whether a ranker was trained on them",
 }
 
 
@@ -313,8 +307,7 @@ class RankerComparison(BlockResult):
     @property
     def _title(self) -> str:
         """Which rankers, on what."""
-        split = _SPLITS.get(self.split, f"{self.split} split")
-        return f"{len(self.rankers)} rankers on {self._queries} ({split})"
+        return f"{len(self.rankers)} rankers on {self._queries} ({split_in_words(self.split)})"
 
     @property
     def _first_lines(self) -> list[str]:
@@ -326,17 +319,32 @@ class RankerComparison(BlockResult):
         letters = ranker_letters([one.name for one in self.rankers])
         of = f", {self.data_name}" if self.data_name else ""
         yield from (self._opening, f"{self._title}{of}", *self.notes)
-        yield _mean_table(self, letters)
-        yield from (metric.convention for metric in self.metrics)
-        yield ""
-        yield pair_table(self._by_human_labels, letters)
-        yield from _closing(self)
+        yield from self.figure_blocks(letters)
+        yield from self._live_lines
         if self.prediction_powered:
-            yield ""
-            yield _label_table(self.prediction_powered, letters)
-            yield from _label_lines(self.prediction_powered, self._earlier)
+            yield from ("", *self.label_blocks(letters))
         yield from _worst_lines(self, letters)
         yield from self._warning_lines
+
+    def figure_blocks(self, letters: Mapping[str, str] | None = None) -> Iterator[Block]:
+        """Means and their conventions, and pairs with what can be said of them.
+
+        Pairs name rankers by their `letters`; without these, by their names.
+        """
+        yield _mean_table(self, letters)
+        yield from (
+            metric.convention + ("" if metric.higher_is_better else "; lower is better")
+            for metric in self.metrics
+        )
+        if self.pairs:
+            yield ""
+            yield pair_table(self._by_human_labels, letters)
+            yield from _closing(self)
+
+    def label_blocks(self, letters: Mapping[str, str] | None = None) -> Iterator[Block]:
+        """The pairs by human and proxy labels, and what each kind of labels adds."""
+        yield _label_table(self.prediction_powered, letters)
+        yield from _label_lines(self.prediction_powered, self._earlier)
 
     @property
     def _opening(self) -> str:
@@ -401,8 +409,8 @@ class RankerComparison(BlockResult):
             "95 % interval excludes 0"
         )
         notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
-        rows = zip(names, *columns, strict=True)
-        return latex_table(["", *map(str, self.metrics)], rows, notes)
+        rows = list(zip(names, *columns, strict=True))
+        return latex_of(Table(["", *map(str, self.metrics)], rows), notes)
 
     def _metric_number(self, metric: Metric | str | None) -> int:
         texts = [str(one) for one in self.metrics]
@@ -461,7 +469,7 @@ class Evaluation(RankerComparison):
         if self.pairs:
             yield self._opening
         yield self._title
-        yield TableRows(
+        yield Table(
             ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
             [
                 (str(one.metric), *(ranker.measured[n].mean for ranker in self.rankers),
@@ -490,27 +498,36 @@ def ranker_letters(names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> TableRows:
+def _mean_table(comparison: RankerComparison, letters: Mapping[str, str] | None) -> Table:
     listed = any(one.unjudged is not None for one in comparison.rankers)
     rows = []
     for metric in map(str, comparison.metrics):
         for ranker in comparison.rankers:
             mean = ranker.means[metric]
-            row = [letters[ranker.name], ranker.name, metric, mean.mean, mean.low, mean.high]
+            row: list[Any] = [] if letters is None else [letters[ranker.name]]
+            row += [ranker.name, metric, mean.mean, mean.low, mean.high]
             if listed:
                 row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
             rows.append(row)
-    headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
-    return TableRows(headers, rows)
+    headers = ["RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
+    headers = headers if letters is None else ["", *headers]
+    weighted = ", weighted by their importance" if comparison.weighted else ""
+    caption = f"Means over {comparison.n_queries:,} queries{weighted}, with 95 % intervals"
+    return Table(headers, rows, caption)
 
 
-def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> TableRows:
-    """A row for each pair, its rankers by their letters."""
+def _pair(pair: ComparedPair, letters: Mapping[str, str] | None) -> str:
+    a, b = (name if letters is None else letters[name] for name in (pair.a, pair.b))
+    return f"{a} − {b}"
+
+
+def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None = None) -> Table:
+    """A row for each pair, its rankers by their letters, or names."""
     headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
     rows = [
         (
             pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
+            _pair(pair, letters),
             *map("{:+.4f}".format, (one.mean_difference, one.low, one.high)),
             *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
             f"{pair.gained}/{one.ties}/{pair.lost}",
@@ -518,15 +535,16 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> Tab
         for pair in pairs
         for one in [pair.comparison]
     ]
-    return TableRows(headers, rows)
+    caption = "Pairs of rankers; w/t/l: queries in which the first one wins, ties, loses"
+    return Table(headers, rows, caption)
 
 
-def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> TableRows:
+def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None) -> Table:
     """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
     rows = [
         (
             pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
+            _pair(pair, letters),
             labels,
             *map("{:+.4f}".format, (one.mean, one.low, one.high)),
             _p(one.p),
@@ -538,7 +556,8 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> T
             ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
         )
     ]  # fmt: skip
-    return TableRows(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
+    caption = "Pairs of rankers by human and proxy labels, with 95 % intervals"
+    return Table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows, caption)
 
 
 def _label_lines(pairs: Sequence[ComparedPair], earlier: str) -> list[str]:
@@ -569,7 +588,7 @@ def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> It
     yield ""
     yield f"where {a} loses most to {b}, {comparison.metrics[0]}:"
     texts = ["TEXT"] if comparison.query_texts is not None else []
-    yield TableRows(
+    yield Table(
         ["QUERY", *texts, letters[a], letters[b]],
         [
             (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
@@ -601,7 +620,6 @@ def _closing(comparison: RankerComparison) -> list[str]:
         *(f"{by}{line}:" for line in comparison.correction()),
         *comparison._verdict_lines,
         _detectable_line(comparison.pairs),
-        *comparison._live_lines,
     ]
 
 
@@ -617,45 +635,17 @@ def _detectable_line(pairs: Sequence[ComparedPair]) -> str:
     return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
 
 
-_ESCAPED = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{one: f"\\{one}" for one in "&%$#_{}"},
-}
-
-
-def latex_table(headers: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
-    """A table of the booktabs package: names before cells that are LaTeX; notes are comments."""
-    lines = [f"% {' '.join(note.split())}" for note in notes]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
-    lines += [_latex_row(*map(escaped, headers)), r"\midrule"]
-    lines += [_latex_row(escaped(name), *cells) for name, *cells in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _latex_row(*cells: str) -> str:
-    return " & ".join(cells) + r" \\"
-
-
 def latex_cells(
     values: Sequence[float], marked: Collection[int] = (), *, higher_is_better: bool = True
-) -> list[str]:
+) -> list[Latex]:
     """A column: bold are values that print as the best one does; `marked` ones have a dagger."""
     texts = [f"{value:.4f}" for value in values]
     numbers = [float(text) for text in texts if text != "nan"]
     best = (max if higher_is_better else min)(numbers, default=None)
     return [
-        (rf"\textbf{{{text}}}" if float(text) == best else text)
-        + (r"$^{\dagger}$" if row in marked else "")
+        Latex(
+            (rf"\textbf{{{text}}}" if float(text) == best else text)
+            + (r"$^{\dagger}$" if row in marked else "")
+        )
         for row, text in enumerate(texts)
     ]
-
-
-def escaped(text: str) -> str:
-    r"""A text as LaTeX prints it, on one line.
-
-    >>> escaped("ndcg@10_50%")
-    'ndcg@10\\_50\\%'
-    """
-    return "".join(_ESCAPED.get(one, one) for one in " ".join(text.split()))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
@@ -189,7 +189,7 @@ class Reconciled(BlockResult):
             (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
             for one in self.elsewhere
         ]
-        yield TableRows(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
+        yield Table(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
         yield ""
         yield "from ours, one step on top of the other:"
         for other in self.elsewhere:

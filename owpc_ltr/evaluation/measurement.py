@@ -141,19 +141,8 @@ class Measured:
         return f"{self.mean:.4f} ({self.metric}, {self.queries:,} queries, {tied})"
 
 
-def measure(
-    scores: Vector, data: RankingDataset, metrics: Sequence[Metric]
-) -> tuple[Measured, ...]:
-    """Each metric of these scores; the documents are sorted once for all."""
-    values, tied = values_of(scores, data, metrics), _all_tied(data, metrics)
-    return tuple(
-        Measured(metric, metric.average(own), own, metric.average(of_tied))
-        for metric, own, of_tied in zip(metrics, values, tied, strict=True)
-    )
-
-
 def values_of(scores: Vector, data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
-    """By metric, the value of each query where the documents have these scores."""
+    """By metric, the value of each query by these scores; documents are sorted once for all."""
     queries = RankedQueries(scores, data.labels, data.offsets)
     return [metric.of(queries) for metric in metrics]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
@@ -36,7 +36,7 @@ class MetricConventions(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         rows = [(name, words.partition(": ")[2]) for name, words in self.conventions.items()]
-        yield TableRows(["METRIC", "MEANS"], rows)
+        yield Table(["METRIC", "MEANS"], rows)
 
 
 @job

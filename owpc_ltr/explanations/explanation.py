@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Bars, Block, html_of
 from owpc_ltr.explanations.contributions import TreePath
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.text import ShortRepr, cut, message_line, text_table, wrapped_text
@@ -179,16 +179,15 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The hits with bars; all terms of a hit that stands alone."""
-        lines = [f"baseline {self.baseline:.4g}; {self.method}"]
-        lines += [f"warning: {warning}" for warning in self.warnings]
-        parts = []
+        blocks: list[Block] = [f"{self.query} by {self.model}"]
         for hit in self.hits:
             terms = hit.largest(LISTED) if len(self.hits) > 1 else hit.terms()
             rows = [(term.name, term.contribution) for term in terms]
             if len(hit.terms()) > len(rows):
                 rows.append(("others", hit.rest(len(rows))))
-            parts += [html.line(heading(hit)), html.bars(rows, "{:+.4g}")]
-        return html.block(f"{self.query} by {self.model}", *parts, *map(html.line, lines))
+            blocks += [heading(hit), Bars(("feature", "adds"), rows, form="{:+.4g}")]
+        blocks.append(f"baseline {self.baseline:.4g}; {self.method}")
+        return html_of([*blocks, *(f"warning: {warning}" for warning in self.warnings)])
 
 
 _NAME, _NUMBER, _BARS = 28, 10, 24

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, TableRows, html_of, text_lines
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
@@ -247,7 +247,7 @@ class CandidateRecall(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FusionFigures(ShortRepr):
+class FusionFigures(BlockResult):
     """What the rankers are worth, side by side.
 
     `comparison` has every ranker against the best leg, corrected over all of them. `decision`
@@ -342,6 +342,7 @@ def measure_fusion(
 
 
 _HEADERS = ("RANKER", "MEAN", "LOW", "HIGH", "DIFF", "LOW", "HIGH", "P")
+_CAPTION = "Means and differences of rankers"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -429,17 +430,10 @@ class Fusion(FusionFigures):
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        return "\n".join(text_lines(fusion_blocks(self)))
-
-    def _repr_html_(self) -> str:
-        return html_of(fusion_blocks(self))
-
-
-def fusion_blocks(fusion: Fusion) -> Iterator[Block]:
-    """The verdict first, then every ranker, the candidates, and what a selection would add."""
-    yield from (fusion.headline, _title(fusion), TableRows(_HEADERS, list(_rows(fusion))))
-    yield from _facts(fusion)
+    def _blocks(self) -> Iterator[Block]:
+        """The verdict first, then every ranker, the candidates, and what a selection would add."""
+        yield from (self.headline, _title(self), Table(_HEADERS, list(_rows(self)), _CAPTION))
+        yield from _facts(self)
 
 
 def _title(fusion: Fusion) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from owpc_ltr.data.html import block, line, table
+from owpc_ltr.data.blocks import Table, html_of
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
@@ -155,8 +155,7 @@ class RequestLint(ShortRepr):
             for part in self.findings
         ]
         headers = ("", "what", "where", "what to do", "source")
-        content = table(headers, rows) if rows else line("nothing was found")
-        return block("request", content)
+        return html_of(["request", Table(headers, rows) if rows else "nothing was found"])
 
 
 @dataclass(frozen=True)

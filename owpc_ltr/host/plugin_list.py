@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import Argument, Help, in_python, job
-from owpc_ltr.text import ShortRepr, shortened, text_table
+from owpc_ltr.text import shortened
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin
@@ -26,7 +27,7 @@ _CLAIMS = (
 
 
 @dataclass(frozen=True, repr=False)
-class PluginDescription(ShortRepr):
+class PluginDescription(BlockResult):
     """A plugin in words; `settings` are written NAME=DEFAULT.
 
     `choices` has the values of settings that are one of a list, `chosen` the settings that
@@ -70,13 +71,16 @@ class PluginDescription(ShortRepr):
             source=plugin.source,
         )
 
-    def __str__(self) -> str:
-        claims = [f"claims: {', '.join(self.claims)}"] if self.claims else []
-        variants = [f"also: {', '.join(self.variants)}"] if self.variants else []
-        first = f"{self.kind} {self.name}, of {self.source}: {self.summary}"
-        table = text_table(["SETTING", "DEFAULT", "VALUES"], list(self._rows()))
-        meaning = [f"\n{self.meaning}"] if self.meaning else []
-        return "\n".join([first, self.formula, *claims, *variants, table, *meaning])
+    def _blocks(self) -> Iterator[Block]:
+        """What it is, its settings, and what they mean."""
+        yield from (f"{self.kind} {self.name}, of {self.source}: {self.summary}", self.formula)
+        if self.claims:
+            yield f"claims: {', '.join(self.claims)}"
+        if self.variants:
+            yield f"also: {', '.join(self.variants)}"
+        yield Table(["SETTING", "DEFAULT", "VALUES"], list(self._rows()))
+        if self.meaning:
+            yield from ("", *self.meaning.splitlines())
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
         """Each setting, its default, and its values where they are a list."""
@@ -89,7 +93,7 @@ class PluginDescription(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class InstalledPlugins(ShortRepr):
+class InstalledPlugins(BlockResult):
     """The plugins that are installed, or those of one name, and those that fail to load."""
 
     plugins: tuple[PluginDescription, ...]
@@ -103,11 +107,6 @@ class InstalledPlugins(ShortRepr):
             content["failures"] = [asdict(failure) for failure in self.failures]
         return content
 
-    def __str__(self) -> str:
-        if self.name is not None:
-            return "\n".join(map(str, self.plugins))
-        return text_table(["KIND", "NAME", "WHAT IT IS"], self._rows())
-
     def __repr__(self) -> str:
         if self.name is not None:
             return super().__repr__()
@@ -117,17 +116,16 @@ class InstalledPlugins(ShortRepr):
         lines = [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items()]
         return shortened("\n".join([*lines, *(f"failed: {failure}" for failure in self.failures)]))
 
-    def _repr_html_(self) -> str:
-        from owpc_ltr.data.blocks import TableRows, html_of
-
-        table = TableRows(["kind", "name", "what it is"], self._rows())
-        return html_of([f"{len(self.plugins)} plugins", table, *map(str, self.failures)])
-
-    def _rows(self) -> list[tuple[str, str, str]]:
-        return [
+    def _blocks(self) -> Iterator[Block]:
+        if self.name is not None:
+            for plugin in self.plugins:
+                yield from plugin.blocks
+            return
+        rows = [
             (plugin.kind, ", ".join([plugin.name, *plugin.variants]), plugin.summary)
             for plugin in self.plugins
         ]
+        yield Table(["KIND", "NAME", "WHAT IT IS"], rows)
 
 
 @job

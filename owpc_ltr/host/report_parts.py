@@ -4,75 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any
 
+from owpc_ltr.data.blocks import Block
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.commands import plugin_answers
-
-Row = Sequence[Any]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells under headers: texts, numbers, tuples of lines, None for a dash."""
-
-    block: ClassVar[str] = "table"
-
-    caption: str
-    headers: Sequence[str]
-    rows: Sequence[Row]
-
-
-@dataclass(frozen=True)
-class ChartData:
-    """A chart: a `kind` of the report's charts over `rows`, its content as a sentence and a table.
-
-    `name` is unique on a page. `words` are the other variables of the kind: `bars` and `columns` of
-    (label, number), `lines` of a mapping from names to points, `share_by_rank` of (rank, value,
-    low, high).
-    """
-
-    block: ClassVar[str] = "chart"
-
-    name: str
-    title: str
-    sentence: str
-    table: Table
-    kind: Literal["bars", "columns", "lines", "share_by_rank"]
-    rows: Any
-    words: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class FactList:
-    """Names with values; one that is None is left out."""
-
-    block: ClassVar[str] = "facts"
-
-    rows: Sequence[tuple[str, str | None]]
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Figures in large type: a label, the figure, a note."""
-
-    block: ClassVar[str] = "tiles"
-
-    rows: Sequence[tuple[str, str, str]]
-
-
-@dataclass(frozen=True)
-class Paragraphs:
-    """Texts, each a paragraph: plain ones, warnings, or what is good."""
-
-    block: ClassVar[str] = "paragraphs"
-
-    texts: Sequence[str]
-    kind: Literal["", "warning", "good"] = ""
-
-
-Block = Table | ChartData | FactList | Tiles | Paragraphs
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from owpc_ltr.data.html import block, facts, line, table
+from owpc_ltr.data.blocks import Block, BlockResult, FactList, Table
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import (
-    REPR_LINES,
-    ShortRepr,
-    printable,
-    printable_lines,
-    text_table,
-    wrapped_text,
-)
+from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines
 
 Severity = Literal["warning", "note"]
 WARNING: Severity = "warning"
@@ -85,7 +78,7 @@ _HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found
 
 
 @dataclass(frozen=True, repr=False)
-class Inspection:
+class Inspection(BlockResult):
     """What was found in data: figures, columns, and findings, the worst first."""
 
     data: DataFigures
@@ -105,49 +98,40 @@ class Inspection:
         del content["all_features"]
         return content
 
-    def __str__(self) -> str:
-        return _text(self)
+    @property
+    def lines(self) -> list[str]:
+        """The findings, a line each."""
+        return [f"{one.severity}: {one.line}" for one in self.findings] or ["nothing was found"]
 
     def __repr__(self) -> str:
         lines = [f"{name}: {value}" for name, value in figures(self.data)]
-        lines += [f"{one.severity}: {one.line}" for one in self.findings]
+        lines += self.lines if self.findings else []
         if len(lines) > REPR_LINES:
             left = len(lines) - REPR_LINES + 1
             lines = [*lines[: REPR_LINES - 1], f"and {left} more findings: print the inspection"]
         return printable_lines("\n".join(lines))
 
-    def _repr_html_(self) -> str:
-        return _html(self)
+    def _blocks(self) -> Iterator[Block]:
+        """The figures, the features (those that findings name first), and the findings."""
+        yield ", ".join(self.data.names)
+        yield FactList(figures(self.data))
+        yield ""
+        rows = sorted(self.features, key=lambda row: not row.checks)[:FEATURE_ROWS]
+        if self.all_features:
+            rows = [*self.features]
+        yield Table(_HEADERS, list(map(_cells, rows)))
+        if left := len(self.features) - len(rows):
+            yield f"and {left} more: {option_name('all_features')} shows all"
+        yield from ("", *self.lines)
 
 
-def _text(inspection: Inspection) -> str:
-    """The figures, the features (those that findings name first), and the findings."""
-    features = inspection.features
-    rows = sorted(features, key=lambda row: not row.checks)[:FEATURE_ROWS]
-    if inspection.all_features:
-        rows = [*features]
-    left = len(features) - len(rows)
-    lines = [f"{one.severity}: {one.line}" for one in inspection.findings]
-    return "\n".join(
-        [
-            printable(", ".join(inspection.data.names)),
-            *(f"  {name:<17} {value}" for name, value in figures(inspection.data)),
-            "",
-            text_table(_HEADERS, [_cells(row, digits=2) for row in rows]),
-            *([f"and {left} more: {option_name('all_features')} shows all"] if left else []),
-            "",
-            *map(wrapped_text, lines or ["nothing was found"]),
-        ]
-    )
-
-
-def _cells(row: FeatureRow, *, digits: int) -> list[str]:
+def _cells(row: FeatureRow) -> list[str]:
     numbers = (row.lowest, row.quartiles[1], row.highest)
     return [
         row.name,
         f"{row.missing:.1%}",
         *(f"{number:.4g}" for number in numbers),
-        f"{row.alone:.{digits}f}",
+        f"{row.alone:.2f}",
         ", ".join(row.checks),
     ]
 
@@ -228,15 +212,6 @@ def _grades(data: DataFigures) -> str:
 
 def _queries(count: int) -> str:
     return f"{count:,} {'query' if count == 1 else 'queries'}"
-
-
-def _html(inspection: Inspection) -> str:
-    """A titled block; whatever names hold is escaped."""
-    rows = [(one.severity, one.subject, one.line) for one in inspection.findings]
-    parts = [facts(figures(inspection.data))]
-    parts.append(table(("", "what", "finding"), rows) if rows else line("nothing was found"))
-    parts.append(table(_HEADERS, [_cells(feature, digits=3) for feature in inspection.features]))
-    return block(f"Inspection of {', '.join(inspection.data.names)}", *parts)
 
 
 _LISTED = 8

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
@@ -31,7 +32,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
-from owpc_ltr.text import ShortRepr, text_table
+from owpc_ltr.text import ShortRepr
 from owpc_ltr.training.candidates import check_trainable, fit_each, goes_through_parts
 from owpc_ltr.training.plan import C, Plan, levels_of, means_of
 
@@ -82,7 +83,7 @@ class Choice(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class Selection(ShortRepr):
+class Selection(BlockResult):
     """What was fitted over which folds, and what validation chose of it, by the metric `select`."""
 
     folds: tuple[str, ...]
@@ -99,7 +100,7 @@ class Selection(ShortRepr):
             "rows": [vars(row) for row in self.rows],
         }
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         """A row per choice; the settings that all of them share are told once, above."""
         words = [choice.name.split() for choice in self.choices if "=" in choice.name]
         shared = [word for word in words[0] if all(word in row for row in words)] if words else []
@@ -108,9 +109,9 @@ class Selection(ShortRepr):
             cs = dict.fromkeys(str(c.get(C, "–")) for c in choice.chosen.values())
             name = " ".join(word for word in choice.name.split() if word not in shared)
             rows.append([name, choice.validation, *choice.test.values(), ", ".join(cs)])
-        table = text_table(["SETTINGS", "VALIDATION", *self.choices[0].test, "C"], rows)
         how = f"chosen by {self.select} on validation queries; means over folds"
-        return "\n".join(["; ".join([*([" ".join(shared)] if shared else []), how]), table])
+        yield "; ".join([*([" ".join(shared)] if shared else []), how])
+        yield Table(["SETTINGS", "VALIDATION", *self.choices[0].test, "C"], rows)
 
 
 def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:

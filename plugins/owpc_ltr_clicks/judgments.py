@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.click_counts import ranks_vary
 from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts
@@ -40,7 +40,7 @@ _WIDTH = 76
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ClickJudgments(ShortRepr):
+class ClickJudgments(BlockResult):
     """Judgments as a table, one row per document of a query, and what they were made from.
 
     `chosen` is the click model that judged. `settings` are the names and values of the options, for
@@ -84,8 +84,13 @@ class ClickJudgments(ShortRepr):
         content["warnings"] = list(self.warnings)
         return content if self.next_steps is None else content | self.next_steps.as_dict()
 
-    def __str__(self) -> str:
-        return "\n".join(_lines(self))
+    def _blocks(self) -> Iterator[Block]:
+        """Events, the fit, the judgments, and what comes next."""
+        yield from _event_lines(self.behaviour.event_counts)
+        yield from _fit_blocks(self)
+        yield f"{len(self.table):,} documents of {self.n_queries:,} queries, by {self.chosen.name}"
+        if self.next_steps is not None:
+            yield from ("", *self.next_steps.lines)
 
     def write(self, path: Path | str) -> None:
         """Write a judgment list: Parquet, or TSV by its name. It has no user and no session."""
@@ -142,22 +147,23 @@ class NextSteps:
         }  # fmt: skip
         return {"to_judge": to_judge, "next": list(self.commands)}
 
-    def __str__(self) -> str:
-        why = wrapped_text(
+    @property
+    def lines(self) -> Iterator[str]:
+        """Why people judge next, and the commands."""
+        yield (
             "next: clicks alone are no evidence, as they know only what was shown. Let "
             f"people judge the first {JUDGED_DEPTH} results of both rankers for {self.queries} "
             f"queries drawn by chance (at most {self.documents_at_most:,} documents): {JUDGES}."
         )
-        commands = [" \\\n".join(_command_lines(command)) for command in self.commands]
-        query = wrapped_text(
+        for command in self.commands:
+            *lines, last = _command_lines(command)
+            yield from (*(f"{line} \\" for line in lines), last)
+        lacking = "" if "--index" in self.live else "--index NAME to all but train, "
+        yield f"where the cluster has several, add {lacking}--featureset NAME to log-features"
+        yield (
             "add --query-template QUERY.json, your application's query, to the last three; name "
             "the live ranker in place of `query` where there is one"
         )
-        lacking = "" if "--index" in self.live else "--index NAME to all but train, "
-        several = wrapped_text(
-            f"where the cluster has several, add {lacking}--featureset NAME to log-features"
-        )
-        return "\n".join([why, *commands, several, query])
 
 
 def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) -> ClickJudgments:
@@ -213,36 +219,23 @@ def _fit_as_dict(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
     }
 
 
-def _lines(judgments: ClickJudgments) -> Iterator[str]:
-    """The result as text: events, the fit, the judgments, and what comes next."""
-    yield from _event_lines(judgments.behaviour.event_counts)
-    yield from _fit_lines(judgments)
-    yield (
-        f"{len(judgments.table):,} documents of {judgments.n_queries:,} queries, by "
-        f"{judgments.chosen.name}"
-    )
-    if judgments.next_steps is not None:
-        yield ""
-        yield str(judgments.next_steps)
-
-
 def _event_lines(counts: EventCounts) -> Iterator[str]:
     content = counts.as_dict()
     yield f"{counts.read:,} events read, {counts.used:,} used"
     for reason, count in content["unusable"].items():
-        yield wrapped_text(f"  {count:,} not used: {reason}", first="  ", others="    ")
+        yield f"    {count:,} not used: {reason}"
     others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in content["other_actions"].items())
     if others:
-        yield wrapped_text(f"other actions: {others}", first="  ", others="    ")
+        yield f"  other actions: {others}"
     if counts.early:
-        yield wrapped_text(
+        yield (
             f"{counts.early:,} events are stamped before the query that they name: clocks differ, "
             "and they count by its id"
         )
     yield f"positions begin with {counts.first_position}"
 
 
-def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
+def _fit_blocks(judgments: ClickJudgments) -> Iterator[Block]:
     content, chosen = judgments.as_dict(), judgments.chosen
     yield ""
     rows = [
@@ -254,7 +247,7 @@ def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
         )
         for score in chosen.held_out
     ]
-    yield text_table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
+    yield Table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
     yield f"over {chosen.held_out[0].lists:,} lists of people held out (one in five)"
     yield ""
     ranks = [
@@ -267,15 +260,15 @@ def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
         )
         for row in content["ranks"][:_RANKS_SHOWN]
     ]
-    yield text_table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
+    yield Table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
     alpha, beta = chosen.fit.prior
     yield ""
-    yield wrapped_text(
+    yield (
         f"prior: a document attracts {alpha / (alpha + beta):.3f} of those who examine it, which "
         f"weighs as {alpha + beta:.1f} examinations"
     )
     shares = ", ".join(f"{count:,} of {grade}" for grade, count in content["grades"].items())
-    yield wrapped_text(f"grades: {shares}")
+    yield f"grades: {shares}"
 
 
 def _command_lines(command: str) -> list[str]:

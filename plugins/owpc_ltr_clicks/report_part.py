@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import WARNING, Block, ChartData, FactList, Row, Table, Tiles
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.host.report_parts import (
-    Block,
-    ChartData,
-    FactList,
-    Paragraphs,
     ReportPart,
     ReportSection,
     ReportVerdict,
-    Row,
-    Table,
-    Tiles,
     capital,
     configured,
     plain,
@@ -75,9 +69,9 @@ def click_verdict(judgments: ClickJudgments) -> ReportVerdict:
         "A better model of clicks is not necessarily a better ranking: have people judge a sample "
         "of the queries, and compare on those."
     )
-    more = Paragraphs([*(f"{capital(warning)}." for warning in warned[1:]), advice])
+    more = [*(f"{capital(warning)}." for warning in warned[1:]), advice]
     mood, title = ("worse", "Read the warnings first") if warned else ("neutral", "No warnings")
-    return ReportVerdict(mood, title, sentence, "Judgments from clicks", (tiles, more))
+    return ReportVerdict(mood, title, sentence, "Judgments from clicks", (tiles, *more))
 
 
 def click_sections(judgments: ClickJudgments) -> list[ReportSection]:
@@ -119,7 +113,7 @@ def click_sections(judgments: ClickJudgments) -> list[ReportSection]:
 def _events(judgments: ClickJudgments) -> Iterator[Block]:
     log = judgments.behaviour.event_counts
     content = log.as_dict()
-    yield Paragraphs(judgments.warnings, "warning")
+    yield from (f"{WARNING}{message}" for message in judgments.warnings)
     reasons = list(content["unusable"].items())
     if reasons:
         sentence = (
@@ -128,13 +122,13 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         )
         rows, total = [("used", log.used), *reasons], max(log.used + sum(n for _, n in reasons), 1)
         cells = [(name, n, f"{n / total:.2%}") for name, n in rows]
-        table = Table("Events by use", ("what", "events", "share"), cells)
+        table = Table(("what", "events", "share"), cells, "Events by use")
         yield ChartData(
             "unused-events", "Unused events", sentence, table,
             kind="bars", rows=reasons, words={"title": "events", "digits": ","},
         )  # fmt: skip
     else:
-        yield Paragraphs(["Every event was used."], "good")
+        yield "Every event was used."
     yield FactList([
         ("events read", plain(log.read)),
         ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),
@@ -143,7 +137,7 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
     ])  # fmt: skip
     others = [(name or "(none)", n) for name, n in content["other_actions"].items()]
     if others:
-        yield Table("Other actions, which are left out", ["action", "events"], others)
+        yield Table(["action", "events"], others, "Other actions, which are left out")
 
 
 def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
@@ -173,7 +167,7 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
         for rank, value, lowest, highest in rows
     ]  # fmt: skip
     caption = "Examination probability by rank"
-    table, title = Table(caption, headers, cells), f"{caption}, by {chosen.name}"
+    table, title = Table(headers, cells, caption), f"{caption}, by {chosen.name}"
     return ChartData(
         "examination", title, sentence, table,
         kind="share_by_rank", rows=rows[:_RANKS_IN_CHART], words={"y": "examination probability"},
@@ -192,7 +186,7 @@ def _models(chosen: ChosenModel) -> Table:
         for score in models
     ]  # fmt: skip
     caption = f"Sessions of held-out people, {plain(models[0].lists)} lists"
-    return Table(caption, ["model", "log likelihood of a session", "perplexity", ""], rows)
+    return Table(["model", "log likelihood of a session", "perplexity", ""], rows, caption)
 
 
 def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
@@ -224,7 +218,7 @@ def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
     headers = ["query", "people", "documents", "impressions", "clicks", "examinations per document"]
     for which, rows in (("most", queries[:n]), ("least", queries[n:][::-1][:n])):
         if rows:
-            yield Table(f"Queries with the {which} evidence", headers, rows)
+            yield Table(headers, rows, f"Queries with the {which} evidence")
 
 
 def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]]) -> ChartData:
@@ -234,7 +228,7 @@ def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]])
     value = f"{label} {measure}" if measure == "impressions" else f"{measure} {label}"
     sentence = f"Of {total:,} documents most, {most / total:.1%}, have {value}."
     cells = [(label, count, f"{count / total:.1%}") for label, count in rows]
-    table = Table(title, (measure, "documents", "share"), cells)
+    table = Table((measure, "documents", "share"), cells, title)
     words = {"x": measure, "y": "documents"}
     return ChartData(name, title, sentence, table, kind="columns", rows=rows, words=words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, QUERY_ALONE, Evidence, SearchConfiguration
@@ -21,7 +22,7 @@ from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, Querie
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
-from owpc_ltr.text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr
 from owpc_ltr_experiment.experiment_log import (
     Counted,
     ExperimentLog,
@@ -90,7 +91,7 @@ class ClickLog(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class ExperimentStatus(ShortRepr):
+class ExperimentStatus(BlockResult):
     """What the clicks of an experiment say so far; `result` is None where B is not shown.
 
     `by_leader` has the figures of the searches that A and B led, `tau` is the mean rank agreement
@@ -140,23 +141,24 @@ class ExperimentStatus(ShortRepr):
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
 
-    def __str__(self) -> str:
-        first = "no verdict: B is computed, and not shown" if self.result is None else self.result
+    def _blocks(self) -> Iterator[Block]:
+        first = str(self.result or "no verdict: B is computed, and not shown")
         sides = [*self.by_leader.values()]
         names = [name for name in sides[0] if any(side[name] is not None for side in sides)]
         rows = [[name, *(_cell(name, side[name]) for side in sides)] for name in names]
         leads = "" if self.result is None else " LEADS"
         headers = ["", *(f"{side.upper()}{leads}" for side in self.by_leader)]
-        lines = [str(first), "", text_table(headers, rows), "", str(self.experiment)]
-        lines += [wrapped_text(f"warning: {warning.line}") for warning in self.warnings]
+        yield from first.splitlines()
+        yield from ("", Table(headers, rows), "")
+        yield from str(self.experiment).splitlines()
+        yield from (f"warning: {warning.line}" for warning in self.warnings)
         if self.tau is not None:
-            lines.append(f"rank agreement of both lists (tau): {self.tau:.2f}")
+            yield f"rank agreement of both lists (tau): {self.tau:.2f}"
         if self.bots:
-            lines.append(f"clients dropped as bots: {self.bots:,}")
+            yield f"clients dropped as bots: {self.bots:,}"
         if self.failed:
-            lines.append(f"searches that showed A alone, and do not count: {self.failed:,}")
-        lines += [f"left out: {number:,} × {reason}" for reason, number in self.unusable.items()]
-        return "\n".join(lines)
+            yield f"searches that showed A alone, and do not count: {self.failed:,}"
+        yield from (f"left out: {number:,} × {why}" for why, number in self.unusable.items())
 
 
 @job

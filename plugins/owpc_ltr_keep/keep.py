@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import urllib3
 
+from owpc_ltr.data.blocks import Table
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings, reason_of
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, Table, capital
+from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_keep.rounds import Round
@@ -234,6 +235,6 @@ def _report_sections(run: KeepRun) -> list[ReportSection]:
             "keep", "History", "What was done, and when?",
             "Each step of each run, the latest first. A round goes from judgments to a model that "
             "is promoted or refused.",
-            [Table("Steps", ["time", "step", "result", "end"], run.rows)],
+            [Table(["time", "step", "result", "end"], run.rows, "Steps")],
         )
     ]  # fmt: skip

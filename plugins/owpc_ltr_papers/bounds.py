@@ -12,7 +12,7 @@ the sample: strictly the theorems want both fixed beforehand.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,21 +20,21 @@ from typing import Annotated, Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.host.report_parts import ReportSection, Table
+from owpc_ltr.host.report_parts import ReportSection
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Model
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
-from owpc_ltr.text import text_table
 
 
 @dataclass(frozen=True)
-class RiskBounds:
+class RiskBounds(BlockResult):
     """Bounds that hold with probability 1 − `delta`, on a sample of so many `queries`.
 
     `trained_here` is whether the model was trained on exactly these queries; None where it does not
@@ -50,7 +50,7 @@ class RiskBounds:
         """The bounds as JSON."""
         return {**vars(self), "bounds": [bound.as_dict() for bound in self.bounds]}
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         """A table, and what it holds for."""
         headers = ["BOUND", "OF", "EMPIRICAL", "BOUND SAYS", "AT MOST", "VERDICT"]
         rows = [
@@ -63,10 +63,8 @@ class RiskBounds:
             for bound in self.bounds
         ]
         whose = "it was trained on" if self.trained_here else "drawn as these are"
-        return (
-            f"{text_table(headers, rows)}\n\n"
-            f"with probability {1 - self.delta:g}, {self.queries} queries, for queries {whose}"
-        )
+        yield from (Table(headers, rows), "")
+        yield f"with probability {1 - self.delta:g}, {self.queries} queries, for queries {whose}"
 
 
 @job
@@ -144,7 +142,7 @@ def report_sections(risk: RiskBounds) -> list[ReportSection]:
     headers = ["bound", "of", "risk at most", "informative", "queries until it is"]
     lead = "What theory says of other queries, from the risk on the queries of the training."
     title = "What do theoretical bounds say?"
-    return [ReportSection("bounds", "Bounds", title, lead, [Table(caption, headers, rows)])]
+    return [ReportSection("bounds", "Bounds", title, lead, [Table(headers, rows, caption)])]
 
 
 def _rounded_queries(queries: float) -> str:

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data import html
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.text import text_table
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Collection
 from owpc_ltr_papers.jobs import Result, Results
@@ -265,7 +264,7 @@ def _weighted(folds: Sequence[Vector]) -> Vector:
 
 
 @dataclass(frozen=True, repr=False)
-class Reproduction:
+class Reproduction(BlockResult):
     """Published figures beside ours: `rows`, `notes` on what is missing or done otherwise.
 
     `citations` say where the published figures are from. `reused` counts the jobs that the journal
@@ -305,31 +304,21 @@ class Reproduction:
 
         return pd.DataFrame(self.table)
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         """Tables, one for each data set and metric, then what is noted of rows, and the notes."""
-        lines = []
+        yield f"reproduce {self.protocol}"
         for heading, rows in self._groups().items():
-            lines += ["", heading]
-            lines += [text_table([name.upper() for name in _CELLS], list(map(_cells, rows)))]
+            yield from ("", heading, Table(_HEADERS, list(map(_cells, rows))))
             compared = [_gain_cells(row) for row in rows if row.gain is not None]
             if compared:
-                lines += ["", text_table([name.upper() for name in _GAIN_CELLS], compared)]
+                yield from ("", Table(_GAIN_HEADERS, compared))
         remarks = [*self._remarks(), *self.notes, *self.citations]
         if self.out is not None:
             remarks.append(f"results.json and finished work are in {self.out}")
-        return "\n".join([*lines, "", *(f"- {text}" for text in remarks)])
+        yield from ("", *(f"- {text}" for text in remarks))
 
     def __repr__(self) -> str:
         return f"Reproduction of {self.protocol}: {len(self.rows)} rows, {len(self.notes)} notes"
-
-    def _repr_html_(self) -> str:
-        """The same tables and notes."""
-        parts = []
-        for heading, rows in self._groups().items():
-            cells = [(*_cells(row), *_gain_cells(row)[1:]) for row in rows]
-            parts += [html.line(heading), html.table((*_CELLS, *_GAIN_CELLS[1:]), cells)]
-        notes = map(html.line, (*self._remarks(), *self.notes, *self.citations))
-        return html.block(f"reproduce {self.protocol}", *parts, *notes)
 
     def _groups(self) -> dict[str, list[Row]]:
         """The rows of each data set and metric."""
@@ -349,8 +338,8 @@ class Reproduction:
             yield f"{data_set}, {', '.join(names)}: {note}"
 
 
-_CELLS = ("method", "published", "ours", "difference", "95 %", "queries")
-_GAIN_CELLS = ("method", "against", "gain [95 %], p")
+_HEADERS = ("METHOD", "PUBLISHED", "OURS", "DIFFERENCE", "95 %", "QUERIES")
+_GAIN_HEADERS = ("METHOD", "AGAINST", "GAIN [95 %], P")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

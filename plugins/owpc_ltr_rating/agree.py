@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
@@ -76,7 +76,7 @@ class RaterAgreement(BlockResult):
         }
 
     def _blocks(self) -> Iterator[Block]:
-        yield TableRows(
+        yield Table(
             ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"],
             [
                 (
@@ -94,7 +94,7 @@ class RaterAgreement(BlockResult):
         yield from ("", _confusion(most), "")
         if most.worst:
             worst = [(query, document, f"{x:g}", f"{y:g}") for query, document, x, y in most.worst]
-            yield from (TableRows(["DIFFERS MOST", "DOCUMENT", *most.raters], worst), "")
+            yield from (Table(["DIFFERS MOST", "DOCUMENT", *most.raters], worst), "")
         yield (
             "Kappa is quadratic-weighted: 0 is chance, 1 the same grades; the shift is the first "
             "rater's mean grade less the second's. Intervals are from a bootstrap over queries."
@@ -215,8 +215,8 @@ def _ends(interval: tuple[float, float]) -> str:
     return "" if np.isnan(interval[0]) else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def _confusion(pair: RaterPair) -> TableRows:
+def _confusion(pair: RaterPair) -> Table:
     rows_of, columns_of = (sorted(set(grades)) for grades in zip(*pair.table, strict=True))
     header = [f"{pair.raters[0]} ↓ {pair.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
     rows = [[f"{a:g}", *(pair.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
-    return TableRows(header, rows)
+    return Table(header, rows)

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import urllib3
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
+from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
@@ -123,7 +123,7 @@ class ModelRatings(BlockResult):
             yield f"no grade: {one.doc_id} of {shortened(one.query)}: {one.reason}"
         if self.canaries:
             yield ""
-            yield TableRows(
+            yield Table(
                 ["CANARY", "PAIRS", "SHIFT", "CHANGED"],
                 [(one.name, one.pairs, f"{one.shift:+.2f}", one.changed) for one in self.canaries],
             )

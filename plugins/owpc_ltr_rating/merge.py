@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import is_machine, raters_cell
 from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
@@ -64,7 +64,7 @@ class MergedJudgments(BlockResult):
         }
 
     def _blocks(self) -> Iterator[Block]:
-        yield TableRows(["FILE", "JUDGMENTS"], list(self.files.items()))
+        yield Table(["FILE", "JUDGMENTS"], list(self.files.items()))
         yield str(self.judgments)
         if self.conflicts:
             rows = [
@@ -74,7 +74,7 @@ class MergedJudgments(BlockResult):
             more = f", the {len(rows)} largest" if len(rows) < len(self.conflicts) else ""
             yield ""
             yield f"{len(self.conflicts):,} conflicts, settled by {self.rule}{more}:"
-            yield TableRows(["QUERY", "DOCUMENT", "GRADES", "NOW"], rows)
+            yield Table(["QUERY", "DOCUMENT", "GRADES", "NOW"], rows)
         if self.corrected:
             yield f"{self.corrected:,} grades were replaced by a later one of the same rater"
         if self.overruled:

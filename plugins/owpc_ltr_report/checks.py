@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.blocks import WARNING, FactList, Table, Tiles
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.host.report_parts import Table, plain
+from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.comparison import query_selection
-from owpc_ltr_report.page import Chart, Section, drawing, finite, lines
+from owpc_ltr_report.page import Chart, PageBlock, Section, drawing, finite, lines, section_of
 
 _FEATURES_IN_CHART = 30
 
@@ -88,7 +89,7 @@ def latency_section(latency: Latency) -> Section | None:
         most = ", ".join(f"{name} ({plain(cost)} ms)" for name, cost, _, _ in ordered[:3])
         sentence = f"The most expensive of {len(ordered)} are {most}."
         headers = "feature", "milliseconds", "95 % low", "95 % high"
-        table = Table("Milliseconds of each feature", headers, ordered)
+        table = Table(headers, ordered, "Milliseconds of each feature")
         charts.append(Chart("feature-costs", "The cost of each feature", spec, sentence, table))
     if len(latency.windows) > 1:
         series = {
@@ -102,7 +103,7 @@ def latency_section(latency: Latency) -> Section | None:
             f"The median goes from {plain(smallest[1])} ms for {smallest[0]:g} documents to "
             f"{plain(largest[1])} ms for {largest[0]:g}."
         )
-        table = Table("Milliseconds by window", ("window", *series), latency.windows)
+        table = Table(("window", *series), latency.windows, "Milliseconds by window")
         charts.append(Chart("windows", "The cost of a larger window", spec, sentence, table))
     names = {"all": "a search with all features", "none": "a search without features"}
     tiles = [
@@ -110,8 +111,15 @@ def latency_section(latency: Latency) -> Section | None:
         for name, (median, p95) in latency.searches.items()
         if name in names
     ]
-    words = {"tiles_of": tiles, "about": latency.about}
-    return Section("latency", charts, words) if charts or tiles else None
+    if not charts and not tiles:
+        return None
+    measured = f" Measured on {latency.about}." if latency.about else ""
+    lead = (
+        "Milliseconds that each feature adds to a search. Where an interval begins at 0, the cost "
+        f"is within the noise of the timing.{measured}"
+    )
+    blocks: list[PageBlock] = [*([Tiles(tiles)] if tiles else []), *charts]
+    return section_of("latency", "What does it cost?", lead, blocks)
 
 
 def drift_section(verification: Verification) -> Section:
@@ -127,35 +135,69 @@ def drift_section(verification: Verification) -> Section:
             (row.feature, row.by, row.mean_before, row.mean_now, f"{row.newly_missing:.1%}")
             for row in features
         ]
-        table = Table("Features at the upload and now", headers, rows)
+        table = Table(headers, rows, "Features at the upload and now")
         spec = drawing("bars", drifted, title="standard deviations")
         charts.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
-    return Section("drift", charts, {"found": verification})
+    parity, rankings = verification.parity, verification.rankings
+    known = [("model", verification.model), ("index", verification.index)]
+    if parity is not None:
+        known += [
+            ("judged queries", plain(parity.queries)),
+            ("judged documents", plain(parity.documents)),
+            ("largest difference of a score", plain(parity.largest_difference)),
+            ("pairs in another order by engine and local scores", plain(parity.swapped)),
+        ]
+    if rankings is not None:
+        known.append(("rank agreement on the judged documents", rankings.words))
+    if verification.switch:
+        known.append(("switched to it", verification.switch))
+    changed = "has drifted" if verification.drift else "has not changed"
+    lead = f"{verification.model} {changed} since it was uploaded."
+    warnings = [f"{WARNING}{what}" for what in verification.drift]
+    blocks: list[PageBlock] = [*warnings, *verification.notes, FactList(known), *charts]
+    return section_of("drift", "Is it unchanged?", lead, blocks)
 
 
 def data_section(
     data: RankingDataset | PartitionedDataset, measured: RankerComparison | None
 ) -> Section:
     """The sizes of the data, and the number of documents by grade."""
-    charts, grades, sizes = [], None, None
+    facts = [
+        ("queries", plain(data.n_queries)),
+        ("documents", plain(data.n_documents)),
+        ("features", plain(data.n_features)),
+    ]
+    blocks: list[PageBlock] = [FactList(facts)]
     if isinstance(data, RankingDataset):
-        sizes = np.percentile(np.diff(data.offsets), [0, 50, 100]).tolist()
+        low, median, high = np.percentile(np.diff(data.offsets), [0, 50, 100]).tolist()
+        facts += [
+            ("documents per query", f"{low:.0f} to {high:.0f}, median {median:.0f}"),
+            ("missing values", f"{data.missing_share:.2%}"),
+        ]
         n, counts, title = data.n_documents, data.label_counts, "Documents by grade"
         rows = [(f"grade {g:g}", count, f"{count / n:.1%}") for g, count in counts.items()]
-        grades = rows[: 10 * _GRADES_IN_CHART]
-        if len(rows) <= _GRADES_IN_CHART:
+        table = Table(("grade", "documents", "share"), rows[: 10 * _GRADES_IN_CHART], title)
+        if len(rows) > _GRADES_IN_CHART:
+            blocks.append(table)
+        else:
             share = sum(count for grade, count in counts.items() if grade > 0) / max(n, 1)
             sentence = f"{share:.1%} of the judged documents are relevant (graded above 0)."
             spec = drawing("bars", [row[:2] for row in rows], title="documents", digits=",")
-            table = Table(title, ("grade", "documents", "share"), grades)
-            charts = [Chart("grades", title, spec, sentence, table)]
-    measured_on = None if measured is None else query_selection(measured)
-    words = {"data": data, "sizes": sizes, "grades": grades, "measured_on": measured_on}
-    return Section("data", charts, words)
+            blocks.append(Chart("grades", title, spec, sentence, table))
+        blocks += data.notes
+    title, lead = "What are the data?", "Nothing on this page is measured on these data."
+    if measured is not None:
+        title = "What was it measured on?"
+        lead = f"The figures of this page are of {query_selection(measured)}."
+    return section_of("data", title, lead, blocks)
 
 
 def inspection_section(inspection: Inspection) -> Section:
     """The findings, the worst first."""
-    findings = [(entry.severity, (entry.message, entry.advice)) for entry in inspection.findings]
-    words = {"findings": findings, "n_warnings": len(inspection.warnings)}
-    return Section("inspection", [], words)
+    rows = [(entry.severity, (entry.message, entry.advice)) for entry in inspection.findings]
+    lead, n = "No finding that affects figures or models.", len(inspection.warnings)
+    if n:
+        lead = f"{n} warning{'s' if n > 1 else ''} that may affect figures or models."
+    table = Table(("severity", "finding, and what to do"), rows, "Findings, the worst first")
+    blocks = [table if rows else "No check found anything."]
+    return section_of("inspection", "Can the data be trusted?", lead, blocks)

@@ -6,35 +6,37 @@ Its record is a `RankerComparison` in the order of the page: the new ranker firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from owpc_ltr.data.blocks import WARNING, FactList, Table
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
     ComparedPair,
     disagreements,
     measured_live_by,
-    outcomes_of,
     strength_in_words,
 )
-from owpc_ltr.evaluation.comparison_table import SYMMETRY, RankerComparison
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
-from owpc_ltr.fusion.evaluation import LEARNED, Fusion, fusion_blocks
-from owpc_ltr.host.report_parts import Table, capital, signed
+from owpc_ltr.fusion.evaluation import LEARNED, Fusion
+from owpc_ltr.host.report_parts import capital, signed
 from owpc_ltr_report.page import (
     OUTCOME_LEGEND,
     Chart,
+    PageBlock,
     PageVerdict,
     Section,
     amount,
     drawing,
     interval,
     kind_verdict,
-    p_cell,
     p_words,
     result_blocks,
+    section_of,
     short_names,
 )
 
@@ -121,39 +123,18 @@ def verdict_of(comparison: RankerComparison) -> PageVerdict:
 
 def comparison_section(comparison: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
-    metrics = list(map(str, comparison.metrics))
     pairs = [pair.by_human_labels for pair in comparison.pairs]
-    corrected = comparison.correction(always=len(pairs) > 1)
-    words = {
-        "found": comparison, "metrics": metrics,
-        "means": [
-            (ranker.name, *(f"{amount(one.mean)} ({interval(one, plus=False)})" for one in means))
-            for ranker in comparison.rankers
-            for means in [map(ranker.means.__getitem__, metrics)]
-        ],
-        # The more of the ranks that a metric reads are unjudged, the less its value says.
-        "unjudged": [
-            (ranker.name, *(f"{shares.get(metric, 0.0):.1%}" for metric in metrics))
-            for ranker in comparison.rankers
-            if (shares := ranker.unjudged)
-        ],
-        "pairs": [
-            (
-                pair.a, pair.b, pair.metric, signed(pair.comparison.mean_difference),
-                interval(pair.comparison), p_cell(pair.p_holm),
-                pair.gained, pair.lost, pair.comparison.ties, outcome,
-            )
-            for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
-        ],
-        "told": [*disagreements(pairs, comparison.split), *corrected, SYMMETRY]
-        if pairs
-        else [],
-        "conventions": [
-            (str(one), one.convention + ("" if one.higher_is_better else "; lower is better"))
-            for one in comparison.metrics
-        ],
-    }  # fmt: skip
-    return Section("comparison", _forests(comparison, pairs), words)
+    lead = "How good each ranker is, in the mean over queries."
+    if pairs:
+        lead = (
+            "A dot is the mean difference over all queries; its bar is the 95 % confidence "
+            "interval of the true difference. A bar that crosses zero may be chance."
+        )
+    blocks: list[PageBlock] = [
+        *(f"{WARNING}{message}" for message in comparison.warnings), *comparison.notes,
+        *_forests(comparison, pairs), *result_blocks(comparison.figure_blocks()),
+    ]  # fmt: skip
+    return section_of("comparison", "Is it better, and how sure is that?", lead, blocks)
 
 
 def _forests(comparison: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
@@ -198,7 +179,7 @@ def forest_plot(
     )
     beginning = f"{caption}, with" if outcomes else "Differences with"
     headers = labels, "difference", "95 % low", "95 % high", "verdict"
-    table = Table(caption, headers, cells)
+    table = Table(headers, cells, caption)
     sentence = f"{beginning} 95 % intervals: {listed}."
     return Chart(name, title, spec, sentence, table=table, legend=OUTCOME_LEGEND)
 
@@ -209,17 +190,37 @@ def proxy_labels_section(comparison: RankerComparison) -> Section | None:
     if not pairs:
         return None
     main = [pair for pair in main_pairs(comparison) if pair.prediction_powered] or pairs[:1]
-    rows = [
-        (
-            pair.a, pair.b, pair.metric, signed(labels.by_both.mean), interval(labels.by_both),
-            p_cell(labels.p_holm), interval(labels.by_human), round(labels.strength, 2),
-            round(labels.n_worth), labels.n_more, outcome,
-        )
-        for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
-        if (labels := pair.prediction_powered)
+    lead = (
+        "A sample of the queries has human labels, all of them have proxy labels. Estimates with "
+        "both are right for human labels, however wrong the proxy labels are, and have narrower "
+        "intervals where the two agree."
+    )
+    blocks = [
+        _proxy_forest(main, len(pairs)), *_agreement(main[0].prediction_powered),
+        *result_blocks(comparison.label_blocks()),
+        "Intervals of this section are Student's, widened where skewness lowers their coverage; "
+        "those of the human-labelled sample in the comparison are bootstrapped.",
     ]  # fmt: skip
-    words = {"labels": main[0].prediction_powered, "pairs": rows}
-    return Section("proxy-labels", [_proxy_forest(main, len(pairs))], words)
+    return section_of("proxy-labels", "What do proxy labels add?", lead, blocks)
+
+
+def _agreement(labels: PredictionPowered | None) -> Iterator[FactList]:
+    """How far human and proxy labels agree on two rankers."""
+    if labels is None:
+        return
+    agreement = labels.agreement
+    correlation = "not defined: by one of them, no query differs"
+    if agreement.correlation is not None:
+        correlation = signed(agreement.correlation, 2).removeprefix("+")
+    yield FactList([
+        ("ideal ranking (NDCG), relevant documents", "of the human-labelled documents"),
+        ("agreement with human labels (correlation of differences)", correlation),
+        (
+            "queries in which human labels prefer a ranker",
+            f"{agreement.differ:,}; proxy labels prefer the same one in {agreement.same:,}, the "
+            f"other in {agreement.opposite:,}",
+        ),
+    ])  # fmt: skip
 
 
 def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
@@ -272,8 +273,13 @@ def fusion_section(fusion: Fusion) -> Section:
         "fusion brings them."
     )
     title = "The share of the relevant documents that are candidates"
-    table = Table("Recall of the candidates", ("found by", "recall"), found_by)
+    table = Table(("found by", "recall"), found_by, "Recall of the candidates")
     spec = drawing("bars", found_by, title="recall", digits=".2f")
-    charts = [forest, Chart("recall", title, spec, sentence, table)]
-    blocks = result_blocks(fusion_blocks(fusion), "Means and differences of rankers")
-    return Section("fusion", charts, {"found": fusion, "blocks": blocks})
+    lead = (
+        f"A dot is the mean difference from {versus} alone, the best single search; its bar is the "
+        "95 % confidence interval. A bar that crosses zero may be chance."
+    )
+    recalled = Chart("recall", title, spec, sentence, table)
+    blocks = [forest, recalled, *result_blocks(fusion.blocks)]
+    question = "What does each search bring, and what does fusing them?"
+    return section_of("fusion", question, lead, blocks)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.host.report_parts import Row, Table, plain
+from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.columns import column_facts
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, importances
@@ -95,7 +96,7 @@ def features_section(
         "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
         "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
     }  # fmt: skip
-    return Section("features", [*bars_of, *curves], words, number)
+    return Section("features", [*bars_of, *curves], words, number, macro="features")
 
 
 def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[str, float]]:
@@ -123,7 +124,7 @@ def _importance_chart(what: str, rows: list[tuple[str, float]], number: int) -> 
     sentence = f"By {dict(_IMPORTANCE.values()).get(what, what)}: {first}."
     if len(rows) > _BARS:
         sentence += f" The chart has the first {_BARS} of {len(rows)}."
-    table = Table("Features by importance", ("feature", what), rows)
+    table = Table(("feature", what), rows, "Features by importance")
     spec = drawing("bars", rows[:_BARS], title=what)
     return Chart(f"importance-{number}", "The most important features", spec, sentence, table)
 
@@ -185,6 +186,6 @@ def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
         if curve.missing is not None:
             sentence += f"; missing gives {plain(curve.missing)}"
             rows.append(("missing", curve.missing))
-        table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
+        table = Table(("value", "score"), rows, f"Score by {curve.feature}")
         charts.append(Chart(f"shape-{number}-{place}", curve.feature, spec, sentence, table))
     return charts

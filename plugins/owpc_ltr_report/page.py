@@ -12,26 +12,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from owpc_ltr.data.blocks import Block as ResultBlock
-from owpc_ltr.data.blocks import TableRows
-from owpc_ltr.host.report_parts import (
-    Block,
-    ChartData,
-    Paragraphs,
-    ReportSection,
-    ReportVerdict,
-    Row,
-    Table,
-    capital,
-    plain,
-    signed,
-)
-from owpc_ltr.text import cut, printable
+from owpc_ltr.data.blocks import Block, ChartData, Row, Table
+from owpc_ltr.host.report_parts import ReportSection, ReportVerdict, capital, plain, signed
+from owpc_ltr.text import cell_text, cut, printable
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
@@ -63,15 +51,6 @@ def p_words(p: float) -> str:
     ('p < 0.001', 'p = 0.031', 'p = 0.40')
     """
     return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
-
-
-def p_cell(p: float) -> str:
-    """The same below a header that says p.
-
-    >>> p_cell(0.0001), p_cell(0.0312)
-    ('< 0.001', '0.031')
-    """
-    return p_words(p).removeprefix("p ").removeprefix("= ")
 
 
 def short_name(name: str) -> str:
@@ -139,6 +118,9 @@ _OBJECT_PROPERTIES = {
 
 _DIGITS, _SHORT = 5, 28
 
+_NUMBER = re.compile(r"[-+−<]? ?[\d.,]+ ?%?|–|")
+"""A cell that is a number, as text, or that has none."""
+
 _SCRIPT_END = re.compile(r"</(?=script)|<!--", re.IGNORECASE)
 
 
@@ -161,6 +143,9 @@ class Chart:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The chart as SVG, for notebooks, editors and nbconvert."""
         return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
+
+
+PageBlock = Block | Chart
 
 
 def drawing(kind: str, rows: Sequence[Row], **words: Any) -> Spec:
@@ -232,7 +217,7 @@ def template(name: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: the macro `kind` of `sections.html.jinja`, whose variables are `words`.
+    """A part of the page: a macro of `sections.html.jinja`, whose variables are `words`.
 
     The second section of a kind has `number` 1.
     """
@@ -242,7 +227,8 @@ class Section:
     words: Mapping[str, Any] = field(default_factory=dict)
     number: int = 0
     link: str = ""
-    """What links say of a plugin's section, whose macro is `offered`."""
+    """What links say of a plugin's section."""
+    macro: str = "blocks"
 
     @property
     def name(self) -> str:
@@ -266,22 +252,27 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
+def section_of(
+    kind: str, title: str, lead: str, blocks: Iterable[PageBlock], *,
+    number: int = 0, link: str = "", name: str = "",
+) -> Section:  # fmt: skip
+    """A section of blocks: what it asks, how to read it, and what it shows; `name` is a model's."""
+    drawn = [_chart(block) if isinstance(block, ChartData) else block for block in blocks if block]
+    charts = [block for block in drawn if isinstance(block, Chart)]
+    words = {"title": title, "lead": lead, "blocks": drawn, "name": name}
+    return Section(kind, charts, words, number, link)
+
+
 def offered_section(section: ReportSection) -> Section:
     """A plugin's section."""
-    blocks = _drawn(section.blocks)
-    charts = [block for block in blocks if isinstance(block, Chart)]
-    words = {"title": section.title, "lead": section.lead, "blocks": blocks}
-    return Section(section.name, charts, words, link=section.link)
+    name, link = section.name, section.link
+    return section_of(name, section.title, section.lead, section.blocks, link=link)
 
 
 def offered_verdict(verdict: ReportVerdict) -> PageVerdict:
     """A plugin's verdict."""
     texts = verdict.mood, verdict.title, verdict.sentence, verdict.heading
-    return PageVerdict(*texts, kind="offered", words={"blocks": _drawn(verdict.blocks)})
-
-
-def _drawn(blocks: Sequence[Block]) -> list[Any]:
-    return [_chart(block) if isinstance(block, ChartData) else block for block in blocks]
+    return PageVerdict(*texts, kind="offered", words={"blocks": verdict.blocks})
 
 
 def _chart(data: ChartData) -> Chart:
@@ -289,16 +280,20 @@ def _chart(data: ChartData) -> Chart:
     return Chart(data.name, data.title, draw(data.rows, **data.words), data.sentence, data.table)
 
 
-def result_blocks(blocks: Iterable[ResultBlock], caption: str) -> list[Block]:
-    """The blocks that a result shows in terminals and notebooks, as those of a page.
-
-    `caption` is that of its tables.
-    """
+def result_blocks(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks that a result shows in terminals and notebooks, its numbers as they are there."""
     return [
-        Table(caption, *block) if isinstance(block, TableRows) else Paragraphs([capital(block)])
+        replace(block, rows=[[_cell(value) for value in row] for row in block.rows])
+        if isinstance(block, Table)
+        else block
         for block in blocks
         if block
     ]
+
+
+def _cell(value: Any) -> str:
+    text = cell_text(value)
+    return text.replace("-", "−") if _NUMBER.fullmatch(text) else text
 
 
 def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
@@ -387,7 +382,7 @@ def _environment() -> Environment:
         # Foreign text has no control characters; HTML stays.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )  # fmt: skip
-    functions = capital, interval, known, part_of, plain, short_name
+    functions = capital, interval, plain, short_name
     made.filters |= {function.__name__: function for function in functions}
     made.filters |= {"number": amount, "difference": signed, "classes": _classes}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
@@ -398,7 +393,9 @@ def _classes(rows: Sequence[Row], headers: Sequence[str]) -> list[str]:
     """The style of each column: `number`, `short` (its cells fit on one line) or `wide`."""
     classes = []
     for column in zip(*rows, strict=True):
-        cells = [(cell,) if isinstance(cell, str) else cell for cell in column]
-        lines = [len(line) for cell in cells if isinstance(cell, tuple) for line in cell]
+        texts = [(cell,) if isinstance(cell, str) else cell for cell in column]
+        lines = [len(line) for cell in texts if isinstance(cell, tuple) for line in cell]
+        if any(lines) and all(isinstance(c, str) and _NUMBER.fullmatch(c) for c in column):
+            lines = []
         classes.append("number" if not lines else "short" if max(lines) <= _SHORT else "wide")
     return classes or ["short"] * len(headers)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
-from owpc_ltr.host.report_parts import Row, Table, signed
+from owpc_ltr.host.report_parts import signed
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.page import (
@@ -66,7 +67,7 @@ def queries_section(comparison: RankerComparison) -> Section | None:
         "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
         "total": len(counted), "at_once": _QUERIES_AT_ONCE, "spec": spec,
     }  # fmt: skip
-    return Section("queries", [_changes(metric, gains)], words)
+    return Section("queries", [_changes(metric, gains)], words, macro="queries")
 
 
 def _changes(metric: Metric, gains: Vector) -> Chart:
@@ -83,7 +84,7 @@ def _changes(metric: Metric, gains: Vector) -> Chart:
     same = len(gains) - better - worse
     title = f"How many queries change, and by how much ({metric})"
     sentence = f"{better:,} queries get better, {worse:,} worse, {same:,} do not change."
-    table = Table("Queries by their change", ("change", "queries"), [row[:2] for row in rows])
+    table = Table(("change", "queries"), [row[:2] for row in rows], "Queries by their change")
     return Chart("changes", title, drawing("changes", rows), sentence, table)
 
 
@@ -213,4 +214,5 @@ def examples_section(
     before, after = "the ranking before", "the new ranking"
     if comparison is not None and comparison.baseline is not None:
         before, after = comparison.baseline, comparison.rankers[0].name
-    return Section("examples", [], {"examples": examples, "before": before, "after": after})
+    words = {"examples": examples, "before": before, "after": after}
+    return Section("examples", [], words, macro="examples")

@@ -8,20 +8,24 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from owpc_ltr.host.report_parts import Table, configured, plain
+from owpc_ltr.data.blocks import WARNING, FactList, Table
+from owpc_ltr.host.report_parts import configured, plain
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.page import (
     Chart,
+    PageBlock,
     PageVerdict,
     Section,
     amount,
     drawing,
     finite,
     kind_verdict,
+    known,
     lines,
     part_of,
+    section_of,
 )
 
 _C_AXIS = "C (less regularised to the right)"
@@ -33,6 +37,15 @@ _ORIGIN = {
     "fingerprint": "training data",
     "featureset_hash": "feature set",
 }
+_CERTIFICATE = {
+    "objective": "training objective",
+    "gap": "duality gap",
+    "relative_gap": "duality gap / gain of training",
+    "risk_ratio": "risk / risk of the all-tied baseline",
+    "passes": "passes",
+    "nonzero_duals": "non-zero duals",
+    "stop_reason": "reason for stopping",
+}
 Record = Mapping[str, Any]
 """The training record of a model file, of which any part may be absent or malformed."""
 
@@ -42,15 +55,37 @@ def training_section(ranker: NamedModel, number: int) -> Section | None:
     record, tried = ranker.model.record, _objects(ranker.model.record, "table")
     if not tried and not _parts(record):
         return None
+    metric, value = _metric(record), finite(record.get("validation"))
+    lead = "The settings were given: none were selected."
+    if len(tried) > 1:
+        lead = (
+            f"{len(tried)} candidates were tried; the one with the best {metric} on validation "
+            "queries was selected."
+        )
+    facts = FactList([
+        *_parts(record),
+        (f"validation {metric}", amount(value) if isinstance(value, float) else None),
+        *_fit_facts(record),
+    ])  # fmt: skip
     charts = *_candidates(tried, record), *_by_pass(record)
-    value = record.get("validation")
-    words = {
-        "name": ranker.name, "record": record, "parts": _parts(record), "tried": len(tried),
-        "metric": _metric(record), "told": warnings_of(record),
-        "value": amount(value) if isinstance(value, float) and math.isfinite(value) else None,
-    }  # fmt: skip
-    numbered = [replace(chart, name=f"{chart.name}-{number}") for chart in charts]
-    return Section("training", numbered, words, number)
+    blocks: list[PageBlock] = [
+        facts, *(f"{WARNING}{message}" for message in warnings_of(record)),
+        *(replace(chart, name=f"{chart.name}-{number}") for chart in charts),
+    ]  # fmt: skip
+    title, name = f"How was {ranker.name} trained?", ranker.name
+    return section_of("training", title, lead, blocks, number=number, name=name)
+
+
+def _fit_facts(record: Record) -> Iterator[tuple[str, str | None]]:
+    """The queries of the training, the basis, and how the fit ended."""
+    basis, certificate = part_of(record, "basis"), part_of(record, "certificate")
+    if record.get("queries") is not None:
+        sizes = f"{plain(record['queries'])} queries, {plain(record.get('documents'))} documents"
+        yield "trained on", sizes
+    if basis:
+        yield "basis", f"{basis.get('name')} of {basis.get('knots')} knots"
+    for name, words in _CERTIFICATE.items():
+        yield words, known(certificate, name)
 
 
 def training_verdict(ranker: NamedModel) -> PageVerdict | None:
@@ -144,7 +179,7 @@ def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     best = next((row for row in tried if row.get("validation") == record.get("validation")), None)
     settings = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
     sentence = f"The best of {len(rows)} is {settings}."
-    table = Table("Candidates", (*varied, metric, "relative duality gap", "passes"), cells)
+    table = Table((*varied, metric, "relative duality gap", "passes"), cells, "Candidates")
     yield Chart("candidates", "Candidates", spec, sentence, table)
 
 
@@ -157,13 +192,13 @@ def _by_pass(record: Record) -> Iterator[Chart]:
             f"The duality gap fell {_from_to(gaps)}: no linear model is better by more, by the "
             "training objective."
         )
-        table = Table("Duality gap by pass", ("pass", "duality gap"), gaps)
+        table = Table(("pass", "duality gap"), gaps, "Duality gap by pass")
         yield Chart("gap", "Duality gap", spec, sentence, table)
     values = _history(record, "validation")
     if len(values) > 1:
         metric, title = f"validation {_metric(record)}", "Validation by pass"
         spec = lines({metric: values}, "pass (tree, or epoch)", metric, marks=len(values) <= 30)
-        table = Table(title, ("pass", metric), values)
+        table = Table(("pass", metric), values, title)
         yield Chart("by-pass", title, spec, f"It went {_from_to(values)}.", table)
 
 
@@ -181,6 +216,9 @@ def _from_to(rows: Sequence[tuple[int, float]]) -> str:
 def provenance_section(models: Sequence[NamedModel]) -> Section | None:
     """The origin of each named model."""
     origins = [
-        [("model", model.name), *rows] for model in models if (rows := origin(model.model.record))
+        FactList([("model", model.name), *rows])
+        for model in models
+        if (rows := origin(model.model.record))
     ]
-    return Section("provenance", [], {"origins": origins}) if origins else None
+    lead = "What reproduces a model, and shows whether two models have the same origin."
+    return section_of("provenance", "Where is it from?", lead, origins) if origins else None

@@ -16,7 +16,7 @@ from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.measurement import measure
+from owpc_ltr.evaluation.measurement import values_of
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.metrics import parse_metric
@@ -90,10 +90,10 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     model = load_scoring_model(folder / f"{INDEX}-owpc.json")
     held_out, side, _ = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
     assert side == "test"
-    (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
+    (again,) = values_of(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
     linear = figures["comparison"]["rankers"][0]
     (told,) = (one["mean"] for one in linear["metrics"] if one["metric"] == "ndcg@10")
-    assert again.mean == pytest.approx(told)
+    assert again.mean() == pytest.approx(told)
     assert figures["comparison"]["n_queries"] == held_out.n_queries
 
 

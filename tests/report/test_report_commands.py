@@ -18,8 +18,8 @@ from owpc_ltr_report.page import Page
 
 import owpc_ltr
 from owpc_ltr import OwpcLtrWarning, save_dataset
+from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.host.registry import installed
-from owpc_ltr.host.report_parts import Row, Table
 from tests.clicks.counts import simulated
 from tests.commands import Run
 from tests.report.samples import (

@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 
 import owpc_ltr
+from owpc_ltr.data.blocks import Block, ChartData, FactList, Table, Tiles
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host import report_parts
-from owpc_ltr.host.report_parts import (
-    Block,
-    ChartData,
-    FactList,
-    Paragraphs,
-    ReportPart,
-    ReportSection,
-    ReportVerdict,
-    Table,
-    Tiles,
-)
+from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict
 from tests.report.samples import HOSTILE, Elements, check_harmless
 
 
@@ -32,7 +23,7 @@ class Visits:
 
 
 def sections(found: Visits) -> list[ReportSection]:
-    table = Table(found.text, ["day", "visits"], [(found.text, 3), ("Tuesday", None)])
+    table = Table(["day", "visits"], [(found.text, 3), ("Tuesday", None)], found.text)
     blocks: list[Block] = [
         FactList([(found.text, found.text), ("left out", None)]),
         Tiles([(found.text, found.text, found.text)]),
@@ -46,14 +37,14 @@ def sections(found: Visits) -> list[ReportSection]:
             rows=[(found.text, 3)],
             words={"title": "n"},
         ),
-        Paragraphs([found.text], "warning"),
-        Paragraphs([found.text], "good"),
+        f"warning: {found.text}",
+        found.text,
     ]
     return [ReportSection("visits", "Visits", found.text, found.text, blocks)]
 
 
 def verdict(found: Visits) -> ReportVerdict:
-    return ReportVerdict("better", found.text, found.text, found.text, [Paragraphs([found.text])])
+    return ReportVerdict("better", found.text, found.text, found.text, [found.text])
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
@@ -67,8 +58,12 @@ def test_a_page_has_what_a_plugin_says_of_its_result(monkeypatch: pytest.MonkeyP
     assert list(page.charts) == ["visits"]
     found = Elements(page.html())
     assert found.tables["Monday"] == [["day", "visits"], ["Monday", "3"], ["Tuesday", "–"]]
-    styles = {style for style, text in found.paragraphs if text in {"Monday", "Warning: Monday"}}
-    assert styles >= {"", "lead", "warning", "good"}
+    styles = {
+        style
+        for style, text in found.paragraphs
+        if text in {"Monday", "Monday.", "Warning: Monday"}
+    }
+    assert styles >= {"", "lead", "warning"}
     assert "visits (count them)" not in page.html()
 
 

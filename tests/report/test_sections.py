@@ -22,13 +22,15 @@ from owpc_ltr_report.queries import (
 
 import owpc_ltr
 from owpc_ltr import RankerComparison
+from owpc_ltr.data.blocks import Table
 from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.report_parts import plain
+from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
+from owpc_ltr.text import cell_text
 from tests.commands import Run
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
 from tests.test_runs import judged_queries
@@ -264,8 +266,8 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     ]  # fmt: skip
     # The one comparison that decides, and no corrected one.
     own = dict(zip(headers, rows[-1], strict=True))
-    assert own["DIFF"] == f"{found.decision.mean_difference:+.4f}"
-    assert own["P"] == plain(found.decision.p_permutation)
+    assert own["diff"] == signed(found.decision.mean_difference)
+    assert own["P"] == f"{found.decision.p_permutation:.4f}"
     recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
     assert recall == {
         **found.recall.legs,
@@ -277,6 +279,28 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
         f"{found.optimism.expected:+.4f}", amount(found.optimism.lost), found.engine_setting,
     ):  # fmt: skip
         assert said in text
+
+
+def test_a_comparison_is_on_the_page_as_it_prints() -> None:
+    rankers = {"new": linear(1.0, 0.1, 0.0), "old": "feature:bm25"}
+    found = owpc_ltr.compare(rankers, data=dataset(), metrics="ndcg@5,map", resamples=500)
+    shown = Elements(owpc_ltr.report(found).html())
+    printed = " ".join(str(found).split())
+    for block in found.figure_blocks():
+        if isinstance(block, Table):
+            headers, *rows = shown.tables[block.caption]
+            cells = [[cell_text(cell) for cell in row] for row in block.rows]
+            assert (headers, rows) == (block.names, [[signs(c) for c in row] for row in cells])
+            # In a terminal pairs are of letters.
+            assert all(cell in printed for row in cells for cell in row if " − " not in cell)
+        elif isinstance(block, str) and block:
+            assert ("", block) in shown.paragraphs
+            assert block in printed
+
+
+def signs(cell: str) -> str:
+    """A cell as pages have it, where a minus is U+2212."""
+    return cell.replace("-", "−") if cell[:1] in "+-" else cell
 
 
 def test_an_inspection_says_its_findings() -> None:
@@ -315,7 +339,8 @@ def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> No
     with_record(model, {"warnings": ["one answer a query"]}).save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
     page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
-    assert page.sections[0].words["found"].warnings[0] == "in training: one answer a query"
+    first = page.sections[0].words["blocks"][0]
+    assert first == "warning: in training: one answer a query"
     assert "<strong>Warning:</strong> in training: one answer a query" in page.html()
 
 

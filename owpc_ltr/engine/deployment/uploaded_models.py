@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows
+from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_lifecycle
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
@@ -75,7 +75,7 @@ class ModelList(BlockResult):
             for alias in self.aliases
         ]
         n = 5 if any(alias.challenger for alias in self.aliases) else 4
-        yield TableRows(headers[:n], [row[:n] for row in rows])
+        yield Table(headers[:n], [row[:n] for row in rows])
         for name, reason in self.unproven.items():
             yield f"'{name}' was switched without evidence: {reason}"
         yield from (f"unused: '{model}'" for model in self.unused)
@@ -100,11 +100,11 @@ class ModelDescription(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         rows = [(fact, _cell(value)) for fact, value in self.facts.items()]
-        yield TableRows(["FACT", "VALUE"], rows)
+        yield Table(["FACT", "VALUE"], rows)
         facts = list(dict.fromkeys(fact for use in self.importances.values() for fact in use))
         if facts:
             yield ""
-            yield TableRows(
+            yield Table(
                 ["FEATURE", *(fact.upper() for fact in facts)],
                 [
                     (name, *(_cell(use.get(fact)) for fact in facts))
@@ -130,7 +130,7 @@ class ModelDifferences(BlockResult):
             for fact, one, other in self.differences
             if fact != "model"
         ]
-        yield TableRows(["FACT", *self.models], rows)
+        yield Table(["FACT", *self.models], rows)
 
 
 @dataclass(frozen=True)

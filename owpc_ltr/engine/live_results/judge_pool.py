@@ -104,9 +104,9 @@ class Pooled(ShortRepr):
 
     def _repr_html_(self) -> str:
         """The counts."""
-        from owpc_ltr.data.html import block, line
+        from owpc_ltr.data.blocks import html_of
 
-        return block("Documents to grade", line(str(self)))
+        return html_of(["Documents to grade", str(self)])
 
 
 @job

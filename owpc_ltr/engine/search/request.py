@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.html import block
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.options import (
@@ -147,7 +146,7 @@ class RequestBody(dict[str, Any]):
         from html import escape
 
         text = json.dumps(self, indent=2, ensure_ascii=False)
-        return block("Search request", f"<pre>{escape(text)}</pre>")
+        return f"<div><b>Search request</b><pre>{escape(text)}</pre></div>"
 
 
 def _json_text(content: dict[str, Any]) -> str:

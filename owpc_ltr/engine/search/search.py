@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
+from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -93,13 +93,13 @@ class BeforeAndAfter(BlockResult):
             return
         elif not self.model:
             rows = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
-            yield TableRows(["#", "QUERY ALONE", "SCORE"], rows)
+            yield Table(["#", "QUERY ALONE", "SCORE"], rows)
         else:
             moved = [
                 (rank, _short(old.title), move(rank, new.other_rank), _short(new.title), new.score)
                 for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
             ]
-            yield TableRows(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], moved)
+            yield Table(["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"], moved)
         yield ""
         with_model = f", with the model {self.took_after} ms" if self.model else ""
         yield f"the engine took {self.took_before} ms{with_model}"
