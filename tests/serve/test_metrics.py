@@ -29,6 +29,11 @@ def served(before: np.ndarray | None, model: str = "m-11111111") -> ServedRanker
     return ServedRanker(model, ranker, samples=samples)
 
 
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owpc_ltr_serve.metrics.RENDERED_SECONDS", 0.0)
+
+
 def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Every figure by its name and labels, as Prometheus reads them."""
     reply = metrics.answer(Call("/metrics", b"", 0.0))
