@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 import uvicorn
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -130,7 +131,9 @@ class Gate:
         """Answer a request that is refused; the application answers all others."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
-            await self._app(scope, receive, send)
+            # Else a traceback is printed for each client that goes while its body is waited for.
+            with suppress(ClientDisconnect):
+                await self._app(scope, receive, send)
         else:
             status, message = refusal
             await JSONResponse({"message": message}, status)(scope, receive, send)
@@ -140,7 +143,7 @@ class Gate:
         host = headers.get("host", "").lower()
         if self._hosts and _PORT.sub("", host) not in self._hosts:
             return 400, f"Host is not a name of this service: ask {', '.join(sorted(self._hosts))}"
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "").lower()
         # A browser vouches for `same-origin`, also where a proxy has changed the Host.
         is_other = origin is not None and origin.lower().partition("://")[2] != host
         if site == "cross-site" or (is_other and site not in {"same-origin", "none"}):

@@ -85,6 +85,16 @@ def test_a_switched_alias_leaves_nothing_of_the_model_before(rng: np.random.Gene
     assert named == [("owpc_ltr_model", "model=m-22222222", "name=m")]
 
 
+def test_many_who_ask_at_once_share_a_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owpc_ltr_serve.metrics.RENDERED_SECONDS", 60.0)
+    metrics = collected()
+    metrics.degraded("/v2/rerank", "deadline")
+    first = read(metrics)
+    metrics.degraded("/v2/rerank", "deadline")
+    assert read(metrics) == first
+    assert first["owpc_ltr_degraded_total", "path=/v2/rerank", "reason=deadline"] == 1
+
+
 def drift_of(metrics: Metrics, model: str = "m-11111111") -> list[float]:
     found = read(metrics)
     return [found["owpc_ltr_feature_drift", f"feature={name}", f"model={model}"] for name in NAMES]

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from owpc_ltr_serve import app as app_module
 from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER
 from owpc_ltr_serve.experiment_search import ImpressionLog
@@ -229,6 +230,26 @@ def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: R
     assert time.monotonic() - started < DEADLINE + LATE + 0.2
     gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
     assert recovers(gateway)
+
+
+def test_health_tells_within_seconds_that_the_engine_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "SILENCE", 1.0)
+    with running(tmp_path) as made:
+
+        def health() -> Any:
+            return made.ask("GET", "/health").json()
+
+        assert eventually(lambda: health()["engine_answered_seconds_ago"] is not None)
+        assert health()["status"] == "ok"
+        made.fake.on("GET", "/", Reply(reset=True))
+        stopped = time.monotonic()
+        assert eventually(lambda: health()["status"] == "degraded")
+        assert time.monotonic() - stopped < 4
+        assert health()["engine_answered_seconds_ago"] >= 1
+        made.fake.on("GET", "/", Reply({"error": {"type": "x", "reason": "y"}}, 403))
+        assert eventually(lambda: health()["status"] == "ok")
 
 
 # Models
@@ -606,6 +627,24 @@ def test_slow_clients_of_a_real_process_are_dropped_within_its_limits(tmp_path: 
         engine_and_model(tmp_path, fake)
         with service(tmp_path, fake.url, "model.json") as made:
             check_slow_clients(made, 200, 10.5)
+
+
+def test_large_bodies_take_no_more_than_the_memory_of_all(tmp_path: Path) -> None:
+    """A body that is refused is let go at once, with all that was made of it."""
+    import psutil
+
+    ids = b",".join(b'"%024d"' % number for number in range(300_000))
+    body = b'{"query": "a", "documents": [%b]}' % ids
+    save_model(MODEL, tmp_path / "model.json")
+    words = ("model.json", "--deadline", "20")
+    with service(tmp_path, "http://127.0.0.1:9", *words) as made:
+        process = psutil.Process(made.process.pid)
+        made.ask("POST", "/v2/rerank", {})
+        before, most = process.memory_info().rss, 0
+        for _ in range(8):
+            assert made.ask("POST", "/v2/rerank", body).status == 422
+            most = max(most, process.memory_info().rss)
+    assert most - before < 150_000_000
 
 
 @pytest.mark.thorough
