@@ -262,11 +262,7 @@ def test_no_answer_is_shown_in_a_frame_or_says_what_serves_it(service: Running) 
     texts = {status: found[1] for status, found in answers.items()}
     for status, data in (
         (400, b"no request\r\n\r\n"),
-        (
-            413,
-            head_of(service, "Content-Length: 11000000", "Connection: close")
-            + b"x" * service.start.of_large,
-        ),
+        (413, large + b"x" * service.start.of_large),
         (431, head_of(service, *["a: b"] * 101)),
         (431, head_of(service, f"a: {'b' * 20_000}")),
         (400, head_of(service, "Transfer-Encoding: chunked") + b"1\r\nx\r\n" * 5_000),

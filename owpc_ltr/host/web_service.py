@@ -42,10 +42,10 @@ LARGEST_HEAD, MOST_HEADERS = 16_384, 100
 FREE_PARTS, SMALLEST_PART = 200, 256
 """A body may come in so many parts of any size; of more, the mean size in bytes is at least this:
 each takes as long to read as thousands of bytes."""
-MOST_CONNECTIONS = 4_096
-"""Each takes some 20 kB, and `_READ_AT_ONCE` where the body of its request has begun."""
-_READ_AT_ONCE = 65_536
-"""Bytes of a body that are read before the application asks for them; asyncio's own is 256 kB."""
+MOST_CONNECTIONS = 2_048
+"""Each takes some 20 kB, and `_READ_AT_ONCE` bytes where the body of its request has begun."""
+_READ_AT_ONCE = 131_072
+"""Bytes of a body that are read before the application asks for more: half of what asyncio reads."""
 ACCEPTED = 25
 """Connections that are accepted in each round of the event loop."""
 FIRST_BYTE = "owpc_ltr.first_byte"

@@ -545,9 +545,22 @@ def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
 def test_idle_connections_do_not_use_up_the_descriptors(
     gateway: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    begun = threading.Event()
+
+    def slow(asked: Asked) -> Reply:
+        begun.set()
+        time.sleep(0.3)
+        return gateway.engine.answer(asked)
+
+    gateway.fake.on("POST", f"/{INDEX}/_search", slow)
     monkeypatch.setattr(web_service, "most_connections", lambda: 5)
-    idle = [connected(gateway, b"POST /") for _ in range(20)]
-    assert gateway.ask("GET", "/health").status == 200
+    with ThreadPoolExecutor(1) as pool:
+        searched = pool.submit(gateway.search)
+        assert begun.wait(20)
+        idle = [connected(gateway, b"POST /") for _ in range(20)]
+        assert gateway.ask("GET", "/health").status == 200
+        # The oldest connection is one whose search is being answered.
+        assert searched.result(20).status == 200
     assert [ended(one) for one in idle] == [b""] * 20
     assert eventually(lambda: len(gateway.server.server_state.connections) <= 5)
     assert caplog.text.count("5 connections are open: for each new one, the longest idle") == 1
