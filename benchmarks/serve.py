@@ -56,6 +56,7 @@ from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 
 DOCUMENTS, FEATURES, TREES, DEPTH = 100, 25, 300, 6
 CONNECTIONS = 64
+JSON = {"Content-Type": "application/json"}
 SHARES = (50, 90, 99, 99.9)
 NAMES = tuple(feature.name for feature in features().features)
 
@@ -177,7 +178,7 @@ def one_at_a_time(port: int, body: bytes, times: int) -> list[float]:
     found = []
     for _ in range(times):
         began = time.perf_counter()
-        connection.request("POST", "/v1/rerank", body)
+        connection.request("POST", "/v1/rerank", body, JSON)
         answer = connection.getresponse()
         answer.read()
         found.append(1e3 * (time.perf_counter() - began))
@@ -206,8 +207,8 @@ async def open_loop(
 
     Each port has as many connections as the others.
     """
-    head = f"POST /v1/rerank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
-    request = head.encode() + body
+    head = "POST /v1/rerank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
     due: asyncio.Queue[float | None] = asyncio.Queue()
     latencies: list[float] = []
     refused = 0
@@ -268,7 +269,7 @@ def by_ids(url: str, path: Path) -> None:
                 body = json.dumps({"query": query, "documents": ids}).encode()
 
                 def ask(body: bytes = body) -> None:
-                    connection.request("POST", "/v2/rerank", body)
+                    connection.request("POST", "/v2/rerank", body, JSON)
                     answer = connection.getresponse()
                     content = answer.read()
                     assert answer.status == 200, content
@@ -354,7 +355,7 @@ def searched_in_turn(
                 own = {**asked[what], "params": {"query": query}}
                 user = {"client_id": f"c{number}"}
                 content = json.dumps({**body, "ext": {"owpc_ltr": own, "ubi": user}})
-                connection.request("POST", f"/{INDEX}/_search", content)
+                connection.request("POST", f"/{INDEX}/_search", content, JSON)
                 answer = connection.getresponse()
                 answer.read()
                 status = answer.headers["X-LTR-Status"]

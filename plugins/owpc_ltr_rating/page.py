@@ -123,8 +123,6 @@ _LARGEST = 1 << 16
 
 """Bytes of an answer."""
 
-_HOSTS = ["127.0.0.1", "localhost"]
-
 SCALES = {
     2: ("not relevant", "relevant"),
     3: ("not relevant", "partly relevant", "relevant"),
@@ -151,6 +149,8 @@ class RatingPage(BlockResult):
     digest: str
     out: str
     html: str
+    policy: str
+    """The Content-Security-Policy of the page, which is in it, too."""
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -240,6 +240,7 @@ def judge_page(
         "images": list(images),
         "served": serve,
     }
+    html, policy = page_html(content)
     page = RatingPage(
         pairs=len(read.pairs),
         queries=len({pair.query_id for pair in read.pairs}),
@@ -247,7 +248,8 @@ def judge_page(
         raters=names,
         digest=read.digest,
         out=str(out),
-        html=page_html(content),
+        html=html,
+        policy=policy,
     )
     if out is not None and not serve:
         write_output(out, page.html.encode(), [sheet])
@@ -256,14 +258,17 @@ def judge_page(
     return page
 
 
-def page_html(content: dict[str, Any]) -> str:
-    """The page of this content. What texts contain is data: the policy allows its script alone."""
+def page_html(content: dict[str, Any]) -> tuple[str, str]:
+    """The page of this content, and its policy.
+
+    What texts contain is data: the policy allows the script of the page alone.
+    """
     template, script = (
         files("owpc_ltr_rating").joinpath(name).read_text("utf-8")
         for name in ("rating.html", "rating.js")
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = {
+    rules = {
         "default-src": "'none'",
         "script-src": f"'sha256-{digest}'",
         "style-src": "'unsafe-inline'",
@@ -273,8 +278,9 @@ def page_html(content: dict[str, Any]) -> str:
         "form-action": "'none'",
     }
     data = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
-    page = template.replace("@POLICY@", "; ".join(map(" ".join, policy.items())))
-    return page.replace("@SCRIPT@", script).replace("@DATA@", data)
+    policy = "; ".join(map(" ".join, rules.items()))
+    page = template.replace("@POLICY@", policy)
+    return page.replace("@SCRIPT@", script).replace("@DATA@", data), policy
 
 
 def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) -> None:
@@ -282,20 +288,16 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) ->
     if out is None:
         raise UsageError(f"{option_name('out')} names the file of the answers: give it")
     try:
-        import uvicorn
+        from owpc_ltr.host.web_service import LOOPBACK, Server, listening
 
-        app = create_app(page.html, sheet, Path(out))
+        server = Server(create_app(page.html, sheet, Path(out)), LOOPBACK, policy=page.policy)
     except ModuleNotFoundError as error:
         raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
-    config = uvicorn.Config(app, "127.0.0.1", port, log_level="error", limit_concurrency=100)
-    server = uvicorn.Server(config)
-    socket = config.bind_socket()
-    address = f"http://127.0.0.1:{socket.getsockname()[1]}/"
-    print(f"rate at {address}; answers go to {out}; Ctrl-C ends it", file=sys.stderr, flush=True)
-    try:
-        server.run([socket])
-    finally:
-        socket.close()
+    with listening("127.0.0.1", port) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        told = f"rate at {address}; answers go to {out}; Ctrl-C ends it"
+        print(told, file=sys.stderr, flush=True)
+        server.run([listener])
 
 
 def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
@@ -304,8 +306,6 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
     An answer of another sheet is refused (409), and a file that holds such answers, too.
     """
     from starlette.applications import Starlette
-    from starlette.middleware import Middleware
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Route
@@ -320,8 +320,6 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
         return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
     async def answers(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            return PlainTextResponse("answers are application/json", 415)
         body = b""
         async for block in request.stream():
             body += block
@@ -337,10 +335,7 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
         _append(out, content)
         return Response(status_code=204)
 
-    return Starlette(
-        routes=[Route("/", page), Route("/answers", answers, methods=["POST"])],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
-    )
+    return Starlette(routes=[Route("/", page), Route("/answers", answers, methods=["POST"])])
 
 
 def _append(out: Path, content: object) -> None:

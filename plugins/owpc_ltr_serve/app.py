@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,6 +28,7 @@ from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.host.web_service import FIRST_BYTE
 from owpc_ltr_serve.endpoint import (
     STATUS_HEADER,
     Call,
@@ -40,7 +39,7 @@ from owpc_ltr_serve.endpoint import (
     raised_in,
     status_of,
 )
-from owpc_ltr_serve.limits import FIRST_BYTE, BodyMemory, BodyRefused, Busy, RequestSlots
+from owpc_ltr_serve.limits import MEMORY, BodyRefused, BodySize, Busy, Places
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.metrics import Metrics
@@ -50,8 +49,8 @@ CONCURRENCY = 32
 """Requests that are answered at the same time; more are told to come again."""
 LARGEST_BODY = 10_000_000
 """Bytes of a request."""
-RECEIVE_SECONDS = 10.0
-"""Seconds in which a request must have arrived."""
+SILENCE = 5.0
+"""Seconds without an answer of the engine after which `/health` says so."""
 _REFUSALS = 1000.0
 """Refused requests that are answered in a second, at most: each costs a fifth of a millisecond, and
 who waits for an answer does not ask again."""
@@ -70,11 +69,7 @@ class ServeSettings:
     deadline: float = DEADLINE
     """Seconds for a request, from its arrival to its answer."""
     largest_body: int = LARGEST_BODY
-    receive_seconds: float = RECEIVE_SECONDS
     token: Secret | None = None
-    hosts: Sequence[str] = ()
-    """Names of the service that requests must use in `Host`; none: any. Without it, a page that
-    rebinds its own name to 127.0.0.1 may ask, and read the answers."""
 
 
 def create_app(
@@ -105,12 +100,7 @@ def create_app(
         ),
         405: _refusal(405, "this path takes another method"),
     }
-    hosts = Middleware(
-        TrustedHostMiddleware, allowed_hosts=list(settings.hosts) or ["*"], www_redirect=False
-    )
-    app = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers=refusals, middleware=[hosts]
-    )
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
     # A redirect would name the host that the request claims.
     app.router.redirect_slashes = False
     return app
@@ -122,16 +112,21 @@ class _Service:
     def __init__(self, rankers: Rankers, settings: ServeSettings, metrics: Metrics) -> None:
         self._rankers, self._settings, self._metrics = rankers, settings, metrics
         self._threads = RequestThreads(settings.concurrency)
-        self._places = RequestSlots(settings.concurrency)
-        self._turns, self._turn = RequestSlots(settings.concurrency), asyncio.Lock()
-        self._memory = BodyMemory()
+        self._places = Places(settings.concurrency)
+        self._turns, self._turn = Places(settings.concurrency), asyncio.Lock()
+        self._memory = Places(MEMORY)
         self._refusing = 0
 
     async def health(self, _: Request) -> Response:
         """Whether it answers requests, and the model behind each name."""
         states = self._rankers.states()
-        well = not any("fault" in state for state in states.values())
-        content = {"status": "ok" if well else "degraded", "models": states}
+        silent = self._rankers.silence()
+        well = (silent or 0.0) <= SILENCE and not any("fault" in one for one in states.values())
+        content = {
+            "status": "ok" if well else "degraded",
+            "engine_answered_seconds_ago": None if silent is None else round(silent, 1),
+            "models": states,
+        }
         return _response(self._without_address(json_reply(content), body=not well))
 
     def _without_address(self, reply: Reply, *, body: bool = False) -> Reply:
@@ -151,8 +146,6 @@ class _Service:
             started = request.scope.get(FIRST_BYTE, time.monotonic())
             try:
                 reply = await self._answer(endpoint, request, started)
-            except OwpcLtrError as error:
-                reply = _fault(status_of(error), str(error))
             except BodyRefused as refused:
                 status, message = refused.args
                 reply = _fault(status, message, {"Connection": "close"})
@@ -161,8 +154,7 @@ class _Service:
             except ClientDisconnect:
                 reply = _fault(499, "the client has gone")
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
-                _log.error("%s: %s", endpoint.path, raised_in(error))
-                reply = _fault(500, f"{type(error).__name__}: please report this")
+                reply = _failed(endpoint.path, error)
             reply = self._without_address(reply)
             seconds = time.monotonic() - started
 
@@ -178,22 +170,16 @@ class _Service:
         if not _allowed(request, settings.token):
             challenge = {"WWW-Authenticate": "Bearer"}
             return _fault(401, "send the token as Authorization: Bearer TOKEN", challenge)
-        kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-        if not kind.lower().endswith(("/json", "+json")):
-            return _fault(415, "the body is not JSON by its Content-Type: send application/json")
         until, address = started + settings.deadline, request.client.host if request.client else ""
         with ExitStack() as held:
-            body, is_get = b"", endpoint.methods == ("GET",)
-            if not is_get:
-                # Whoever cannot be taken is told so before the body costs anything.
-                (self._places if endpoint.at_once is None else self._turns).check(address)
-                body = await _received(request, settings, held.enter_context(self._memory.held()))
+            # Whoever cannot be taken is told so before the body costs anything.
+            (self._places if endpoint.at_once is None else self._turns).check(address)
+            take_memory = held.enter_context(self._memory.held(address, 0))
+            body = await _received(request, settings.largest_body, take_memory)
             call = Call(
                 endpoint.path, body, until, request.path_params,
                 query_params=request.query_params, headers=request.headers, late=endpoint.late,
             )  # fmt: skip
-            if is_get:
-                return endpoint.handler(call)
             work: Work = partial(endpoint.handler, call)
             if endpoint.at_once is not None:
                 with self._turns.held(address):
@@ -206,7 +192,7 @@ class _Service:
                     return begun
                 work = begun
             held.enter_context(self._places.held(address))
-            answer = self._begin(work, call, held.pop_all())
+            answer = self._begin(endpoint.path, work, call, held.pop_all())
         await asyncio.wait({answer}, timeout=max(call.left_in_all(), 0.0))
         if not answer.done():
             return _fault(504, f"no answer within {settings.deadline + endpoint.late:g} s")
@@ -221,48 +207,49 @@ class _Service:
             self._refusing -= 1
         return _fault(503, "too many requests at once: try again", _RETRY)
 
-    def _begin(self, work: Work, call: Call, held: ExitStack) -> asyncio.Future[Reply]:
+    def _begin(self, path: str, work: Work, call: Call, held: ExitStack) -> asyncio.Future[Reply]:
         """Answer a request in a thread, which holds its place and memory until it ends."""
         result: Future[Reply] = Future()
 
         def run() -> None:
             try:
                 call.check_deadline()
-                result.set_result(work())
-            except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
-                result.set_exception(error)
-
-        def ended(answer: asyncio.Future[Reply]) -> None:
-            held.close()
-            answer.exception()  # Else asyncio logs the one of an answer that came too late.
+                reply = work()
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not end the thread
+                # An error that a future holds would hold the body until the collector runs.
+                reply = _failed(path, error)
+            result.set_result(reply)
 
         answer = asyncio.wrap_future(result)
-        answer.add_done_callback(ended)
+        answer.add_done_callback(lambda _: held.close())
         self._threads.start(run)
         return answer
 
 
-async def _received(
-    request: Request, settings: ServeSettings, take_memory: Callable[[bytes], None]
-) -> bytes:
+async def _received(request: Request, largest: int, take_memory: Callable[[int], None]) -> bytes:
     """The body of a request. Raises BodyRefused, and Busy."""
-    too_large = BodyRefused(413, f"the body is larger than {settings.largest_body} bytes")
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > settings.largest_body:
-        raise too_large
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(settings.receive_seconds):
-            async for part in request.stream():
-                size += len(part)
-                if size > settings.largest_body:
-                    raise too_large
-                take_memory(part)
-                parts.append(part)
-    except TimeoutError as error:
-        late = f"the request did not arrive within {settings.receive_seconds:g} s"
-        raise BodyRefused(408, late) from error
+    length, parts, size, memory = request.headers.get("content-length", "0"), [], 0, BodySize()
+    if not length.isdigit() or int(length) > largest:
+        raise _too_large(largest)
+    async for part in request.stream():
+        size += len(part)
+        if size > largest:
+            raise _too_large(largest)
+        take_memory(memory.add(part))
+        parts.append(part)
     return b"".join(parts)
+
+
+def _too_large(largest: int) -> BodyRefused:
+    return BodyRefused(413, f"the body is larger than {largest} bytes")
+
+
+def _failed(path: str, error: Exception) -> Reply:
+    """The answer that says why there is no other."""
+    if isinstance(error, OwpcLtrError):
+        return _fault(status_of(error), str(error))
+    _log.error("%s: %s", path, raised_in(error))
+    return _fault(500, f"{type(error).__name__}: please report this")
 
 
 def _allowed(request: Request, token: Secret | None) -> bool:

@@ -9,6 +9,7 @@ what tells is that it changes. `owpc-ltr verify` measures the same documents aga
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -41,6 +42,8 @@ HORIZON = 100_000
 """Documents after which a live mean has forgotten the ones before."""
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Seconds: the upper bounds of latencies that are counted together."""
+RENDERED_SECONDS = 1.0
+"""Rendering takes as long as many requests, and Prometheus asks every few seconds."""
 States = Callable[[], Mapping[str, Mapping[str, Any]]]
 """Of each name that is served its `model`, and the seconds since that was confirmed."""
 
@@ -53,6 +56,7 @@ class Metrics:
 
     def __init__(self, states: States) -> None:
         self._uncounted: deque[Callable[[], None]] = deque()
+        self._rendered, self._rendered_until = b"", 0.0
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, buckets=BUCKETS, registry=self.registry)
@@ -95,9 +99,13 @@ class Metrics:
         self._uncounted.append(lambda: self._models.add(served, matrix))
 
     def answer(self, _: Call) -> Reply:
-        """What `GET /metrics` answers."""
-        self._count_all()
-        return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+        """What `GET /metrics` answers, which is the same for `RENDERED_SECONDS`."""
+        now = time.monotonic()
+        if now >= self._rendered_until:
+            self._count_all()
+            self._rendered = generate_latest(self.registry)
+            self._rendered_until = now + RENDERED_SECONDS
+        return Reply(self._rendered, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     def _count_all(self) -> None:
         with suppress(IndexError):  # another thread may count, too

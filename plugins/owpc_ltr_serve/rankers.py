@@ -30,6 +30,7 @@ from owpc_ltr.data.external_features.sources import (
 )
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.cluster import Cluster, the_index
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
@@ -197,6 +198,7 @@ class Rankers:
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _unconfirmed: set[str] = field(default_factory=set, init=False)
     _started: bool = field(default=False, init=False)
+    _answered: float | None = field(default=None, init=False)
     _listed: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
@@ -233,6 +235,7 @@ class Rankers:
                 _log.warning("'%s' is not served: %s", name, error)
         self._listed = tuple(self._names)
         threading.Thread(target=self._follow, daemon=True, name="owpc-ltr-follow").start()
+        threading.Thread(target=self._watch, daemon=True, name="owpc-ltr-watch").start()
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -282,6 +285,10 @@ class Rankers:
             }
             for name, state in list(self._names.items())
         }
+
+    def silence(self) -> float | None:
+        """The seconds since the engine last answered; None where it never has."""
+        return None if self._answered is None else time.monotonic() - self._answered
 
     def _aliases(self) -> list[str]:
         engine, stores = self.cluster.engine, self.cluster.stores
@@ -382,6 +389,24 @@ class Rankers:
         while not self._ended.wait(self.refresh):
             for name, state in list(self._names.items()):
                 self._refresh(name, state)
+
+    def _watch(self) -> None:
+        """Ask the engine again and again whether it is there.
+
+        In a thread of its own: one that also loads models is late.
+        """
+        engine = self.cluster.engine.within(self.refresh)
+        while not self._ended.is_set():
+            answered = True
+            try:
+                engine.request("GET", "/")
+            except (EngineRefusal, NotAllowed):
+                pass
+            except EngineUnavailable:
+                answered = False
+            if answered:
+                self._answered = time.monotonic()
+            self._ended.wait(self.refresh)
 
     def _refresh(self, name: str, state: _NameState) -> None:
         """Look whether a name means another model now; what cannot be asked stays as it is."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import socket
 import ssl
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import uvicorn
 
 from owpc_ltr.cli.signals import handling
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
@@ -23,12 +20,12 @@ from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
+from owpc_ltr.host.web_service import LOOPBACK, Server, listening
 from owpc_ltr.signatures import Help, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
 from owpc_ltr_serve.experiment_search import ImpressionLog
 from owpc_ltr_serve.gateway import LATE, Gateway
-from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
@@ -40,13 +37,10 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _SHORTEST_TOKEN = 16
-_BACKLOG = 2048
-"""Connections that wait to be accepted."""
 _WAIT_SHARE = 0.5
 """The share of a search's time that it waits for others to end; the engine has the rest."""
 _GRACE = 5.0
 """Seconds beyond the deadline in which requests may end when the service stops."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 def _file(words: str, what: str) -> Reads:
@@ -140,24 +134,20 @@ def serve(
         tables = read_external_features(extra_features)
     rankers = Rankers(cluster, models, index, tables, plugins=plugins, searches=searches)
     # A page of a browser has neither token nor certificate.
-    hosts = () if token or "ssl_ca_certs" in tls else (*_LOOPBACK, host)
-    settings = ServeSettings(concurrency, deadline, largest_body, token=token, hosts=hosts)
+    hosts = () if token or "ssl_ca_certs" in tls else (*LOOPBACK, host)
+    settings = ServeSettings(concurrency, deadline, largest_body, token=token)
     metrics = Metrics(rankers.states)
     log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
-    config = uvicorn.Config(
-        create_app(rankers, settings, metrics, service_endpoints(rankers, metrics, log)),
-        http=TimedHttp, log_config=None, access_log=False, server_header=False, lifespan="on",
-        ws="none", proxy_headers=False, timeout_graceful_shutdown=int(deadline + _GRACE),
-        backlog=ACCEPTED, **tls,
-    )  # fmt: skip
+    app = create_app(rankers, settings, metrics, service_endpoints(rankers, metrics, log))
+    server = _Server(app, hosts, timeout_graceful_shutdown=int(deadline + _GRACE), **tls)
     try:
-        config.load()
+        server.config.load()
     except OSError as error:  # what OpenSSL says is one too
         raise BadInput(
             f"cannot speak https with {certificate} and {key}: {type(error).__name__}: are they a "
             "certificate and its key, in PEM?"
         ) from error
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         rankers.start()
         names = ", ".join(rankers.names) or "no model yet"
         where, port = listener.getsockname()[:2]
@@ -166,7 +156,7 @@ def serve(
         # What lives as long as the service is not looked through again and again by the collector.
         gc.collect()
         gc.freeze()
-        _Server(config).run([listener])
+        server.run([listener])
 
 
 def service_endpoints(
@@ -176,7 +166,7 @@ def service_endpoints(
     return [
         *rerank_endpoints(rankers, metrics),
         Endpoint(PATH, Gateway(rankers, metrics, log).answer, late=LATE),
-        Endpoint("/metrics", metrics.answer, methods=("GET",)),
+        Endpoint("/metrics", metrics.answer, methods=("GET",), at_once=metrics.answer),
     ]
 
 
@@ -239,30 +229,8 @@ def _tls(
     return {**files, "ssl_ca_certs": str(client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """The socket, which is bound before models are loaded. Raises UsageError where it cannot be."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        # Connections inherit it; asyncio sets it for sockets that it makes itself. Without it, an
-        # answer's body waits 40 ms for the client to confirm the headers.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on port {port} of {host}: {error.strerror or error}: choose another "
-            f"{option_name('port')}, or another {option_name('host')}"
-        ) from error
-    return listener
-
-
-class _Server(uvicorn.Server):
+class _Server(Server):
     """A server that a signal ends without an error."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, with more connections that wait than are accepted at a time."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(_BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

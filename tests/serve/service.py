@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import uvicorn
+import pytest
 from owpc_ltr_serve.metrics import Metrics
+
+from owpc_ltr.host.web_service import FairHttp, Server, listening
+
+JSON = {"Content-Type": "application/json"}
+HEAD = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Service:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
         try:
             content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            connection.request(method, path, content, dict(headers or {}))
+            connection.request(method, path, content, {**JSON, **(headers or {})})
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, found, response.read())
@@ -91,19 +96,28 @@ class NotedMetrics(Metrics):
 
 
 @contextmanager
-def in_a_thread(app: Any, port: int = 0, **options: Any) -> Iterator[tuple[uvicorn.Server, int]]:
-    """The application in a thread of this process: its server, and its port."""
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, **options))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        yield server, server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(20)
+def in_a_thread(
+    app: Any, port: int = 0, seconds: float | None = None, **options: Any
+) -> Iterator[tuple[Server, int]]:
+    """The application in a thread of this process: its server, and its port.
+
+    Clients have so many `seconds`.
+    """
+    server = Server(app, (), **options)
+    with pytest.MonkeyPatch.context() as patch, listening("127.0.0.1", port) as listener:
+        port = listener.getsockname()[1]
+        if seconds is not None:
+            patch.setattr(FairHttp, "seconds", seconds)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            yield server, port
+        finally:
+            server.should_exit = True
+            thread.join(20)
 
 
 @contextmanager

@@ -29,6 +29,11 @@ def served(before: np.ndarray | None, model: str = "m-11111111") -> ServedRanker
     return ServedRanker(model, ranker, samples=samples)
 
 
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owpc_ltr_serve.metrics.RENDERED_SECONDS", 0.0)
+
+
 def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Every figure by its name and labels, as Prometheus reads them."""
     reply = metrics.answer(Call("/metrics", b"", 0.0))
@@ -78,6 +83,16 @@ def test_a_switched_alias_leaves_nothing_of_the_model_before(rng: np.random.Gene
     states["m"] = {"model": "m-22222222", "confirmed_seconds_ago": 0.0}
     named = [key for key in read(metrics) if any("model=m-" in part for part in key)]
     assert named == [("owpc_ltr_model", "model=m-22222222", "name=m")]
+
+
+def test_many_who_ask_at_once_share_a_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owpc_ltr_serve.metrics.RENDERED_SECONDS", 60.0)
+    metrics = collected()
+    metrics.degraded("/v2/rerank", "deadline")
+    first = read(metrics)
+    metrics.degraded("/v2/rerank", "deadline")
+    assert read(metrics) == first
+    assert first["owpc_ltr_degraded_total", "path=/v2/rerank", "reason=deadline"] == 1
 
 
 def drift_of(metrics: Metrics, model: str = "m-11111111") -> list[float]:

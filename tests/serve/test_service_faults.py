@@ -20,22 +20,22 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-import uvicorn
-from owpc_ltr_serve import limits
+from owpc_ltr_serve import app as app_module
 from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER
 from owpc_ltr_serve.experiment_search import ImpressionLog
-from owpc_ltr_serve.limits import FIRST_BYTE, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.serve import service_endpoints
 
 from owpc_ltr import connect
+from owpc_ltr.host import web_service
+from owpc_ltr.host.web_service import FIRST_BYTE, Server
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
-from tests.serve.service import Answer, Service, in_a_thread, service
+from tests.serve.service import HEAD, JSON, Answer, Service, in_a_thread, service
 from tests.session_node import free_port
 
 SEARCH: dict[str, Any] = {
@@ -48,10 +48,6 @@ FIRST = [f"d{n}" for n in range(10)]
 DEADLINE, LATE = 1.0, 1.5
 
 
-class _Quick(TimedHttp):
-    seconds = 0.6
-
-
 @dataclass
 class Running(Service):
     """A service in a thread of this process, before a fake engine."""
@@ -60,7 +56,7 @@ class Running(Service):
     fake: FakeEngine
     rankers: Rankers
     folder: Path
-    server: uvicorn.Server
+    server: Server
 
     def search(self, **more: Any) -> Answer:
         """The search of the tests."""
@@ -82,9 +78,9 @@ def running(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("owpc_ltr_serve.serve.LATE", LATE)
             endpoints = service_endpoints(rankers, metrics, impressions)
-        settings = ServeSettings(8, deadline, receive_seconds=0.6)
+        settings = ServeSettings(8, deadline)
         app = create_app(rankers, settings, metrics, endpoints)
-        with in_a_thread(app, port, http=_Quick, access_log=False) as (server, bound):
+        with in_a_thread(app, port, 0.6) as (server, bound):
             yield Running(
                 None, "127.0.0.1", bound, engine, fake, rankers, folder, server  # type: ignore[arg-type]
             )  # fmt: skip
@@ -236,6 +232,26 @@ def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: R
     assert recovers(gateway)
 
 
+def test_health_tells_within_seconds_that_the_engine_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "SILENCE", 1.0)
+    with running(tmp_path) as made:
+
+        def health() -> Any:
+            return made.ask("GET", "/health").json()
+
+        assert eventually(lambda: health()["engine_answered_seconds_ago"] is not None)
+        assert health()["status"] == "ok"
+        made.fake.on("GET", "/", Reply(reset=True))
+        stopped = time.monotonic()
+        assert eventually(lambda: health()["status"] == "degraded")
+        assert time.monotonic() - stopped < 4
+        assert health()["engine_answered_seconds_ago"] >= 1
+        made.fake.on("GET", "/", Reply({"error": {"type": "x", "reason": "y"}}, 403))
+        assert eventually(lambda: health()["status"] == "ok")
+
+
 # Models
 
 
@@ -298,7 +314,7 @@ def connected(made: Service, sent: bytes) -> socket.socket:
 
 
 HALF_HEADERS = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nX-"
-HALF_BODY = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
+HALF_BODY = HEAD + b"Content-Length: 5000\r\n\r\n{"
 
 
 def ended(connection: socket.socket) -> bytes:
@@ -339,7 +355,7 @@ def test_the_time_of_a_request_begins_with_its_first_byte(gateway: Running) -> N
     connection = connected(gateway, b"POST /v2/rerank HTTP/1.1\r\n")
     assert gateway.ask("GET", "/health").status == 200  # and the first bytes were read before
     whole = time.monotonic()
-    connection.sendall(b"Host: x\r\nContent-Length: 9\r\n\r\n")
+    connection.sendall(b"Host: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n")
 
     def scopes() -> list[Any]:
         made = [
@@ -365,7 +381,8 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(tmp_path: Path) -> No
 
         made.fake.on("POST", f"/{INDEX}/_search", large)
         body = json.dumps({**SEARCH, "size": 60}).encode()
-        head = f"POST /{INDEX}/_search HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /{INDEX}/_search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect((made.host, made.port))
@@ -459,7 +476,7 @@ def test_a_client_that_offers_http2_is_answered_in_http11(gateway: Running) -> N
     connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=20)
     with contextlib.closing(connection):
         for _ in range(2):
-            connection.request("POST", f"/{INDEX}/_search", json.dumps(SEARCH), offer)
+            connection.request("POST", f"/{INDEX}/_search", json.dumps(SEARCH), {**JSON, **offer})
             answer = connection.getresponse()
             assert [hit["_id"] for hit in json.load(answer)["hits"]["hits"]] == BEST
 
@@ -528,12 +545,25 @@ def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
 def test_idle_connections_do_not_use_up_the_descriptors(
     gateway: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "most_connections", lambda: 5)
-    idle = [connected(gateway, b"POST /") for _ in range(20)]
-    assert gateway.ask("GET", "/health").status == 200
+    begun = threading.Event()
+
+    def slow(asked: Asked) -> Reply:
+        begun.set()
+        time.sleep(0.3)
+        return gateway.engine.answer(asked)
+
+    gateway.fake.on("POST", f"/{INDEX}/_search", slow)
+    monkeypatch.setattr(web_service, "most_connections", lambda: 5)
+    with ThreadPoolExecutor(1) as pool:
+        searched = pool.submit(gateway.search)
+        assert begun.wait(20)
+        idle = [connected(gateway, b"POST /") for _ in range(20)]
+        assert gateway.ask("GET", "/health").status == 200
+        # The oldest connection is one whose search is being answered.
+        assert searched.result(20).status == 200
     assert [ended(one) for one in idle] == [b""] * 20
     assert eventually(lambda: len(gateway.server.server_state.connections) <= 5)
-    assert caplog.text.count("5 connections are open: the longest idle ones are closed") == 1
+    assert caplog.text.count("5 connections are open: for each new one, the longest idle") == 1
 
 
 # The process
@@ -610,6 +640,24 @@ def test_slow_clients_of_a_real_process_are_dropped_within_its_limits(tmp_path: 
         engine_and_model(tmp_path, fake)
         with service(tmp_path, fake.url, "model.json") as made:
             check_slow_clients(made, 200, 10.5)
+
+
+def test_large_bodies_take_no_more_than_the_memory_of_all(tmp_path: Path) -> None:
+    """A body that is refused is let go at once, with all that was made of it."""
+    import psutil
+
+    ids = b",".join(b'"%024d"' % number for number in range(300_000))
+    body = b'{"query": "a", "documents": [%b]}' % ids
+    save_model(MODEL, tmp_path / "model.json")
+    words = ("model.json", "--deadline", "20")
+    with service(tmp_path, "http://127.0.0.1:9", *words) as made:
+        process = psutil.Process(made.process.pid)
+        made.ask("POST", "/v2/rerank", {})
+        before, most = process.memory_info().rss, 0
+        for _ in range(8):
+            assert made.ask("POST", "/v2/rerank", body).status == 422
+            most = max(most, process.memory_info().rss)
+    assert most - before < 150_000_000
 
 
 @pytest.mark.thorough
