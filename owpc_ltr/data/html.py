@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from owpc_ltr.text import printable
 
 _STYLE = "border-collapse:collapse;font-size:.9em;color:inherit;background:none"
 _CELL = "padding:.1em .7em .1em 0;text-align:left;border:0"
@@ -13,28 +15,30 @@ _BAR = 120
 
 def block(title: str, *parts: str) -> str:
     """A titled block of parts, which are HTML already."""
-    return f"<div><b>{escape(title)}</b>{''.join(parts)}</div>"
+    return f"<div><b>{_escaped(title)}</b>{''.join(parts)}</div>"
 
 
 def line(text: str) -> str:
     """A line of text, in less than full colour."""
-    return f'<div style="opacity:.75">{escape(text)}</div>'
+    return f'<div style="opacity:.75">{_escaped(text)}</div>'
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> str:
     """Names and values, one pair a line."""
     return _table(
-        f'<tr><td style="{_CELL};opacity:.75">{escape(name)}</td>'
-        f'<td style="{_CELL}">{escape(str(value))}</td></tr>'
+        f'<tr><td style="{_CELL};opacity:.75">{_escaped(name)}</td>'
+        f'<td style="{_CELL}">{_escaped(str(value))}</td></tr>'
         for name, value in rows
     )
 
 
 def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Columns under headers; what is a number as text stands as it is."""
-    head = "".join(f'<th style="{_CELL};font-weight:bold">{escape(name)}</th>' for name in headers)
+    head = "".join(
+        f'<th style="{_CELL};font-weight:bold">{_escaped(name)}</th>' for name in headers
+    )
     body = (
-        "".join(f'<td style="{_CELL}">{escape(str(cell))}</td>' for cell in row) for row in rows
+        "".join(f'<td style="{_CELL}">{_escaped(str(cell))}</td>' for cell in row) for row in rows
     )
     return _table([f"<tr>{head}</tr>", *(f"<tr>{cells}</tr>" for cells in body)])
 
@@ -44,8 +48,8 @@ def bars(rows: Sequence[tuple[str, float]], shown: str = "{:.4g}") -> str:
     largest = max((abs(value) for _, value in rows), default=0.0) or 1.0
     left = _BAR if any(value < 0 for _, value in rows) else 0
     return _table(
-        f'<tr><td style="{_CELL}">{escape(name)}</td>'
-        f'<td style="{_CELL};text-align:right">{escape(shown.format(value))}</td>'
+        f'<tr><td style="{_CELL}">{_escaped(name)}</td>'
+        f'<td style="{_CELL};text-align:right">{_escaped(shown.format(value))}</td>'
         f'<td style="{_CELL}">{_bar(value / largest, left)}</td></tr>'
         for name, value in rows
     )
@@ -63,3 +67,7 @@ def _bar(share: float, left: int) -> str:
 
 def _table(rows: Iterable[str]) -> str:
     return f'<table style="{_STYLE}">{"".join(rows)}</table>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
