@@ -8,13 +8,21 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
+from owpc_ltr.redaction import redacted
+
 
 class OwpcLtrError(Exception):
-    """An error that the user can fix: what was asked, why it failed, what to do."""
+    """An error that the user can fix: what was asked, why it failed, what to do.
+
+    Its text holds no secret, whoever has repeated one.
+    """
 
     exit_code: ClassVar[int] = 5
     result: Any = None
     """What was found all the same: the command line prints it before the error."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redacted(one) if isinstance(one, str) else one for one in args))
 
     def with_result(self, result: object) -> Self:
         """The error, with what was found all the same."""
@@ -81,7 +89,7 @@ def give_warnings(messages: Iterable[str]) -> None:
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     for message in messages:
-        warnings.warn(message, OwpcLtrWarning, stacklevel=level)
+        warnings.warn(redacted(message), OwpcLtrWarning, stacklevel=level)
 
 
 def _is_ours(module: str) -> bool:
@@ -93,5 +101,5 @@ def reason_of(error: BaseException) -> str:
     """Why a plugin failed, in one line."""
     if isinstance(error, PluginError):
         return str(error)
-    text = str(error).strip().splitlines()
+    text = redacted(str(error)).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,27 +1,25 @@
 """Texts and names: sanitized, without secrets, wrapped, in tables; checked before they reach a URL.
 
-Control characters are escaped, and secrets are replaced by ***. What a mistyped name means, and
-what a model, an index or an alias is called, is said here too.
+Control characters are escaped, and secrets are replaced by *** (see `redaction`). What a mistyped
+name means, and what a model, an index or an alias is called, is said here too.
 """
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import math
-import os
 import re
 import shutil
 import textwrap
 import unicodedata
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from reprlib import Repr
 from typing import Any
-from urllib.parse import quote
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.redaction import redacted
 
 _INVISIBLE = (
     "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
@@ -31,17 +29,6 @@ _INVISIBLE = (
 _STEERING = re.compile(f"[{_INVISIBLE}]")
 
 _STEERING_LINES = re.compile(f"(?![\n\t])[{_INVISIBLE}]")
-
-_USERINFO = re.compile(r"(?<=//)[^\s\"'<>]*@")
-
-_AUTHORIZATION = re.compile(
-    r"(?i)\b(basic|bearer|apikey)\s+[A-Za-z0-9+/=._~-]{6,}|(?<=aws4-hmac-sha256 )[^\r\n'\"]+"
-    r"|(?<=signature=)[0-9a-f]+|(?<=security-token[:=])\s*[^\s,'\"]+"
-)
-
-_SECRET_NAME = re.compile(r"(?i)passw|secret|token|api_?key|credential")
-
-BLACK = "***"
 
 _LONGEST, _END = 1200, 500
 
@@ -100,12 +87,12 @@ def cut(text: str, longest: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text on one line: control characters, line breaks and marks of direction are escaped.
+    r"""Text on one line, without secrets: what controls, breaks or turns a line is escaped.
 
     >>> printable("a\x1b[31mb\nc\u202e")
     'a\\x1b[31mb\\nc\\u202e'
     """
-    return _STEERING.sub(_escaped, text)
+    return _STEERING.sub(_escaped, redacted(text))
 
 
 def message_line(text: str) -> str:
@@ -128,28 +115,7 @@ def printable_lines(text: str) -> str:
     >>> printable_lines("a\x1b[31m\n\tb")
     'a\\x1b[31m\n\tb'
     """
-    return _STEERING_LINES.sub(_escaped, text)
-
-
-def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """Text without these secrets in any usual form, userinfo of addresses, and signatures.
-
-    >>> redacted("GET http://me:pw/x@host/ as s3cret", ["s3cret"])
-    'GET http://***@host/ as ***'
-    """
-    forms = {form for secret in secrets if secret for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, BLACK)
-    text = _USERINFO.sub(f"{BLACK}@", text)
-    return _AUTHORIZATION.sub(lambda match: f"{match[1] or ''} {BLACK}".strip(), text)
-
-
-def secrets_of(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """What the environment holds under names of secrets, and addresses with a password."""
-    held = [value for name, value in environ.items() if _SECRET_NAME.search(name) and value]
-    user, password = environ.get("OWPC_LTR_USER"), environ.get("OWPC_LTR_PASSWORD")
-    pairs = [f"{user}:{password}"] if user and password else []
-    return [*held, *pairs, *(value for value in environ.values() if _USERINFO.search(value))]
+    return _STEERING_LINES.sub(_escaped, redacted(text))
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -198,15 +164,6 @@ def columns() -> int:
 
 def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
-
-
-def _forms(secret: str) -> list[str]:
-    """How a secret may stand in a text: as it is, quoted, escaped, in base64."""
-    raw = secret.encode("utf-8", "surrogateescape")
-    forms = [secret, repr(secret)[1:-1], quote(raw, safe=""), quote(raw)]
-    forms += [base64.b64encode(raw).decode(), printable(secret)]
-    # A message may hold a line of it only.
-    return forms + [line for line in secret.splitlines() if len(line) > 3]
 
 
 def _wrapped(cell: str, width: int) -> list[str]:

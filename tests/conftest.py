@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from owpc_ltr import redaction
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host import registry
 from tests.commands import Run, commands_in
@@ -112,8 +113,10 @@ def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iter
 def errors_are_one_line() -> Iterator[None]:
     """Every error of ours that a user can fix is checked to be one line where it is made."""
 
+    init = OwpcLtrError.__init__
+
     def checked(error: OwpcLtrError, *args: object) -> None:
-        Exception.__init__(error, *args)
+        init(error, *args)
         # Plugins that tests write may break the rule.
         maker = sys._getframe(1).f_globals["__name__"]
         assert "\n" not in str(error) or not maker.startswith("owpc_ltr")
@@ -121,6 +124,12 @@ def errors_are_one_line() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OwpcLtrError, "__init__", checked)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test knows its own secrets alone: words of others would be hidden from it."""
+    monkeypatch.setattr(redaction, "_known", set())
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from owpc_ltr.cli.signals import Interrupted, Stops
 from owpc_ltr.cli.terminal import standard_streams
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, PluginError, Refused, Stopped
 from owpc_ltr.files.folders import state_folder
-from owpc_ltr.text import message_line, printable, redacted, secrets_of
+from owpc_ltr.redaction import redacted_trace, secrets_of
+from owpc_ltr.text import message_line, printable
 from owpc_ltr.version import VERSION
 
 _OF_THE_MACHINE = {
@@ -109,12 +110,12 @@ def crash_message(
 ) -> str:
     """The message of a bug; its traceback is written, or with OWPC_LTR_TRACEBACK=1 printed."""
     hidden = hidden_texts()
-    words = redacted(" ".join(str(error).split()), hidden)
+    words = redacted_trace(" ".join(str(error).split()), hidden)
     short = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
     what = f"{cause}: {type(error).__name__}: {printable(short)}"
     # No values of variables, and of a long traceback its end.
     lines = traceback.TracebackException.from_exception(error, limit=-100, compact=True).format()
-    trace = redacted("".join(lines), hidden)
+    trace = redacted_trace("".join(lines), hidden)
     if os.environ.get("OWPC_LTR_TRACEBACK") == "1":
         sys.stderr.write(trace)
         return f"{what}; the traceback is above: {advice}"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from owpc_ltr.redaction import redacted, redacted_values
 from owpc_ltr.text import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -37,10 +38,14 @@ class Outlet(io.TextIOBase):
         self.fault: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write the text, unless nobody reads it."""
-        with self._losing():
-            self._stream.write(printable_lines(text) if self._plain else text)
+        """Write the text, sanitized and without secrets, unless nobody reads it."""
+        self.write_clean(printable_lines(text) if self._plain else redacted(text))
         return len(text)
+
+    def write_clean(self, text: str) -> None:
+        """The same for text that is so already."""
+        with self._losing():
+            self._stream.write(text)
 
     def flush(self) -> None:
         """Flush what was written."""
@@ -109,11 +114,12 @@ def nobody_reads() -> bool:
 
 def print_json(content: dict[str, Any]) -> None:
     """Print one object on standard output; a number that is not finite becomes null."""
-    import typer
-
     from owpc_ltr.files.output import finite_json
 
-    typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
+    text = json.dumps(redacted_values(finite_json(content)), indent=2, allow_nan=False)
+    stream = results()
+    # A number that a secret looks like is not replaced.
+    getattr(stream, "write_clean", stream.write)(f"{text}\n")
 
 
 @contextmanager

@@ -174,19 +174,19 @@ def html_of(blocks: Iterable[Block]) -> str:
     if not isinstance(title, str):
         title, others = "", [title, *others]
     parts = (_html_part(block) for block in others if block)
-    return f"<div><b>{escape(title)}</b>{''.join(parts)}</div>"
+    return f"<div><b>{_safe(title)}</b>{''.join(parts)}</div>"
 
 
 def _html_part(block: str | Table | FactList) -> str:
     if isinstance(block, str):
         style = "" if block.startswith(WARNING) else f' style="{_FAINT}"'
-        return f"<div{style}>{escape(block)}</div>"
+        return f"<div{style}>{_safe(block)}</div>"
     if isinstance(block, FactList):
         return _html_table([_html_cell(name, _FAINT) + _html_cell(v) for name, v in block.known])
     if isinstance(block, Bars):
         return _html_table(_bar_rows(block))
     head = "".join(
-        f'<th style="{_CELL};font-weight:bold">{escape(name)}</th>' for name in block.names
+        f'<th style="{_CELL};font-weight:bold">{_safe(name)}</th>' for name in block.names
     )
     rows = ("".join(_html_cell(cell_text(cell)) for cell in row) for row in block.rows)
     return _html_table([head, *rows])
@@ -208,7 +208,11 @@ def _bar_rows(bars: Bars) -> Iterator[str]:
 
 
 def _html_cell(text: str, style: str = "") -> str:
-    return f'<td style="{_CELL}{style and f";{style}"}">{escape(text)}</td>'
+    return f'<td style="{_CELL}{style and f";{style}"}">{_safe(text)}</td>'
+
+
+def _safe(text: str) -> str:
+    return escape(printable(text))
 
 
 def _html_table(rows: Iterable[str]) -> str:

@@ -13,12 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import urllib3
-
 from owpc_ltr.data.blocks import Table
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings, reason_of
+from owpc_ltr.engine.client.servers import Server
+from owpc_ltr.errors import (
+    BadInput,
+    EngineUnavailable,
+    OwpcLtrError,
+    Refused,
+    give_warnings,
+    reason_of,
+)
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
+from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr, wrapped_text
 from owpc_ltr_keep.rounds import Round
@@ -193,22 +200,23 @@ def notify(plan: KeepNotify, alias: str, step: KeepStep) -> str | None:
             )  # fmt: skip
         if plan.webhook is not None:
             _post(plan.webhook, message)
-    except (OSError, ValueError, subprocess.SubprocessError, urllib3.exceptions.HTTPError) as error:
-        # Addresses of webhooks are secrets, and stand in some errors.
+    except OwpcLtrError as error:
+        return f"nobody was told: {error}"
+    except (OSError, subprocess.SubprocessError) as error:
+        # A command's words may hold secrets, and stand in some errors.
         return f"nobody was told: {type(error).__name__}"
     return None
 
 
 def _post(variable: str, message: dict[str, Any]) -> None:
     """Send JSON to the address in an environment variable, with `text` as chats want it."""
-    address = os.environ.get(variable, "")
-    if not address.startswith(("https://", "http://")):
-        raise ValueError(variable)
+    address = Secret(os.environ.get(variable, ""))
+    # What comes after the host is the secret of most.
+    Secret(address.partition("://")[2].partition("/")[2])
     text = f"{message['alias']}: {message['end']}: {message['line']}"
-    body = {"text": text, **message}
-    answer = urllib3.request("POST", address, json=body, timeout=_SECONDS, retries=False)
+    answer = Server(address, seconds=_SECONDS).post({"text": text, **message})
     if answer.status >= 300:
-        raise OSError(answer.status)
+        raise EngineUnavailable(f"the webhook answers with status {answer.status}")
 
 
 def report_part() -> ReportPart:

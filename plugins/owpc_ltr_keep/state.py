@@ -17,6 +17,7 @@ from pathlib import Path
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.output import LockHeld, lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr.redaction import redacted
 from owpc_ltr_keep.typed_table import read_table
 
 SKEW = timedelta(hours=1)
@@ -33,6 +34,10 @@ class KeepStep:
     step: str
     line: str
     end: str = ""
+
+    def __post_init__(self) -> None:
+        # It goes to the history, and to whoever is told.
+        object.__setattr__(self, "line", redacted(self.line))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.output import finite_json
+from owpc_ltr.redaction import redacted
 from owpc_ltr.signatures import Help, Progress, Writes, job, spelled_as
 from owpc_ltr.text import (
     ShortRepr,
@@ -39,7 +40,6 @@ from owpc_ltr.text import (
     message_line,
     printable,
     printable_lines,
-    redacted,
 )
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
@@ -311,7 +311,7 @@ def _reporter(session: Any, loop: asyncio.AbstractEventLoop, over: threading.Eve
             return
         last, steps = time.monotonic(), steps + 1
         share = "" if done is None else f" {done:.0%}"
-        report = session.report_progress(steps, message=printable(redacted(message)) + share)
+        report = session.report_progress(steps, message=printable(message) + share)
         asyncio.run_coroutine_threadsafe(report, loop)
 
     return show

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import disk_faults, sync_folder
+from owpc_ltr.redaction import redacted_trace
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import redacted
 from owpc_ltr_node.places import locked, say
 from owpc_ltr_node.release import ELASTICSEARCH, LICENCE, OPENSEARCH, Artifact, Release
 
@@ -135,15 +135,15 @@ def fetched(artifact: Artifact, session: requests.Session) -> bytes:
             answer.raise_for_status()
         except OSError as error:  # as all errors of requests are
             fault = (
-                f"cannot download {redacted(url)}: {reason(error)}; the first start downloads "
-                "60 to 110 MB: connect once, or name another repository in jgo's settings"
+                f"cannot download {redacted_trace(url)}: {reason(error)}; the first start "
+                "downloads 60 to 110 MB: connect once, or name another repository in jgo's settings"
             )
             continue
         digest = hashlib.sha256(answer.content).hexdigest()
         if digest == artifact.sha256:
             return answer.content
         fault = (
-            f"{redacted(url)} has the SHA-256 {digest[:12]}…, and was released with "
+            f"{redacted_trace(url)} has the SHA-256 {digest[:12]}…, and was released with "
             f"{artifact.sha256[:12]}…: something between changes downloads"
         )
     raise EngineUnavailable(fault)
@@ -161,7 +161,7 @@ def reason(fault: BaseException) -> str:
         arguments = (arg for arg in fault.args if isinstance(arg, BaseException))
         inner = getattr(fault, "reason", None) or next(arguments, None) or fault.__context__
     # A proxy's address can carry a password.
-    return redacted(getattr(fault, "strerror", None) or (str(fault).splitlines() or [""])[0])
+    return redacted_trace(getattr(fault, "strerror", None) or (str(fault).splitlines() or [""])[0])
 
 
 def _unpack(archive: Path, folder: Path, kept: Iterable[str] = ()) -> None:

@@ -23,14 +23,23 @@ from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-import urllib3
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.settings import Secret, is_loopback
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.engine.client.responses import one_line
+from owpc_ltr.engine.client.servers import NoAnswer, Server
+from owpc_ltr.engine.client.settings import is_loopback
+from owpc_ltr.errors import (
+    BadInput,
+    EngineUnavailable,
+    OwpcLtrError,
+    Refused,
+    UsageError,
+    give_warnings,
+)
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import Journal, digest_of, write_output
+from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr.text import shortened
 from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet
@@ -247,13 +256,13 @@ class Rater:
     ) -> dict[tuple[str, str], str]:
         """Ask for these pairs; the reasons of those that failed, by their keys.
 
-        Raises EngineUnavailable where the first calls all fail.
+        Raises EngineUnavailable where the first calls all fail, or the endpoint is silent.
         """
         failed: dict[tuple[str, str], str] = {}
-        graded = 0
+        graded = silent = 0
 
         def ask(pair: Pair) -> None:
-            nonlocal graded
+            nonlocal graded, silent
             if len(failed) >= _HOPELESS and not graded:
                 raise EngineUnavailable(
                     f"the first {len(failed)} calls of {self.endpoint.host} failed, the last one: "
@@ -261,12 +270,25 @@ class Rater:
                 )
             try:
                 answer = self.endpoint.ask(self.render(pair))
+            except NoAnswer as error:
+                with self._lock:
+                    failed[pair.key] = f"no answer: {error}"
+                    silent += 1
+                if error.gone or silent >= _SILENT:
+                    raise EngineUnavailable(
+                        f"the endpoint {self.endpoint.host} gives no answer: {error}; check that "
+                        "it runs, and its address; the grades so far are kept: the same command "
+                        "goes on"
+                    ) from error
+                return
             except Unanswered as error:
                 with self._lock:
                     failed[pair.key] = str(error)
+                    silent = 0
                 return
             with self._lock:
                 graded += 1
+                silent = 0
                 (sent, received), (more_sent, more_received) = self.tokens, answer.tokens
                 self.tokens = sent + more_sent, received + more_received
                 self.journal.append(self.key(pair), {"grade": answer.grade, "doc_id": pair.doc_id})
@@ -391,6 +413,8 @@ BEST_GRADE = 3
 _LARGEST = 1 << 20
 _SECONDS = 120.0
 _TRIES = 5
+_SILENT = 3
+"""Calls in a row without any answer after which the run stops."""
 _GRADE = {"type": "integer", "enum": list(range(BEST_GRADE + 1))}
 _SCHEMA = {
     "type": "object",
@@ -400,7 +424,7 @@ _SCHEMA = {
 }
 
 
-class Unanswered(Exception):
+class Unanswered(OwpcLtrError):
     """A call that brought no grade; its text says why."""
 
 
@@ -420,7 +444,7 @@ class ChatEndpoint:
 
     def __init__(self, url: str, model: str, per_minute: int | None = None, at_once: int = 1):
         parts = urlsplit(url)
-        key = os.environ.get(KEY, "")
+        key = os.environ.get(KEY, "").strip()
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
                 f"{option_name('endpoint')}: '{url.rpartition('@')[2]}' is no address of an "
@@ -431,32 +455,25 @@ class ChatEndpoint:
             raise UsageError(
                 f"{option_name('endpoint')}: {KEY} would cross the network unencrypted: use https"
             )
-        self.host, self.model = parts.netloc, model
         path = url.rstrip("/")
-        self._url = path if path.endswith("/chat/completions") else f"{path}/chat/completions"
-        self._headers = {"Content-Type": "application/json"}
-        if key:
-            self._headers["Authorization"] = Secret(f"Bearer {key}")
+        self._server = Server(
+            path if path.endswith("/chat/completions") else f"{path}/chat/completions",
+            seconds=_SECONDS,
+            largest=_LARGEST,
+            tries=_TRIES,
+            headers={"Authorization": Secret(f"Bearer {Secret(key)}")} if key else {},
+            connections=at_once,
+        )
+        self.host, self.model = self._server.host, model
         self._pause = 60.0 / per_minute if per_minute else 0.0
         self._next = 0.0
         self._lock = Lock()
-        retries = urllib3.Retry(
-            _TRIES,
-            status_forcelist=(429, 500, 502, 503, 504),
-            allowed_methods=None,
-            backoff_factor=0.5,
-            redirect=0,
-            raise_on_status=False,
-        )
-        self._pool = urllib3.PoolManager(
-            maxsize=at_once, retries=retries, timeout=urllib3.Timeout(_SECONDS)
-        )
 
     def ask(self, prompt: str) -> Answer:
         """The grade of a prompt.
 
-        Raises Unanswered where there is none, Refused where no call can succeed: the key, the
-        address or the model's name is wrong.
+        Raises Unanswered where it has none, NoAnswer where nothing came, and Refused where no call
+        can succeed: the key, the address or the model's name is wrong.
         """
         self._wait()
         body = {
@@ -469,28 +486,17 @@ class ChatEndpoint:
                 "json_schema": {"name": "grade", "strict": True, "schema": _SCHEMA},
             },
         }
-        try:
-            response = self._pool.request(
-                "POST",
-                self._url,
-                body=json.dumps(body).encode(),
-                headers=self._headers,
-                preload_content=False,
-            )
-            content = response.read(_LARGEST + 1)
-            response.release_conn()
-        except urllib3.exceptions.HTTPError as error:
-            # The client's own words end with those of the system.
-            why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
-            raise Unanswered(f"no answer: {shortened(why)}") from error
+        response = self._server.post(body)
         if response.status in {401, 403, 404}:
             raise Refused(
                 f"the endpoint {self.host} refuses the call ({response.status}): "
-                f"{_reason(content)}; check {KEY}, the address and the model's name"
+                f"{_reason(response.content)}; check {KEY}, the address and the model's name"
             )
         if response.status != 200:
-            raise Unanswered(f"status {response.status}: {_reason(content)}")
-        return _answer(content)
+            raise Unanswered(f"status {response.status}: {_reason(response.content)}")
+        if not response.whole:
+            raise Unanswered(f"an answer of more than {_LARGEST:,} bytes")
+        return _answer(response.content)
 
     def _wait(self) -> None:
         with self._lock:
@@ -519,4 +525,4 @@ def _answer(content: bytes) -> Answer:
 
 
 def _reason(content: bytes) -> str:
-    return shortened(content[:400].decode("utf-8", "replace")) or "no reason given"
+    return one_line(content.decode(errors="replace")) or "no reason given"

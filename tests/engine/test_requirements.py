@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NotAllowed
-from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
+from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.model_size import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request
@@ -30,6 +30,7 @@ from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.redaction import Secret
 from tests.engine.deployed import Plugin, connected
 from tests.engine.documents import PARAMS, QUERIES, featureset_of
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

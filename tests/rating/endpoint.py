@@ -24,6 +24,8 @@ class Stub:
     grade: Callable[[str, str], Any]
     fault: Callable[[int, str], bytes | int | None] = lambda _number, _document: None
     """The status or the body that the n-th call gets in place of a grade."""
+    status: int = 200
+    """Of the bodies of faults."""
     latency: float = 0.0
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Stub:
         if isinstance(fault, int):
             return fault, b'{"error": "later"}'
         if fault is not None:
-            return 200, fault
+            return self.status, fault
         grade = self.grade(query[1], found[2])
         text = json.dumps({"intent": "x", "match": 1, "trust": 1, "grade": grade})
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20}

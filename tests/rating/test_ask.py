@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from owpc_ltr_rating.page import Pair, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
 
 from owpc_ltr import OwpcLtrWarning, read_judgments
+from owpc_ltr.engine.client import servers
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.files.output import Journal
 from tests.rating.endpoint import Stub, running
@@ -239,17 +241,33 @@ def test_a_prompt_that_cannot_be_rendered_is_refused(
     assert message in str(raised.value)
 
 
-def test_an_endpoint_that_does_not_listen_is_told_in_a_line(
-    sheet: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"])
+def test_an_endpoint_that_is_gone_stops_the_run_and_what_was_graded_is_kept(
+    host: str, sheet: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    asked(sheet, stub, calls=7)
+    log = sheet.parent / "model.jsonl.log"
+    before = log.read_bytes()
     with pytest.raises(
-        EngineUnavailable, match=r"failed: no answer: .*refused; the same"
-    ) as raised:
-        judge_ask(sheet, endpoint="http://127.0.0.1:1/v1", model="m", out=f"{sheet}.jsonl", calls=3)
-    assert len(str(raised.value)) < 160
-    # Without a grade there is nothing to alter.
-    assert raised.value.result.calls == 3
+        EngineUnavailable, match=r"check that it runs.*same command goes on"
+    ) as told:
+        asked(sheet, replace(stub, url=f"http://{host}/v1"), in_flight=1)
+    assert str(told.value).startswith(f"the endpoint {host} gives no answer: ")
+    assert [pause for pause in slept if pause] == [0.5, 1.0]
+    assert log.read_bytes() == before
+    assert asked(sheet, stub).calls == 23
+
+
+def test_an_endpoint_that_is_silent_is_asked_three_times(
+    sheet: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr_rating.language_model._SECONDS", 0.05)
+    stub.latency = 0.5
+    with pytest.raises(EngineUnavailable, match="gives no answer: no answer in time; check"):
+        asked(sheet, stub, in_flight=1)
+    assert len(stub.requests) == 3
 
 
 def test_a_sheet_without_fields_is_not_asked_about(tmp_path: Path) -> None:
@@ -263,22 +281,9 @@ def test_calls_a_minute_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", slept.append)
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     endpoint = ChatEndpoint("http://127.0.0.1:1/v1", "m", per_minute=30)
-    monkeypatch.setattr(endpoint, "_pool", _Pool())
+    content = {"choices": [{"message": {"content": '{"grade": 2}'}}]}
+    answered = servers.Answer(200, {}, json.dumps(content).encode(), whole=True)
+    monkeypatch.setattr(servers.Server, "post", lambda *_: answered)
     for _ in range(3):
         assert endpoint.ask("x") == Answer(2)
     assert slept == [0.0, 2.0, 4.0]
-
-
-class _Pool:
-    """Answers every request with the grade 2."""
-
-    status = 200
-
-    def request(self, *_: Any, **__: Any) -> _Pool:
-        return self
-
-    def read(self, _size: int) -> bytes:
-        return json.dumps({"choices": [{"message": {"content": '{"grade": 2}'}}]}).encode()
-
-    def release_conn(self) -> None:
-        """Nothing."""

@@ -7,14 +7,10 @@ never ends; no largest answer; and logs whole bodies.
 
 from __future__ import annotations
 
-import http.client
-import io
 import json
 import logging
 import platform
-import socket
 import ssl
-import time
 from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -28,17 +24,21 @@ from opensearchpy import (
     TransportError,
     Urllib3HttpConnection,
 )
-from urllib3 import connection as connections
 
+from owpc_ltr.engine.client.servers import (
+    FAULTS,
+    LARGEST_ERROR,
+    Answer,
+    TimedHttp,
+    TimedHttps,
+    exchange,
+)
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, port_of, split_url
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.version import VERSION
 
-CONNECT_SECONDS = 10.0
-"""Seconds for making a connection."""
 POOL_SIZE = 64
 """Connections that are kept open."""
-_BLOCK = 65_536
 
 
 def open_client(settings: ConnectionSettings) -> OpenSearch:
@@ -77,7 +77,7 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
 
     def _create_urllib3_pool(self) -> None:
         super()._create_urllib3_pool()
-        self.pool.ConnectionCls = _TimedHttps if self.use_ssl else _TimedHttp
+        self.pool.ConnectionCls = TimedHttps if self.use_ssl else TimedHttp
 
     def perform_request(
         self,
@@ -100,51 +100,32 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
             sent.pop("content-type", None)
         if self.http_auth is not None:
             sent |= self.http_auth(method, self.host + path, body, sent)
+        seconds = timeout or self.timeout
         try:
-            status, received, content = self._exchange(method, path, body, sent, timeout)
-        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            answer = self._exchange(method, path, body, sent, seconds)
+        except FAULTS as error:
             raise ConnectionFault("N/A", str(error), error) from error
+        status, received, content, whole = answer
+        is_error = not 200 <= status < 300
+        if not (whole or is_error):
+            raise Refused(
+                f"{self.host} answers with more than {self._largest_answer} bytes, which is not "
+                "read: ask for less at once"
+            )
         try:
-            text = content.decode()
+            text = content.decode(errors="strict" if whole else "replace")
         except UnicodeDecodeError as error:
             raise SerializationError("the answer is not UTF-8") from error
-        if not 200 <= status < 300 and status not in ignore:
+        if is_error and status not in ignore:
+            if not whole:
+                text = f"an answer of more than {LARGEST_ERROR} bytes: {text}"
             raise _error_answer(status, received, text)
         return status, received, text
 
     def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: dict[str, str],
-        timeout: float | None,
-    ) -> tuple[int, dict[str, str], bytes]:
-        seconds = timeout or self.timeout
-        response = self.pool.urlopen(
-            method,
-            path,
-            body=body,
-            headers=headers,
-            retries=False,
-            redirect=False,
-            preload_content=False,
-            timeout=urllib3.Timeout(connect=min(seconds, CONNECT_SECONDS), total=seconds),
-        )
-        try:
-            received = {name.lower(): value for name, value in response.headers.items()}
-            content = bytearray()
-            for part in response.stream(_BLOCK, decode_content=True):
-                content += part
-                if len(content) > self._largest_answer:
-                    raise Refused(
-                        f"{self.host} answers with more than {self._largest_answer} bytes, which "
-                        "is not read: ask for less at once"
-                    )
-            return response.status, received, bytes(content)
-        finally:
-            # Gives the connection back where the answer was read, and drops it elsewhere.
-            response.close() if not response.closed else response.release_conn()
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float
+    ) -> Answer:
+        return exchange(self.pool, method, path, body, headers, seconds, self._largest_answer)
 
 
 def _error_answer(status: int, headers: dict[str, str], text: str) -> Any:
@@ -173,67 +154,6 @@ def _refuse_constant(word: str) -> Any:
 
 
 _USER_AGENT = f"owpc-ltr/{VERSION} (Python {platform.python_version()})"
-
-
-# One deadline for the whole answer
-
-
-class _TimedResponse(http.client.HTTPResponse):
-    """An answer whose status line, headers and body must all be there at a given time."""
-
-    def __init__(self, sock: socket.socket, *args: Any, end: float, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp.close()
-        self.fp = io.BufferedReader(_TimedReader(sock, end))
-
-
-class _TimedReader(io.RawIOBase):
-    """A socket, read until a given time of the monotonic clock."""
-
-    def __init__(self, sock: socket.socket, end: float) -> None:
-        super().__init__()
-        self._sock = sock
-        self._raw = sock.makefile("rb", buffering=0)
-        self._end = end
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the whole answer took too long")
-        self._sock.settimeout(left)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TimedHttp(connections.HTTPConnection):
-    """Takes the timeout for the whole answer, not for each read of it."""
-
-    def getresponse(self) -> Any:
-        """The answer, whose time runs from now, and which is closed where it is not read whole."""
-        end = time.monotonic() + float(self.timeout or 0)
-        made: list[_TimedResponse] = []
-
-        def make(*args: Any, **kwargs: Any) -> _TimedResponse:
-            made.append(_TimedResponse(*args, end=end, **kwargs))
-            return made[-1]
-
-        self.response_class = make  # type: ignore[assignment]
-        try:
-            return super().getresponse()
-        except BaseException:
-            for response in made:
-                response.close()
-            raise
-
-
-class _TimedHttps(_TimedHttp, connections.HTTPSConnection):
-    """The same over TLS."""
 
 
 # TLS

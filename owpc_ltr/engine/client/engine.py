@@ -32,6 +32,7 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.engine.client.retry import (
     BUSY,
+    LONGEST_WAIT,
     ErrorAnswer,
     Request,
     Retrying,
@@ -43,6 +44,7 @@ from owpc_ltr.engine.client.retry import (
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.signatures import option_name
+from owpc_ltr.text import cut
 
 if TYPE_CHECKING:
     from opensearchpy import Transport
@@ -254,6 +256,8 @@ class Engine:
         kind, reason = cause(answer.content)
         if status in BUSY and not _is_about_snapshots(path, kind, reason):
             why = f"it is busy or not there ({status}{': ' if reason else ''}{reason})"
+            if answer.wait > LONGEST_WAIT:
+                why += f", and asks to wait {answer.wait:,.0f} s"
             return TransientError(why, not_executed=status == 429, wait=answer.wait)
         # The LTR plugin's own breaker refuses writes with a plain 500, before it stores anything.
         if status == 500 and "memory circuit is broken" in reason:
@@ -262,7 +266,7 @@ class Engine:
             unauthorised = NotAllowed if status == 403 else EngineUnavailable
             return unauthorised(self._unauthorised(status, reason))
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
-        return refusal(request, status, kind, reason or one_line(answer.text[:200]))
+        return refusal(request, status, kind, reason or cut(one_line(answer.text), 200))
 
     def _unauthorised(self, status: int, reason: str) -> str:
         url, credentials = self.settings.url, self.settings.credentials

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
+from owpc_ltr.redaction import redacted
 
 _LARGEST = 2**63
 
@@ -207,8 +208,8 @@ class EngineRefusal(Refused):
 
     def __init__(self, asked: str, status: int, type: str, reason: str) -> None:  # noqa: A002
         self.status = status
-        self.type = type
-        self.reason = reason
+        self.type = redacted(type)
+        self.reason = redacted(reason)
         words = ", ".join(word for word in (type, str(status)) if word)
         advice = _advice(f"{type} {reason}")
         super().__init__(
@@ -253,7 +254,8 @@ def cause(body: Any) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Foreign text made fit for one line of a message: printable, and not endless."""
+    """Foreign text made fit for one line: printable, without secrets, and not endless."""
+    text = redacted(text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 

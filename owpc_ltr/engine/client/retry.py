@@ -3,7 +3,7 @@
 The library raises an exception for an error answer and for a request without a whole answer:
 `ErrorAnswer` and `TransientError`, or EngineUnavailable where another attempt would not help.
 There is one policy of retries: which statuses, the pauses between attempts, and the deadline.
-An engine's Retry-After is a lower bound of a pause.
+An engine's Retry-After is a lower bound of a pause; above 100 s it is not waited for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import copy
 import random
 import re
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ FIRST_PAUSE = 0.2
 """Seconds: the longest pause before the first retry, as after a 429; twice as long each time."""
 LONGEST_PAUSE = 30.0
 """Seconds: the longest pause of all."""
+LONGEST_WAIT = 100.0
+"""Seconds: a server that asks to wait longer is not waited for."""
+_TOLD = 5.0
+"""Seconds: longer waits are told."""
 _INSTANT = 1e-3
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _FOR_EVER = 1e9
@@ -109,11 +114,19 @@ class Retrying:
                 left = end - self.clock() - margin
                 drawn = random.uniform(0.0, longest)  # noqa: S311 - no secret
                 pause = max(fault.wait, min(drawn, left))
-                if left < _INSTANT or pause > left + margin / 2:
+                too_long = pause > left + margin / 2 or fault.wait > LONGEST_WAIT
+                if left < _INSTANT or too_long:
                     raise
                 before = fault
+                tell_wait(fault.wait, "the engine")
             self.sleep(pause)
             longest = min(2 * longest, LONGEST_PAUSE)
+
+
+def tell_wait(seconds: float, server: str) -> None:
+    """Say on standard error why nothing happens, unless it is a moment."""
+    if seconds >= _TOLD:
+        print(f"waiting {seconds:.0f} s, as {server} asks", file=sys.stderr)
 
 
 def seconds_requested(retry_after: str | None) -> float:
@@ -237,11 +250,16 @@ def _meaning(error: OpenSearchException, url: str) -> Exception:
         if "mimetype" in str(error):
             return _no_json(url, str(error).rpartition(":")[2].strip())
         return TransientError("it answered with what is not whole JSON")
-    return _fault([*_chain(error)], url)
+    return fault_of([*causes(error)], url)
 
 
-def _fault(chain: list[BaseException], url: str) -> Exception:
-    """Why there was no whole answer: whether that may pass, and may have had effects."""
+def fault_of(
+    chain: list[BaseException], url: str, trust: str = "give the CA's certificate by OWPC_LTR_CA"
+) -> Exception:
+    """Why there was no whole answer: whether that may pass, and may have had effects.
+
+    `trust` is what to do about a certificate that is not trusted.
+    """
     names = _names(chain)
     tls = _tls_fault(chain)
     if tls in _PLAIN_HTTP:
@@ -251,8 +269,7 @@ def _fault(chain: list[BaseException], url: str) -> Exception:
         )
     if tls is not None:
         return EngineUnavailable(
-            f"no secure connection to {url}: {tls}; give the CA's certificate by OWPC_LTR_CA, or "
-            "check the address"
+            f"no secure connection to {url}: {tls}; {trust}, or check the address"
         )
     if "LocationValueError" in names:
         return UsageError(f"{url} is no address of an engine: write it as https://HOST")
@@ -277,7 +294,7 @@ def _tls_fault(chain: list[BaseException]) -> str | None:
     return (fault.reason or "TLS failed").replace("_", " ").lower()
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """An exception and those that it wraps, from the outermost on."""
     seen: list[BaseException] = []
     waiting = [error]

@@ -33,6 +33,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.redaction import Secret
 
 DEFAULT_URL = "http://127.0.0.1:9200"
 TIMEOUT = 60.0
@@ -44,6 +45,7 @@ LARGEST_ANSWER = 256_000_000
 _LARGEST_FILE = 1_000_000
 _KEYS = ("url", "user", "password", "api_key", "aws_region", "aws_service", "ca")
 """What the file may say, and the environment as OWPC_LTR_URL and so on."""
+_SECRETS = {"password", "api_key"}
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _PORTS = {"http": 9200, "https": 443}
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
@@ -53,19 +55,6 @@ _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)*")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _LIKE_THIS = "write it as https://HOST:PORT"
-
-
-class Secret(str):
-    """A password, a key, or a header that carries one: its repr does not tell it.
-
-    >>> Secret("s3cret")
-    '***'
-    """
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
 
 
 @dataclass(frozen=True)
@@ -206,7 +195,7 @@ def _credentials(
         source = f"{names['api_key']}{place}"
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise UsageError(f"{source} is no API key: it holds a space or worse")
-        return Credentials(source, Secret(f"ApiKey {key}"))
+        return Credentials(source, Secret(f"ApiKey {Secret(key)}"))
     if region:
         source = f"{names['aws_region']}{place}"
         if not _REGION.fullmatch(region):
@@ -224,8 +213,9 @@ def _pair(user: str, password: str, names: Mapping[str, str], place: str) -> str
         raise UsageError(
             f"{names['user']}{place} holds a ':', which no user name may: leave it out"
         )
+    pair = Secret(f"{user}:{Secret(password)}")
     try:
-        return base64.b64encode(f"{user}:{password}".encode()).decode()
+        return base64.b64encode(pair.encode()).decode()
     except UnicodeEncodeError:
         # Such bytes of the environment are half characters here.
         raise UsageError(
@@ -247,7 +237,7 @@ def config_path(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(folder) if folder else Path.home() / ".config") / "owpc-ltr" / "config.toml"
 
 
-def read_config(path: Path) -> tuple[dict[str, Secret], str]:
+def read_config(path: Path) -> tuple[dict[str, str], str]:
     """The file's values, none if there is no file, and what a message calls the place of its url.
 
     Raises BadInput, never showing a value, where others could read the file or it is not right.
@@ -286,7 +276,7 @@ def _line_of_url(text: str) -> str:
     return ""
 
 
-def _checked(content: dict[str, object], path: Path) -> dict[str, Secret]:
+def _checked(content: dict[str, object], path: Path) -> dict[str, str]:
     from difflib import get_close_matches
 
     for key, value in content.items():
@@ -299,7 +289,10 @@ def _checked(content: dict[str, object], path: Path) -> dict[str, Secret]:
             raise BadInput(f"{path}: {key} must be text in quotes, and not empty")
     if content and "url" not in content:
         raise BadInput(f"{path}: url is missing: credentials are for the cluster that it names")
-    return {key: Secret(value) for key, value in content.items()}
+    texts = {key: str(value) for key, value in content.items()}
+    return {
+        key: Secret(text) if key in _SECRETS or "@" in text else text for key, text in texts.items()
+    }
 
 
 def split_url(url: str, place: str = "the engine's address") -> SplitResult:
