@@ -40,6 +40,8 @@ before_compiling: list[Callable[[], None]] = []
 
 _CACHE_FAULTS = (OSError, EOFError, pickle.UnpicklingError)
 """What a cache raises that is damaged or cannot be written. Compiled code itself opens no file."""
+_ERRORS = {"error_model": "numpy"}
+"""A division by zero gives inf or NaN: an exception would not leave what is called by address."""
 _ROOT = Path(__file__).parent
 _IMPORTED = time.time()
 _MAKING = threading.Lock()
@@ -78,7 +80,7 @@ class Compiled:
         return self._njit(no_cpython_wrapper=True)
 
     def _njit(self, **more: bool) -> Any:
-        make = _numba().njit(nogil=True, no_cfunc_wrapper=True, **more, **self.options)
+        make = _numba().njit(nogil=True, no_cfunc_wrapper=True, **_ERRORS, **more, **self.options)
         return make(self.py_func)
 
 
@@ -104,7 +106,7 @@ def compiled_address(function: Callable[..., Any], signature: Any) -> Any:
     """What numba's `cfunc` makes of a function: its `address` is where the code lies."""
 
     def make(cache: bool) -> Any:
-        return _numba().cfunc(signature, cache=cache)(function)
+        return _numba().cfunc(signature, cache=cache, **_ERRORS)(function)
 
     try:
         return _cached(function, make)

@@ -16,6 +16,7 @@ import pytest
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
+from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plugin_checks import (
     check_click_model,
@@ -51,6 +52,35 @@ def cases(classes: Sequence[type[Any]]) -> list[Any]:
 
 def _marks(quick: bool) -> tuple[pytest.MarkDecorator, ...]:
     return () if quick else (pytest.mark.thorough,)
+
+
+EXTREME = np.array([0.3, -1.0, 0.7, 0.99, -0.4])
+EXTREME_SCORES = {
+    "zero": np.zeros(5),
+    "equal": np.full(5, 3.0),
+    "mixed": np.array([1e200, -1e-200, 0.0, 1e-200, -1e200]),
+    **{f"{size:g}": size * EXTREME for size in (5e-324, 1e-310, 1e-200, 1e-163, 1e200, 1.7e308)},
+    **{f"equal {size:g}": np.full(5, size) for size in (1e-200, 1e200)},
+}
+SMALL = [name for name, scores in EXTREME_SCORES.items() if np.abs(scores).max() < 10]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cls", LOSSES, ids=lambda cls: cls.name)
+def test_a_loss_is_finite_at_tiny_huge_and_equal_scores_or_says_that_it_is_not(
+    cls: type[Loss], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A value that is not finite is refused by every optimizer, by the loss's name."""
+    labels, weights = np.array([2, 0, 1, 0, 1], np.float32), np.array([1, 2, 1, 0.5, 0], np.float32)
+    for loss in variants(cls):
+        bound = bind(loss)
+        for name, scores in EXTREME_SCORES.items():
+            value, *slopes = evaluate_query(bound, scores, labels, weights)
+            finite = all(np.isfinite(slope).all() for slope in slopes)
+            assert finite or not np.isfinite(value), (loss, name)
+            assert np.isfinite(value) or name not in SMALL, (loss, name)
+    # What is raised in a kernel is printed, and the rest of the gradient is not written.
+    assert capfd.readouterr().err == ""
 
 
 PAIRS = [

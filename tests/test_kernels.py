@@ -20,7 +20,15 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
-from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel, sort_ascending
+from owpc_ltr.kernels.kernel import (
+    BoundLoss,
+    Kernel,
+    KernelLoss,
+    bind,
+    evaluate_query,
+    kernel,
+    sort_ascending,
+)
 from owpc_ltr.kernels.linear import (
     add_rows,
     linear_risk,
@@ -60,6 +68,24 @@ class Squares(KernelLoss):
 
     def parameters(self) -> Vector:
         return np.array([self.scale])
+
+
+@kernel
+def _share_of_nothing(
+    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+) -> float:
+    gradient[0] = 1.0 / scores[0]
+    gradient[1] = scores[0] / scores[0]
+    return 0.5
+
+
+def test_a_division_by_zero_is_inf_or_nan_and_the_kernel_goes_on() -> None:
+    """What is raised there would be printed, and the value that follows be 0."""
+    loss = BoundLoss(_share_of_nothing.address, np.zeros(0), has_curvature=False)
+    value, gradient, _ = evaluate_query(loss, np.zeros(2), np.zeros(2, np.float32))
+    assert value == 0.5
+    assert gradient[0] == np.inf
+    assert np.isnan(gradient[1])
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,19 @@ def test_a_template_says_how_many_documents_are_rescored() -> None:
             template_window({"rescore": {"window_size": wrong}})
 
 
+@pytest.mark.parametrize("key", ["size", "from"])
+def test_a_number_that_applications_give_is_left_to_them_and_any_other_text_refused(
+    key: str,
+) -> None:
+    query = {"match": {"title": "{{keywords}}"}}
+    for place in (f"{{{{{key}}}}}", f"{{{{ {key} }}}}", f"{{{{#toJson}}}}{key}{{{{/toJson}}}}"):
+        assert split_body({"query": query, key: place}) == (query, {})
+    assert split_body({"query": query, key: 7}) == (query, {key: 7})
+    for wrong in ("5}", "5", "{{rows}}", f"1{{{{{key}}}}}", f"{{{{{key}}}}}}}", 5.0, -1, True, [5]):
+        with pytest.raises(UsageError, match=rf"^the template's {key} is .*: give a whole number,"):
+            split_body({"query": query, key: wrong})
+
+
 def test_a_window_that_is_given_wins_over_the_templates() -> None:
     cluster = connect("http://127.0.0.1:1")
     words = {"match": {"title": "{{keywords}}"}}

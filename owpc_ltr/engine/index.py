@@ -47,7 +47,8 @@ BULK_DOCUMENTS = 500
 """Documents of one bulk request."""
 BUSY_SECONDS = 120.0
 """Seconds for which documents that the engine is too busy for are sent again."""
-_OWN = ("owpc-ltr-", ".ltrstore")
+_RESERVED = (".", "ubi_", "owpc-ltr-")
+"""How names of indices begin that the cluster, plugins and owpc-ltr keep."""
 _IDS = 500
 _SET_BY_ENGINE = {"uuid", "creation_date", "provided_name", "version", "history", "resize"}
 
@@ -160,10 +161,10 @@ def load_index(
     # What is wrong with the first document is told before the engine is asked for anything.
     next(iter(documents), None)
     indices = indices_behind(engine, name)
-    reserved = [named for named in (name, *indices) if named.startswith(_OWN)]
+    reserved = [named for named in (name, *indices) if named.startswith(_RESERVED)]
     if reserved:
         raise UsageError(
-            f"'{reserved[0]}' is a name for what owpc-ltr itself keeps in the cluster: index "
+            f"'{reserved[0]}' is a name for what the cluster, a plugin or owpc-ltr keeps: index "
             "documents under another one"
         )
     whole = any(mark_of(aliases) is None for aliases in indices.values())

@@ -65,6 +65,16 @@ def text_variables(template: str) -> set[str]:
     return set(_PLAIN.findall(TO_JSON.sub("", template)))
 
 
+def place_of(text: str) -> str | None:
+    """The parameter in whose place a text stands, if it is nothing but its tag.
+
+    >>> [place_of(text) for text in ("{{size}}", "{{#toJson}}size{{/toJson}}", "5}", "{{a}}{{b}}")]
+    ['size', 'size', None, None]
+    """
+    match = TO_JSON.fullmatch(text) or _PLAIN.fullmatch(text)
+    return match and match[1]
+
+
 def compiled(template: str, escape: Callable[[str], str]) -> Text:
     """A function that renders the template, `escape` applied to each value's text.
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.folders import refuse_outside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,7 @@ def open_regular(path: Path, cannot: str = READ) -> BufferedReader:
 
     Raises BadInput where it is absent, unreadable or no plain file, DiskFault where the disk fails.
     """
+    refuse_outside(path)
     try:
         _refuse_others(f"{cannot} {path}", path.stat().st_mode)
         # Not to wait, should a pipe have taken the name meanwhile.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
 
 STANDARD_OUTPUT = "-"
@@ -222,6 +223,7 @@ def open_atomically(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
 
     It has the rights of the file that it replaces; a new one has those that the umask leaves.
     """
+    refuse_outside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = _mode_of(path) if mode is None else mode
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
@@ -298,6 +300,7 @@ def lock_folder(folder: Path, purpose: Path) -> int:
     Raises Refused, naming the `purpose`, where another process has it, and where another user has
     made the folder or can write to it.
     """
+    refuse_outside(folder)
     while True:
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -328,6 +331,7 @@ def open_in_shared(path: Path, flags: int = 0, mode: int = 0o600) -> int:
     Raises Refused for a link, and for anything else that is no plain file of one name: what is
     written there would go into a file that somebody else chose.
     """
+    refuse_outside(path)
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, mode)

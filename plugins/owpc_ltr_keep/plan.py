@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,21 +13,30 @@ from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.options import checked_columns
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
+from owpc_ltr.files.folders import is_confined, refuse_outside
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.commands import plugin_job
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
-from owpc_ltr.signatures import all_parameters
+from owpc_ltr.signatures import Reads, all_parameters, help_of
 from owpc_ltr.text import check_alias, check_index, check_name
 from owpc_ltr.training.train import train
 from owpc_ltr_keep.typed_table import read_table, refuse_unknown
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
+_FOR_AGENTS = (
+    "alias index featureset folder every query_template window data judgments ubi columns "
+    "max_absent gate metrics smallest_gain shadow experiment days name negligible watch max_ms "
+    "min_judged train loss optimizer settings grid metric runs_in normalise missing "
+    "piecewise_linear knots max_features feature_cost validation validation_share test_share folds "
+    "max_feature_number memory seed threads"
+)
+"""Tables and keys of an agent's plan; others run commands, name addresses, or pass over checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +156,31 @@ def read_plan(path: Path | str) -> KeepPlan:
     plan = read_table(KeepPlan, content, str(path))
     refuse_unknown(plan.train, all_parameters(train).keys() - _NOT_OF_A_PLAN, f"{path}, [train]")
     plan = _placed(plan, Path(path).resolve().parent)
+    if is_confined():
+        _confine(plan, content, str(path))
     try:
         _check(plan)
     except OwpcLtrError as error:
         raise BadInput(f"{path}: {error}") from error
     return plan
+
+
+def _confine(plan: KeepPlan, content: Mapping[str, Any], place: str) -> None:
+    """Raise Refused for a file outside of an agent's folder, and a key that is for people."""
+    for table, value in content.items():
+        for key in (table, *(value if isinstance(value, dict) else ())):
+            if key not in _FOR_AGENTS.split():
+                raise Refused(
+                    f"{place}: '{key}' is for plans that people run: leave it out, or ask whoever "
+                    "starts the server to run owpc-ltr keep"
+                )
+    options = all_parameters(train)
+    files: dict[str, Any] = {key: value for key, value in plan.train.items()
+                             if isinstance(help_of(options[key]), Reads)}  # fmt: skip
+    files |= {"folder": plan.folder, "query_template": plan.query_template}
+    for key, file in (*files.items(), ("judgments", plan.data.judgments)):
+        if isinstance(file, str):
+            refuse_outside(file, f"{place}: {key}")
 
 
 def _check(plan: KeepPlan) -> None:

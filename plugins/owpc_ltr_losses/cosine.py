@@ -19,6 +19,8 @@ from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
 Target = Literal["label", "gain"]
+_SMALLEST = 1e-130
+"""Smaller scores count as 0: their squares, and the curvature, would leave the range of numbers."""
 
 
 @kernel
@@ -34,7 +36,7 @@ def _cosine(
     for j in range(len(scores)):
         label = np.float64(labels[j])
         gradient[j] = 2.0**label - 1.0 if by_gain else label
-        score = scores[j] / largest if largest > 0.0 else 0.0
+        score = scores[j] / largest if largest > _SMALLEST else 0.0
         product += weights[j] * gradient[j] * score
         of_labels += weights[j] * gradient[j] * gradient[j]
         of_scores += weights[j] * score * score

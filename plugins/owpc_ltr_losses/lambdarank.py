@@ -210,7 +210,7 @@ def _push(
                 _push_one(row, k, sizes[k], scores, divided, parameters, sums)
 
 
-@compiled(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def _push_many(
     row: int, first: Any, last: Any, sizes: Any, query: Any, near: float, far: float, sums: Any
 ) -> None:
@@ -242,7 +242,7 @@ def _push_many(
     sums[_FORCE, row] += 2.0 * force
 
 
-@compiled(fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"})
 def _log_of_one_and(small: float) -> float:
     """log(1 + x) for x from 0 to 1: the series of 2 artanh(x / (2 + x))."""
     z = small / (2.0 + small)

@@ -31,6 +31,7 @@ from owpc_ltr.engine.evidence import read_evidence
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.files.folders import confined_to
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.redaction import redacted
 from owpc_ltr.signatures import Help, Progress, Writes, job, spelled_as
@@ -42,7 +43,7 @@ from owpc_ltr.text import (
     printable_lines,
 )
 from owpc_ltr.version import VERSION
-from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
+from owpc_ltr_mcp.tools import JobTool, folder_at, job_tools
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -80,7 +81,7 @@ class Session(ShortRepr):
     """
 
     tools: Mapping[str, JobTool]
-    folder: Folder
+    folder: Path
     allow_changes: bool = False
     evidence: set[str] = field(default_factory=set)
 
@@ -97,7 +98,7 @@ class Session(ShortRepr):
 
         tool, warned = self.tools.get(name), list[str]()
         # Relative paths are those of the folder, also within texts, as NAME=@FILE.
-        with spelled_as({} if tool is None else tool.spellings), contextlib.chdir(self.folder.root):
+        with spelled_as({} if tool is None else tool.spellings), confined_to(self.folder):
             try:
                 with _collected(warned):
                     result = self._run(name, arguments, show)
@@ -129,7 +130,7 @@ class Session(ShortRepr):
                 f"{name} changes the cluster, which this session may not: ask whoever starts the "
                 "server to do it, or for owpc-ltr mcp --allow-changes"
             )
-        values = tool.values(arguments, self.folder)
+        values = tool.values(arguments)
         self._check(values)
         result = run_job(tool.about, tool.function, values, tool.connection, show)
         if tool.makes_evidence and "out" in values:
@@ -253,7 +254,7 @@ def mcp(
     """
     import anyio
 
-    server = server_of(Session(job_tools(), Folder.at(folder), allow_changes))
+    server = server_of(Session(job_tools(), folder_at(folder), allow_changes))
     with handling(_end):
         anyio.run(_serve, server)
 

@@ -18,82 +18,62 @@ from typing import Any, Literal, get_args, get_origin
 from owpc_ltr.cli.app import COMMANDS
 from owpc_ltr.cli.generator import Option, help_text, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
+from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.signatures import Reads, Writes, described
 from owpc_ltr.text import did_you_mean
 
 _NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
 """Commands that start or end processes of their own."""
-_ADDRESSES = frozenset(
-    {"url", "ca", "insecure", "dask", "endpoint", "host", "port", "serve", "images"}
-)
-"""Options that name another address, or open one: whoever starts the server has chosen them."""
-_FOR_PEOPLE = frozenset(
-    {"unproven", "judged_by", "allow_slow", "allow_unmapped", "force", "max_drift",
-     "min_proof_coverage", "tolerance", "append", "recreate", "yes"}
-)  # fmt: skip
-"""Options that pass over a check, or vouch for it, and those that delete or replace something."""
+_FOR_AGENTS = """
+as baseline buckets columns data documents duplicates events explain feature_cost features
+featureset folds from_ubi grades grid id_field in_flight index judgments keywords latex lists
+loss max_clicks_per_hour max_feature_number memory metric missing model name negligible
+normalise optimizer out param per_query plugin proxy_labels queries query_id query_template
+rankers report require reranker resamples run seed set sheet size skip_unjudged smallest_gain
+split store store_kind strict test_share threads title_field topics ubi_events ubi_queries
+unjudged unweighted validation validation_share window worst
+average.models average.weight bounds.delta bounds.generator compare_live.same_query
+experiment_start.a experiment_start.b experiment_start.page experiment_start.shadow
+experiment_stop.promote_if explain.document explain.ranker explain.search export.for
+export.version featureset_push.replace featureset_suggest.leg fuse.complete fuse.data_out
+fuse.legs fuse.query_template_out import.path import.trained_on index.settings
+judge_clicks.actions judge_clicks.document_field judge_clicks.max_clicks_per_session
+judge_clicks.max_sessions_per_client judge_clicks.min_people judge_clicks.query_weights
+judge_clicks.since judge_clicks.slices judge_clicks.until judge_clicks.weights
+judge_merge.conflicts judge_page.guidelines judge_page.overlap judge_page.raters
+judge_pool.depth judge_pool.fields judge_pool.judged judge_pool.sample keep.plan lint.pipeline
+lint.request log_features.allow_rejected log_features.batch log_features.candidates
+log_features.extra_features log_features.max_absent log_features.restart models_delete.unused
+models_diff.other plugins_check.what profile.repeat report.examples report.heading
+report.results reproduce.data_set reproduce.letor reproduce.protocol reproduce.quick
+search.deadline select.jobs select.journal select.select_metric train.in train.knots
+train.max_features train.piecewise_linear train_reranker.base upload.client_scored
+upload.history
+"""
+"""The arguments of tools; one that a single tool has stands behind its name.
+
+No other option reaches an agent. Those of addresses are for whoever starts the server, and for
+people are those that pass over a check, or vouch for it, and that delete or replace something.
+"""
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 _TYPES = {bool: "boolean", int: "integer", float: "number"}
 _PARTS = re.compile(r"=@|[=,]")
 """What files stand behind in other texts: NAME=@FILE, NAME=FILE, FILE,FILE."""
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A folder, and whether paths stay in it. `root` is absolute, without links."""
+def folder_at(path: Path | str) -> Path:
+    """The folder at this path, absolute and without links.
 
-    root: Path
-
-    @classmethod
-    def at(cls, path: Path | str) -> Folder:
-        """The folder at this path.
-
-        Raises UsageError where there is none, and for one with all files: clients often start
-        servers in / or in the home folder.
-        """
-        root = Path(path).resolve()
-        if not root.is_dir():
-            raise UsageError(f"there is no folder {path}: create it, or name another one")
-        if root in {Path(root.anchor), Path.home().resolve()}:
-            raise UsageError(f"{root} has all files: name a folder with those that tools may use")
-        return cls(root)
-
-    def check_path(self, argument: str, path: str) -> None:
-        """Refuse a path, also of a file that is yet to be written, that leaves the folder.
-
-        A link must stay in it, too, and so must links within a folder of data.
-        """
-        target = self._resolved(path)
-        if path.startswith("~") or not self._holds(target):
-            raise self._leaves(argument, path)
-        if target is not None and os.path.isdir(target):  # noqa: PTH112 - for any name
-            for link in filter(Path.is_symlink, target.rglob("*")):
-                if not self._holds(self._resolved(link)):
-                    raise self._leaves(argument, str(link.relative_to(self.root)))
-
-    def check_text(self, argument: str, text: str) -> None:
-        """Refuse a text that names an existing file outside of the folder."""
-        for part in (text, *_PARTS.split(text)):
-            target = self._resolved(part)
-            if target and not self._holds(target) and os.path.exists(target):  # noqa: PTH110
-                raise self._leaves(argument, part)
-
-    def _holds(self, target: Path | None) -> bool:
-        return target is not None and target.is_relative_to(self.root)
-
-    def _resolved(self, path: Path | str) -> Path | None:
-        """Where a path leads; None for what is none."""
-        try:
-            return (self.root / path).resolve()
-        except (OSError, RuntimeError, ValueError):
-            return None
-
-    def _leaves(self, argument: str, path: str) -> Refused:
-        return Refused(
-            f"{argument} {path!r} is outside of the folder of this session: name a file in it, "
-            "by a path that is relative to it"
-        )
+    Raises UsageError where there is none, and for one with all files: clients often start servers
+    in / or in the home folder.
+    """
+    root = Path(path).resolve()
+    if not root.is_dir():
+        raise UsageError(f"there is no folder {path}: create it, or name another one")
+    if root in {Path(root.anchor), Path.home().resolve()}:
+        raise UsageError(f"{root} has all files: name a folder with those that tools may use")
+    return root
 
 
 @dataclass(frozen=True)
@@ -141,11 +121,11 @@ class JobTool:
             "additionalProperties": False,
         }
 
-    def values(self, arguments: Mapping[str, Any], folder: Folder) -> dict[str, Any]:
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The values of parameters, as the command line makes them.
 
         Raises UsageError for arguments that do not fit the schema, Refused for files outside of the
-        folder.
+        folder of `confined_to`.
         """
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import best_match
@@ -165,7 +145,7 @@ class JobTool:
             option = self.options[name]
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str):
-                    _check_text(option, name, text, folder)
+                    _check_text(option, name, text)
             values[option.name] = option.value(_converted(option.kind, value))
         return values
 
@@ -189,8 +169,8 @@ def job_tools() -> dict[str, JobTool]:
             continue
         parameters, connection = options_of(function)
         options = {_argument(option): option for option in (*parameters, *connection)}
-        barred = options.keys() & (_ADDRESSES | _FOR_PEOPLE)
-        if not any(options.pop(name).required for name in barred):
+        offered = {one.removeprefix(f"{about.public_name}.") for one in _FOR_AGENTS.split()}
+        if not any(options.pop(name).required for name in options.keys() - offered):
             names = frozenset(option.name for option in connection)
             tools[about.public_name] = JobTool(about, function, options, names)
     return tools
@@ -232,15 +212,24 @@ def _schema(option: Option) -> dict[str, Any]:
     return {**schema, "description": in_arguments(about.text) + form}
 
 
-def _check_text(option: Option, name: str, text: str, folder: Folder) -> None:
-    """Refuse a file outside of the folder."""
+def _check_text(option: Option, name: str, text: str) -> None:
+    """Refuse a file outside of the folder, and a folder with a link that leaves it.
+
+    Of a text that is no path, each part that names an existing file must be in it.
+    """
     if isinstance(option.help, Writes) and text == "-":
         raise Refused(f"{name} '-' is the connection to the client: name a file in the folder")
     if isinstance(option.help, Reads | Writes) or _item_kind(option.kind) is Path:
-        for path in {text, *text.split(",")}:
-            folder.check_path(name, path.removeprefix("feature:"))
-    else:
-        folder.check_text(name, text)
+        for part in {text, *text.split(",")}:
+            path = Path(part.removeprefix("feature:"))
+            refuse_outside(path, name)
+            is_folder = os.path.isdir(path)  # noqa: PTH112 - for any name
+            for link in filter(Path.is_symlink, path.rglob("*") if is_folder else ()):
+                refuse_outside(link, name)
+        return
+    for part in (text, *_PARTS.split(text)):
+        if not is_inside(part) and os.path.exists(part):  # noqa: PTH110 - for any name
+            refuse_outside(part, name)
 
 
 def _converted(kind: Any, value: Any) -> Any:

@@ -332,13 +332,15 @@ def test_an_alias_of_another_index_is_not_made_anew(place: Place) -> None:
     assert place.numbers() == [1]
 
 
-@pytest.mark.parametrize("name", ["owpc-ltr-store", "owpc-ltr-pointers", "owpc-ltr-store-mine",
-                                  ".ltrstore", ".ltrstore_other"])  # fmt: skip
+@pytest.mark.parametrize("name", ["owpc-ltr-pointers", "owpc-ltr-store-mine", ".ltrstore_other",
+                                  ".kibana_1", "ubi_events"])  # fmt: skip
 @pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
-def test_the_products_own_indices_are_never_touched(name: str, existing: str, place: Place) -> None:
+def test_indices_of_the_cluster_of_plugins_and_of_owpc_ltr_are_never_touched(
+    name: str, existing: str, place: Place
+) -> None:
     before = place.engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
     own = Place(place.engine, name, place.folder)
-    with pytest.raises(UsageError, match=f"'{name}' is a name for what owpc-ltr itself keeps"):
+    with pytest.raises(UsageError, match=f"'{name}' is a name for what the cluster, a plugin or"):
         own.fill(place.file(*numbered(1)), existing=existing)
     after = place.engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
     assert before == after

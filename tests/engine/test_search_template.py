@@ -440,7 +440,8 @@ def test_the_commands_show_the_template_first(
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
     at = ("--store", small.store_name, "--store-kind", "plugin-free")
-    Path("query.json").write_text(json.dumps({"query": QUERY, "size": 5, "_source": ["title"]}))
+    body_of = {"query": QUERY, "size": 5, "from": "{{from}}", "_source": ["title"]}
+    Path("query.json").write_text(json.dumps(body_of))
     models: list[str] = []
     for number in (1.0, 2.0):
         save_model(linear((number, 0.5, 0.0)), Path("one.json"))

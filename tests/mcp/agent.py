@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr_mcp.server import Session, server_of
-from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
+from owpc_ltr_mcp.tools import JobTool, folder_at, job_tools
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
@@ -31,7 +31,7 @@ class Agent:
     def __init__(
         self, folder: Path, *, allow_changes: bool = False, tools: dict[str, JobTool] | None = None
     ) -> None:
-        self.session = Session(tools or all_tools(), Folder.at(folder), allow_changes)
+        self.session = Session(tools or all_tools(), folder_at(folder), allow_changes)
         self.server = server_of(self.session)
         self.progress: list[str] = []
 

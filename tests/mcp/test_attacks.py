@@ -326,5 +326,7 @@ def test_an_index_of_owpc_ltr_cannot_be_written_by_a_tool(world: World, tmp_path
     agent = Agent(tmp_path, allow_changes=True)
     before = world.state()
     forged = {"documents": "forged.jsonl", "index": INDEX, "id_field": "id"}
-    assert "is a name for what owpc-ltr itself keeps" in agent.refused("index", **forged)
+    assert "is a name for what the cluster, a plugin or owpc-ltr keeps" in agent.refused(
+        "index", **forged
+    )
     assert world.state() == before

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from owpc_ltr_mcp.tools import JobTool
+from owpc_ltr_mcp.tools import _FOR_AGENTS, JobTool, _argument, job_tools
 
 from owpc_ltr.cli.generator import options_of
 from owpc_ltr.host.commands import Command
@@ -143,18 +143,36 @@ def test_tools_that_change_the_cluster_are_offered_only_where_that_is_allowed(
     assert not hints["train"].read_only_hint  # type: ignore[union-attr]
 
 
-def test_no_tool_names_an_address_passes_over_a_check_or_deletes() -> None:
-    barred = {
-        "url",
-        "ca",
-        "insecure",
-        "dask",
-        "endpoint",
-        "unproven",
-        "judged_by",
-        "tolerance",
-        "force",
-        "yes",
-    }
+FOR_PEOPLE = (
+    "url ca insecure dask port serve images "
+    "unproven judged_by allow_slow allow_unmapped max_drift min_proof_coverage tolerance force "
+    "append recreate yes"
+)
+"""Options of tools that name addresses, pass over a check, or delete or replace something."""
+
+
+def test_every_option_is_for_agents_or_known_as_one_for_people() -> None:
+    """A new one is neither, and no tool has it, until somebody decides."""
+    marked, left_out = set[str](), set[str]()
     for tool in all_tools().values():
-        assert not barred & tool.options.keys(), tool.name
+        options = {_argument(option) for part in options_of(tool.function) for option in part}
+        left_out |= options - tool.options.keys()
+        marked |= tool.options.keys() | {f"{tool.name}.{one}" for one in tool.options}
+    assert left_out == set(FOR_PEOPLE.split())
+    assert marked >= set(_FOR_AGENTS.split())
+
+
+def test_an_option_that_nobody_marked_reaches_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    @job
+    def evaluate(
+        *,
+        data: Annotated[str, Help("The data.")] = "",
+        skip_proof: Annotated[bool, Help("Do not prove it.")] = False,
+        replace: Annotated[bool, Help("As that of another tool.")] = False,
+    ) -> Painted:
+        """Evaluate."""
+        return Painted(skip_proof=skip_proof)
+
+    monkeypatch.setattr(Command, "load", lambda _: evaluate)
+    assert all(set(tool.options) <= {"data", "replace"} for tool in job_tools().values())
+    assert set(job_tools()["evaluate"].options) == {"data"}

@@ -28,6 +28,7 @@ from owpc_ltr.engine.client.responses import (
     NotAllowed,
     SearchAnswer,
     cause,
+    missing_right,
     one_line,
 )
 from owpc_ltr.engine.client.retry import (
@@ -264,25 +265,25 @@ class Engine:
             return TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
             unauthorised = NotAllowed if status == 403 else EngineUnavailable
-            return unauthorised(self._unauthorised(status, reason))
+            return unauthorised(self._unauthorised(request, status, reason))
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
         return refusal(request, status, kind, reason or cut(one_line(answer.text), 200))
 
-    def _unauthorised(self, status: int, reason: str) -> str:
+    def _unauthorised(self, request: str, status: int, reason: str) -> str:
         url, credentials = self.settings.url, self.settings.credentials
         because = f" ({reason})" if reason else ""
-        if self.client_given:
-            return f"{url} refuses the credentials of the given client ({status}){because}"
-        if credentials is None:
+        if not self.client_given and credentials is None:
+            denied = f" for {request}{because}" if status == 403 else ""
             return (
-                f"{url}: authentication required ({status}): set OWPC_LTR_USER and "
+                f"{url}: authentication required ({status}){denied}: set OWPC_LTR_USER and "
                 "OWPC_LTR_PASSWORD, or OWPC_LTR_API_KEY"
             )
+        source = credentials.source if credentials and not self.client_given else "the given client"
         if status == 401:
-            return f"{url} does not accept the credentials (401): check {credentials.source}"
+            return f"{url} does not accept the credentials (401): check {source}"
         return (
-            f"{url} does not allow this{because} (403): the credentials of {credentials.source} "
-            "need more rights"
+            f"{url} does not allow {request}{because} (403): the credentials of {source} need "
+            f"{missing_right(reason)}"
         )
 
     def _hint(self, fault: TransientError) -> str:

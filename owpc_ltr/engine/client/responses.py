@@ -253,6 +253,28 @@ def cause(body: Any) -> tuple[str, str]:
     return telling[-1][0], one_line(_PARSER_PLACE.sub("", words))
 
 
+_RIGHT = re.compile(
+    r"(?:no permissions for|action|granted by the (cluster|index) privileges) \[([\w:/*, -]+)\]"
+)
+"""What OpenSearch, Elasticsearch and later versions of that say of a right that lacks."""
+
+
+def missing_right(reason: str) -> str:
+    """The right whose lack is the engine's reason for a 403, in words.
+
+    >>> missing_right("no permissions for [indices:data/read/search] and User [name=anna]")
+    'the index privilege indices:data/read/search'
+    >>> missing_right("this action is granted by the cluster privileges [monitor,manage,all]")
+    'the cluster privilege monitor or manage or all'
+    """
+    said = _RIGHT.findall(reason)
+    if not said:
+        return "more rights"
+    kind, right = said[-1]
+    kind = kind or ("cluster" if right.startswith("cluster:") else "index")
+    return f"the {kind} privilege {' or '.join(re.split(', *', right))}"
+
+
 def one_line(text: str) -> str:
     """Foreign text made fit for one line: printable, without secrets, and not endless."""
     text = redacted(text)

@@ -35,6 +35,7 @@ from owpc_ltr.engine.feature_log.feature_reader import Chunk, DocumentStatus, Lo
 from owpc_ltr.engine.feature_log.job import LogJob, canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import DiskFault, Refused, UsageError
+from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.signatures import option_name
@@ -161,6 +162,7 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
 def _read_description(path: Path) -> dict[str, Any]:
     """The job that a folder is for; {} where it cannot be read."""
     try:
+        refuse_outside(path)
         description = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
         return {}

@@ -38,7 +38,7 @@ from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import plain_params
-from owpc_ltr.features.mustache import scripted
+from owpc_ltr.features.mustache import place_of, scripted
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.client_models import is_client_scored
@@ -304,11 +304,25 @@ def read_template(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any
 
 
 def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A search's query, and the rest of its body; a query alone has no rest."""
+    """A search's query, and the rest of its body; a query alone has no rest.
+
+    A `size` or `from` that the application gives, as `"size": "{{size}}"`, is left to the caller.
+    Raises UsageError for one that is no whole number.
+    """
     query = content.get("query")
     if not isinstance(query, dict):
         return dict(content), {}
-    return query, {key: part for key, part in content.items() if key != "query"}
+    rest = {key: part for key, part in content.items() if key != "query"}
+    for key in rest.keys() & {"size", "from"}:
+        number = rest[key]
+        if isinstance(number, str) and place_of(number) == key:
+            del rest[key]
+        elif type(number) is not int or number < 0:
+            raise UsageError(
+                f"the template's {key} is {number!r}: give a whole number, or "
+                f'"{{{{{key}}}}}" where applications give it'
+            )
+    return query, rest
 
 
 def template_window(rest: Mapping[str, Any]) -> int | None:

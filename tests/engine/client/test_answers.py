@@ -11,7 +11,7 @@ import pytest
 
 from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line
 
@@ -184,6 +184,45 @@ def test_a_right_that_lacks_is_told_apart_from_credentials_that_are_wrong(
     with pytest.raises(EngineUnavailable) as error:
         engine.request("POST", "/docs/_pit")
     assert not isinstance(error.value, NotAllowed)
+
+
+SEARCH = "indices:data/read/search"
+OF_ELASTICSEARCH = (
+    f"action [{SEARCH}] is unauthorized for user [anna] with effective roles [r] on indices [docs]"
+)
+RIGHTS = {
+    f"no permissions for [{SEARCH}] and User [name=a, roles=[]]": f"the index privilege {SEARCH}",
+    "no permissions for [cluster:monitor/main] and User [name=anna]":
+        "the cluster privilege cluster:monitor/main",
+    "no permissions for [cluster:a, cluster:b] and User [name=anna]":
+        "the cluster privilege cluster:a or cluster:b",
+    OF_ELASTICSEARCH: f"the index privilege {SEARCH}",
+    f"{OF_ELASTICSEARCH}, this action is granted by the index privileges [read,all]":
+        "the index privilege read or all",
+    "action [cluster:monitor/main] is unauthorized for user [anna], this action is granted by the "
+    "cluster privileges [monitor,manage,all]": "the cluster privilege monitor or manage or all",
+    "": "more rights",
+    "Forbidden by a proxy": "more rights",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", RIGHTS)
+def test_a_right_that_lacks_is_named_with_what_was_asked(fake: FakeEngine, reason: str) -> None:
+    fake.on("POST", "/docs/_pit", Reply({"error": {"type": "x", "reason": reason}}, 403))
+    of_user = {"OWPC_LTR_USER": "anna", "OWPC_LTR_PASSWORD": "pw", "XDG_CONFIG_HOME": "/none"}
+    engine = Engine(find_settings(fake.url, environ=of_user))
+    with pytest.raises(NotAllowed) as error:
+        engine.request("POST", "/docs/_pit")
+    because = f" ({reason})" if reason else ""
+    assert one_line(error) == (
+        f"{fake.url} does not allow POST /docs/_pit{because} (403): the credentials of "
+        f"OWPC_LTR_USER and OWPC_LTR_PASSWORD need {RIGHTS[reason]}"
+    )
+    fake.on("POST", "/docs/_pit", Reply({"error": {"type": "x", "reason": reason}}, 403))
+    with pytest.raises(NotAllowed, match=r"\(403\) for POST /docs/_pit.*: set OWPC_LTR_USER"):
+        Engine(find_settings(fake.url, environ={"XDG_CONFIG_HOME": "/none"})).request(
+            "POST", "/docs/_pit"
+        )
 
 
 def test_a_cluster_full_of_points_in_time_says_no_and_is_not_asked_again(
