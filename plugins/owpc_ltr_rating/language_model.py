@@ -9,7 +9,6 @@ the model follows words and instructions.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import time
@@ -37,8 +36,9 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.files.input import read_text
+from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import Journal, digest_of, write_output
+from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr.text import shortened
@@ -509,11 +509,17 @@ class ChatEndpoint:
 def _answer(content: bytes) -> Answer:
     """The grade of an answer. Raises Unanswered for everything that is not exactly one."""
     try:
-        answer = json.loads(content)
-        choice = answer["choices"][0]
-        text = choice["message"]["content"]
-        grade = json.loads(text)["grade"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        answer = read_json_value(content.decode())
+        choice, *others = answer["choices"]
+        message, end = choice["message"], choice["finish_reason"]
+        if others:
+            raise Unanswered(f"{len(others) + 1} choices, where one was asked for")
+        if refusal := message.get("refusal"):
+            raise Unanswered(f"the model refused: {shown(str(refusal))}")
+        if end != "stop":
+            raise Unanswered(f"the answer did not end by itself (finish_reason {shown(str(end))})")
+        grade = read_json_value(message["content"])["grade"]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Unanswered(f"an answer that cannot be read: {_reason(content)}") from error
     if type(grade) is not int or not 0 <= grade <= BEST_GRADE:
         raise Unanswered(f"the grade {shortened(repr(grade))} is not one of 0 to {BEST_GRADE}")
