@@ -45,7 +45,7 @@ each takes as long to read as thousands of bytes."""
 MOST_CONNECTIONS = 2_048
 """Each takes some 20 kB, and `_READ_AT_ONCE` bytes where the body of its request has begun."""
 _READ_AT_ONCE = 131_072
-"""Bytes of a body that are read before the application asks for more: half of asyncio's own."""
+"""Bytes of a body that are read before the application asks for more; asyncio reads 256 kB."""
 ACCEPTED = 25
 """Connections that are accepted in each round of the event loop."""
 FIRST_BYTE = "owpc_ltr.first_byte"
