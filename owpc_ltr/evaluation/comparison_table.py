@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
-SYMMETRY = (
-    "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
-)
 _UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
@@ -336,10 +333,27 @@ class RankerComparison(BlockResult):
             metric.convention + ("" if metric.higher_is_better else "; lower is better")
             for metric in self.metrics
         )
-        if self.pairs:
-            yield ""
-            yield pair_table(self._by_human_labels, letters)
-            yield from _closing(self)
+        if not self.pairs:
+            return
+        yield ""
+        yield pair_table(self._by_human_labels, letters)
+        if self.weighted:
+            yield "means, differences and tests are weighted by the importance of queries"
+        yield (
+            "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened "
+            "for skewness and for queries that the sample lacks), each for itself"
+        )
+        yield (
+            "p is of a permutation test, whose null hypothesis is that differences are symmetric "
+            "about 0"
+        )
+        if any(ranker.unjudged is not None for ranker in self.rankers):
+            yield _UNJUDGED[self.unjudged]
+            yield "judged documents that a list lacks count as not retrieved (trec_eval -c)"
+        by = "by human labels alone, " if self.prediction_powered else ""
+        yield from (f"{by}{line}:" for line in self.correction())
+        yield from self._verdict_lines
+        yield _detectable_line(self.pairs)
 
     def label_blocks(self, letters: Mapping[str, str] | None = None) -> Iterator[Block]:
         """The pairs by human and proxy labels, and what each kind of labels adds."""
@@ -595,32 +609,6 @@ def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> It
             for one in worst
         ],
     )
-
-
-def _conventions(comparison: RankerComparison) -> list[str]:
-    """What means are of: weights, unjudged documents, intervals."""
-    lines = [
-        "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
-        "skewness and for queries that the sample lacks), each for itself",
-        SYMMETRY,
-    ]
-    if comparison.weighted:
-        lines.insert(0, "means, differences and tests are weighted by the importance of queries")
-    if any(ranker.unjudged is not None for ranker in comparison.rankers):
-        lines.append(_UNJUDGED[comparison.unjudged])
-        lines.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
-    return lines
-
-
-def _closing(comparison: RankerComparison) -> list[str]:
-    """What figures are of, the verdict on each pair, and what could have been found."""
-    by = "by human labels alone, " if comparison.prediction_powered else ""
-    return [
-        *_conventions(comparison),
-        *(f"{by}{line}:" for line in comparison.correction()),
-        *comparison._verdict_lines,
-        _detectable_line(comparison.pairs),
-    ]
 
 
 def _detectable_line(pairs: Sequence[ComparedPair]) -> str:
