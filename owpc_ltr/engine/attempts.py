@@ -14,7 +14,12 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.evidence import now
-from owpc_ltr.engine.versioned_documents import INDEX, Changed, Document, Documents
+from owpc_ltr.engine.versioned_documents import (
+    INDEX,
+    Changed,
+    VersionedDocument,
+    VersionedDocuments,
+)
 from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, is_sketch, same_queries
 
@@ -45,7 +50,7 @@ class ClusterAttempts:
     def __init__(self, engine: Engine, alias: str, *, candidate: str) -> None:
         """Count beside the alias in the cluster behind `engine`."""
         self.alias, self._candidate = alias, candidate
-        self._documents = Documents(engine, "the attempts of the alias", f"{_KEY}/")
+        self._documents = VersionedDocuments(engine, "the attempts of the alias", f"{_KEY}/")
 
     @property
     def place(self) -> str:
@@ -84,7 +89,7 @@ class ClusterAttempts:
             f"not be counted in {_WRITES} writes: try again"
         )
 
-    def _read(self) -> tuple[list[CountedAttempt], Document | None]:
+    def _read(self) -> tuple[list[CountedAttempt], VersionedDocument | None]:
         what, stored = self._documents.what(self.alias), self._documents.read(self.alias)
         if stored is None:
             return [], None
@@ -103,7 +108,7 @@ class ClusterAttempts:
                 "snapshot"
             ) from error
 
-    def _write(self, attempts: Sequence[CountedAttempt], before: Document | None) -> None:
+    def _write(self, attempts: Sequence[CountedAttempt], before: VersionedDocument | None) -> None:
         made = [asdict(one) for one in attempts[-_MOST:]]
         content = {_KEY: {"format": _FORMAT, "alias": self.alias, "made": made}}
         self._documents.replace(self.alias, content, before)

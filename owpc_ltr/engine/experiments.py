@@ -11,7 +11,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.evidence import now
-from owpc_ltr.engine.versioned_documents import INDEX, Documents
+from owpc_ltr.engine.versioned_documents import INDEX, VersionedDocuments
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.text import ShortRepr
@@ -76,7 +76,7 @@ class Experiments:
         """Use the cluster behind `engine`."""
         self._url = engine.settings.url
         look = "look at it (owpc-ltr experiment status {})"
-        self._documents = Documents(
+        self._documents = VersionedDocuments(
             engine, "the experiment", f"{_KEY}/", named="search experiment", look=look
         )
 

@@ -310,38 +310,35 @@ def _time_turns(
     stage: str,
     progress: Progress,
 ) -> NDArray[np.float64]:
-    """Milliseconds of each turn's variants on one query, (turns, variants), without a warm-up."""
+    """Milliseconds of each turn's variants on one query, (turns, variants), without a warm-up.
+
+    The variants of a turn are searched in random order.
+    """
     repeat = len(turns) - WARM_UP
     if repeat < 1:
         raise UsageError(f"{option_name('repeat')} is 1 or more, not {repeat}")
     passed = []
     for turn, variants in enumerate(turns, -WARM_UP):
-        passed.append(_time_turn(engine, index, variants, queries[turn % len(queries)], random))
+        params = queries[turn % len(queries)]
+        # Made before the clock starts: rendering templates is not the engine's work.
+        searches = [variant(params) for variant in variants]
+        milliseconds = np.empty(len(searches))
+        for place in random.permutation(len(searches)):
+            milliseconds[place] = _time_search(engine, index, searches[place])
+        passed.append(milliseconds)
         if turn >= 0:
             progress(stage, (turn + 1) / repeat)
     return np.array(passed[WARM_UP:])
 
 
-def _time_turn(
-    engine: Engine,
-    index: str,
-    variants: Sequence[Variant],
-    params: QueryParams,
-    random: np.random.Generator,
-) -> Vector:
-    """Milliseconds of one query in each variant, which are searched in random order."""
+def _time_search(engine: Engine, index: str, search: Search) -> float:
+    sent = {"request_cache": "false", "allow_partial_search_results": "false", **search.params}
     path = f"/{check_index(index)}/_search"
-    params_sent = {"request_cache": "false", "allow_partial_search_results": "false"}
-    # Made before the clock starts: rendering templates is not the engine's work.
-    searches = [variant(params) for variant in variants]
-    passed = np.empty(len(variants))
-    for place in random.permutation(len(variants)):
-        body, sent = searches[place].body, {**params_sent, **searches[place].params}
-        started = time.perf_counter()
-        answer = engine.request("POST", path, params=sent, body=body)
-        passed[place] = 1000 * (time.perf_counter() - started)
-        SearchAnswer.read(answer, body, "the timed search")
-    return passed
+    started = time.perf_counter()
+    answer = engine.request("POST", path, params=sent, body=search.body)
+    milliseconds = 1000 * (time.perf_counter() - started)
+    SearchAnswer.read(answer, search.body, "the timed search")
+    return milliseconds
 
 
 def query_alone(store: Store, subject: Subject, window: int) -> Variant:

@@ -46,7 +46,7 @@ _SEEN = {"refresh": "true"}
 
 
 @dataclass(frozen=True)
-class Document:
+class VersionedDocument:
     """A document as it was read."""
 
     answer: AnswerPart
@@ -71,7 +71,7 @@ class Unsettled(EngineUnavailable):
 
 
 @dataclass(frozen=True)
-class Documents:
+class VersionedDocuments:
     """The documents of one kind in an index.
 
     `kind` is what messages call one, `prefix` how its id begins: names have no slash, so that no
@@ -102,13 +102,15 @@ class Documents:
             return False
         return True
 
-    def read(self, name: str, **params: str) -> Document | None:
+    def read(self, name: str, **params: str) -> VersionedDocument | None:
         """The document of this name, if there is one."""
         path, what = self.path(name), self.what(name)
         answer = answer_if_found(self.engine, "GET", path, what, params=params)
-        return None if answer is None else Document(answer)
+        return None if answer is None else VersionedDocument(answer)
 
-    def replace(self, name: str, content: Mapping[str, Any], before: Document | None) -> None:
+    def replace(
+        self, name: str, content: Mapping[str, Any], before: VersionedDocument | None
+    ) -> None:
         """Write a document in the place of the one that was read `before`, and of nothing else.
 
         Raises Changed where another write came first, Unsettled where it is not known whether this
@@ -127,7 +129,9 @@ class Documents:
                     self.create(name, before.content, before)
             raise
 
-    def create(self, name: str, content: Mapping[str, Any], before: Document | None = None) -> None:
+    def create(
+        self, name: str, content: Mapping[str, Any], before: VersionedDocument | None = None
+    ) -> None:
         """Write a document once. Raises EngineRefusal 409 where there is one, or another one."""
         params = {**_SEEN, **(before.version if before else {"op_type": "create"})}
         self._put(name, content, params, idempotent=False)
@@ -137,7 +141,7 @@ class Documents:
         self.prepare()
         self._put(name, content, _SEEN)
 
-    def delete(self, name: str, before: Document | None = None) -> bool:
+    def delete(self, name: str, before: VersionedDocument | None = None) -> bool:
         """Delete a document (as it was read `before`); whether there was one."""
         what, params = self.what(name), {**_SEEN, **(before.version if before else {})}
         try:
@@ -199,7 +203,7 @@ class Documents:
         self,
         name: str,
         content: Mapping[str, Any],
-        before: Document | None,
+        before: VersionedDocument | None,
         fault: OwpcLtrError,
     ) -> None:
         """Return where the write happened all the same; else raise, when it cannot happen later."""
@@ -222,7 +226,7 @@ class Documents:
         if stored is None or stored.content != written:
             raise self._meaning(name, fault) from fault
 
-    def _read_after(self, name: str, fault: OwpcLtrError) -> Document | None:
+    def _read_after(self, name: str, fault: OwpcLtrError) -> VersionedDocument | None:
         try:
             return self.read(name)
         except EngineUnavailable as second:

@@ -31,7 +31,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
 from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.versioned_documents import INDEX, Documents
+from owpc_ltr.engine.versioned_documents import INDEX, VersionedDocuments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.ltr_plugin import export_linear
 from tests.engine.deployed import UNPROVEN, put, state, unchecked
@@ -301,7 +301,7 @@ def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_docu
     engine: Engine, name: str
 ) -> None:
     Aliases(engine, PluginFreeStore(engine)).switch(name, "first", check=unchecked)
-    assert Documents(engine, "alias").with_field("not-mapped") == []
+    assert VersionedDocuments(engine, "alias").with_field("not-mapped") == []
 
 
 def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:

@@ -8,15 +8,17 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.versioned_documents import INDEX, Changed, Documents, Unsettled
+from owpc_ltr.engine.versioned_documents import INDEX, Changed, Unsettled, VersionedDocuments
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import Unreliable
 from tests.engine.test_write_faults import KINDS, Faulty
 
 
-def documents(engine: Any) -> Documents:
-    return Documents(cast("Engine", engine), "the note", "note/", named="note", look="look at {}")
+def documents(engine: Any) -> VersionedDocuments:
+    return VersionedDocuments(
+        cast("Engine", engine), "the note", "note/", named="note", look="look at {}"
+    )
 
 
 def stored(cluster: MemoryCluster) -> Any:
@@ -84,7 +86,7 @@ def test_names_are_found_by_kind_and_by_field() -> None:
     assert mine.present(["a"]) == set()
     assert mine.with_field("text") == []
     mine.put("a", {"text": "x"})
-    Documents(cast("Engine", cluster), "alias").put("b", {"text": "y"})
+    VersionedDocuments(cast("Engine", cluster), "alias").put("b", {"text": "y"})
     assert mine.present(["a", "b"]) == {"a"}
     assert sorted(each["text"] for each in mine.with_field("text")) == ["x", "y"]
     assert set(cluster.indices[INDEX].documents) == {"note/a", "b"}

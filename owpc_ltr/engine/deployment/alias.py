@@ -20,7 +20,12 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.stores import Store, place_of
-from owpc_ltr.engine.versioned_documents import INDEX, Document, Documents, Unsettled
+from owpc_ltr.engine.versioned_documents import (
+    INDEX,
+    Unsettled,
+    VersionedDocument,
+    VersionedDocuments,
+)
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.signatures import option_name
@@ -140,7 +145,7 @@ class Aliases:
         self._engine = engine
         self._store = store
         prefix = "" if store.name is None else f"{store.kind}/{store.name}/"
-        self._documents = Documents(
+        self._documents = VersionedDocuments(
             engine, "alias", prefix, look="check its model (owpc-ltr models show)"
         )
         self._templates = SearchTemplates(engine, store)
@@ -285,7 +290,7 @@ class Aliases:
         alias, stored = self._existing(name)
         return self._write(change(alias), stored)
 
-    def _existing(self, name: str) -> tuple[Alias, Document]:
+    def _existing(self, name: str) -> tuple[Alias, VersionedDocument]:
         stored = self._documents.read(name)
         if stored is None or not self._is_here(alias := _alias(stored.content)):
             raise self._unknown(name)
@@ -309,7 +314,7 @@ class Aliases:
                 return f"--store-kind {alias.store_kind}{store}"
         return ""
 
-    def _write(self, alias: Alias, before: Document | None) -> Alias:
+    def _write(self, alias: Alias, before: VersionedDocument | None) -> Alias:
         """The stored alias; it replaces what was read `before`, and nothing else."""
         former = _alias(before.content) if before else None
         if former:
@@ -369,7 +374,7 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    aliases = map(_alias, Documents(engine, "alias").with_field("name"))
+    aliases = map(_alias, VersionedDocuments(engine, "alias").with_field("name"))
     return sorted(aliases, key=lambda alias: alias.name)
 
 
@@ -395,7 +400,7 @@ def pinned(engine: Engine) -> dict[str, str]:
     Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
     """
     pins: dict[str, str] = {}
-    for content in Documents(engine, "document").with_field("pinned"):
+    for content in VersionedDocuments(engine, "document").with_field("pinned"):
         models = content["pinned"]
         if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
             raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")

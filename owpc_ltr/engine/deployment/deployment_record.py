@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.engine.versioned_documents import Documents
+from owpc_ltr.engine.versioned_documents import VersionedDocuments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
@@ -115,7 +115,9 @@ class DeploymentRecords:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
         self.engine = engine
         place = f"{store.kind}/{store.name}" if store.name else store.kind
-        self._documents = Documents(engine, "the deployment record of", f"certificate/{place}/")
+        self._documents = VersionedDocuments(
+            engine, "the deployment record of", f"certificate/{place}/"
+        )
 
     def put(self, deployment: DeploymentRecord) -> None:
         """Write a record; it replaces an earlier one of the same model."""

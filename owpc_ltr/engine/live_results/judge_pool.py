@@ -5,12 +5,13 @@ Judged are then the lists that users get, by whichever ranker (Spärck Jones & v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import Block, BlockResult
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.live_queries import InFlight, ModelFeatureSet, judged_queries, with_params
 from owpc_ltr.engine.options import (
@@ -23,7 +24,6 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
-from owpc_ltr.text import ShortRepr, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -49,7 +49,7 @@ def names_between_commas(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False)
-class Pooled(ShortRepr):
+class Pooled(BlockResult):
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
     `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
@@ -85,7 +85,7 @@ class Pooled(ShortRepr):
             "drawn_from": self.drawn_from,
         }
 
-    def __str__(self) -> str:
+    def _blocks(self) -> Iterator[Block]:
         drawn = ""
         if self.drawn is not None:
             drawn = (
@@ -95,18 +95,12 @@ class Pooled(ShortRepr):
         common = ""
         if self.common:
             common = f" ({self.common:,} for a second time, as raters need common pairs)"
-        return wrapped_text(
+        yield (
             f"{drawn}{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
             f"{common}; "
             f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
             "the index"
         )
-
-    def _repr_html_(self) -> str:
-        """The counts."""
-        from owpc_ltr.data.blocks import html_of
-
-        return html_of(["Documents to grade", str(self)])
 
 
 @job

@@ -47,7 +47,7 @@ from owpc_ltr.engine.stores.feature_queries import (
     linear_rescorers,
     named,
 )
-from owpc_ltr.engine.versioned_documents import Documents
+from owpc_ltr.engine.versioned_documents import VersionedDocuments
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
 from owpc_ltr.formats.client_models import client_model, is_client_scored
@@ -93,7 +93,7 @@ class PluginFreeStore(Store):
         self._about = about
         self._index = INDEX if name is None else f"{INDEX}-{name}"
         self._documents = {
-            what: Documents(
+            what: VersionedDocuments(
                 engine, f"the {words_of(what)}", f"{what}-", named=words_of(what),
                 index=self._index, body=_BODY,
             )
