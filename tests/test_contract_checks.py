@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -22,12 +21,13 @@ from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.errors import PluginError, UsageError
-from owpc_ltr.metrics import Metric, RankedQueries, RankSum
+from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks import check_loss, check_metric, check_optimizer
 from owpc_ltr.plugin_checks.learners import least_objective
 from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
+from tests.liars import lying, named
 
 
 @pytest.mark.parametrize("loss", [OWPC("inverse"), OWPC(inner="logistic"), OWPC("top")], ids=str)
@@ -40,7 +40,7 @@ def test_the_reference_optimum_closes_its_own_gap(loss: Loss, C: float) -> None:
 
 @dataclass(frozen=True)
 class Wrapped:
-    """An optimizer that does well, and then lies about it."""
+    """An optimizer that does well, and may then lie about it."""
 
     name: ClassVar[str] = "wrapped"
     needs_convex: ClassVar[bool] = True
@@ -48,95 +48,12 @@ class Wrapped:
     C: float = 1.0
 
     def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
-        optimizer = LaRank(C=self.C, tolerance=0.05)
-        return self.twist(optimizer.minimise(loss, data, run, start), run)
-
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return fit
-
-
-class FakeGap(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return dataclasses.replace(fit, certificate=dataclasses.replace(fit.certificate, gap=0.0))
-
-
-class FakeObjective(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        better = 0.9 * fit.certificate.objective
-        return dataclasses.replace(
-            fit, certificate=dataclasses.replace(fit.certificate, objective=better)
-        )
-
-
-class FakeRisk(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return dataclasses.replace(fit, certificate=dataclasses.replace(fit.certificate, risk=0.1))
-
-
-class NegativeGap(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return dataclasses.replace(fit, certificate=dataclasses.replace(fit.certificate, gap=-1.0))
-
-
-class Twisted(Wrapped):
-    """Another model: the weights times a factor."""
-
-    factor: ClassVar[float] = -1.0
-
-    def twist(self, fit: Fit, run: Run) -> Fit:
-        model = LinearModel(fit.model.feature_names, self.weights(fit.model, run))
-        nothing = dataclasses.replace(fit.certificate, risk=float("nan"))
-        return dataclasses.replace(fit, model=model, certificate=nothing)
-
-    def weights(self, model: Any, _run: Run) -> Vector:
-        return np.asarray(self.factor * model.weights)
-
-
-class ThreadsMatter(Twisted):
-    def weights(self, model: Any, run: Run) -> Vector:
-        return np.asarray(model.weights * (1 + 1e-5 * run.threads))
-
-
-class Forgetful(Twisted):
-    def weights(self, model: Any, _run: Run) -> Vector:
-        return np.asarray(model.weights + 1e-4 * np.random.default_rng().random())
-
-
-class NoHistory(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return dataclasses.replace(fit, history=())
-
-
-class NoReason(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return replace(fit, certificate=replace(fit.certificate, stop_reason=""))
-
-
-class FakeRiskAtZero(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return replace(fit, certificate=replace(fit.certificate, risk_at_zero=99.0))
+        return LaRank(C=self.C, tolerance=0.05).minimise(loss, data, run, start)
 
 
 class NoScores(LinearModel):
     def score(self, features: Matrix) -> Vector:
         return math.nan * super().score(features)
-
-
-class ScoresNothing(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        assert isinstance(fit.model, LinearModel)
-        return replace(fit, model=NoScores(fit.model.feature_names, fit.model.weights))
-
-
-class WrongFeatures(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        model = LinearModel(("a", "b", "c", "d"), fit.model.weights)  # type: ignore[attr-defined]
-        return dataclasses.replace(fit, model=model)
-
-
-class ReturnsTheModel(Wrapped):
-    def twist(self, fit: Fit, _run: Run) -> Fit:
-        return fit.model  # type: ignore[return-value]
 
 
 class ChangesData(Wrapped):
@@ -145,38 +62,63 @@ class ChangesData(Wrapped):
         return super().minimise(loss, data, run, start)
 
 
-class ForgetsScales(Wrapped):
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
-        fit = super().minimise(loss, data, run, start)
-        weights = cast("LinearModel", fit.model).weights / data.scales
-        return dataclasses.replace(fit, model=LinearModel(fit.model.feature_names, weights))
+def reporting(name: str, **told: Any) -> Optimizer:
+    """A liar whose certificate has another figure."""
+
+    def report(fit: Fit, *_: Any) -> Fit:
+        return replace(fit, certificate=replace(fit.certificate, **told))
+
+    return lying(Wrapped, name, minimise=report)  # type: ignore[no-any-return]
+
+
+def weighing(name: str, weights: Callable[..., Any], model: Any = LinearModel) -> Optimizer:
+    """A liar whose model has other weights, of whose risk it says nothing."""
+
+    def fitted(fit: Any, _loss: Loss, _data: RankingDataset, run: Run, *_: Any) -> Fit:
+        made = model(fit.model.feature_names, np.asarray(weights(fit.model.weights, run)))
+        return replace(fit, model=made, certificate=replace(fit.certificate, risk=math.nan))
+
+    return lying(Wrapped, name, minimise=fitted)  # type: ignore[no-any-return]
+
+
+def best_by_tenth(fit: Fit, *_: Any) -> Fit:
+    least = 0.9 * fit.certificate.objective
+    return replace(fit, certificate=replace(fit.certificate, objective=least))
+
+
+def of_other_features(fit: Any, *_: Any) -> Fit:
+    return replace(fit, model=LinearModel(("a", "b", "c", "d"), fit.model.weights))
+
+
+def of_scaled_features(fit: Any, _loss: Loss, data: RankingDataset, *_: Any) -> Fit:
+    return replace(fit, model=LinearModel(data.feature_names, fit.model.weights / data.scales))
+
+
+OPTIMIZERS = [
+    (reporting("FakeGap", gap=0.0), "claims that no model"),
+    (reporting("NegativeGap", gap=-1.0), "negative gap"),
+    (lying(Wrapped, "FakeObjective", minimise=best_by_tenth), "reports the objective"),
+    (reporting("FakeRisk", risk=0.1), "reports the risk"),
+    (reporting("FakeRiskAtZero", risk_at_zero=99.0), "reports the risk at zero"),
+    (reporting("NoReason", stop_reason=""), "does not say why it stopped"),
+    (weighing("Backwards", lambda weights, _: -weights), "worse than"),
+    (weighing("CountsThreads", lambda w, run: w * (1 + 1e-5 * run.threads)), "2 threads"),
+    (weighing("Forgetful", lambda w, _: w + 1e-4 * np.random.default_rng().random()), "same seed"),
+    (weighing("ScoresNothing", lambda w, _: w, NoScores), "gave scores that are not finite"),
+    (lying(Wrapped, "WrongFeatures", minimise=of_other_features), "features"),
+    (lying(Wrapped, "ForgetsScales", minimise=of_scaled_features), "reports the risk"),
+    (lying(Wrapped, "NoHistory", minimise=lambda f, *_: replace(f, history=())), "empty history"),
+    (lying(Wrapped, "ReturnsTheModel", minimise=lambda fit, *_: fit.model),
+     "returned a LinearModel: return a Fit"),
+    (ChangesData(), "changed the data that it was given"),
+]  # fmt: skip
 
 
 def test_an_honest_optimizer_passes() -> None:
     check_optimizer(Wrapped(), OWPC("inverse"))
 
 
-@pytest.mark.parametrize(
-    ("liar", "sentence"),
-    [
-        (FakeGap(), "claims that no model"),
-        (FakeObjective(), "reports the objective"),
-        (FakeRisk(), "reports the risk"),
-        (NegativeGap(), "negative gap"),
-        (Twisted(), "worse than"),
-        (ThreadsMatter(), "2 threads"),
-        (Forgetful(), "same seed"),
-        (NoHistory(), "empty history"),
-        (NoReason(), "does not say why it stopped"),
-        (FakeRiskAtZero(), "reports the risk at zero"),
-        (ScoresNothing(), "gave scores that are not finite"),
-        (WrongFeatures(), "features"),
-        (ReturnsTheModel(), "returned a LinearModel: return a Fit"),
-        (ChangesData(), "changed the data that it was given"),
-        (ForgetsScales(), "reports the risk"),
-    ],
-    ids=lambda part: type(part).__name__ if isinstance(part, Wrapped) else None,
-)
+@pytest.mark.parametrize(("liar", "sentence"), OPTIMIZERS, ids=named)
 def test_each_liar_of_an_optimizer_is_caught(liar: Optimizer, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_optimizer(liar, OWPC("inverse"))
@@ -212,21 +154,6 @@ class Honest:
         return float(slopes @ rest) / 2, gradient.astype(np.float64)
 
 
-class WrongGradient(Honest):
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return value, 1.01 * gradient
-
-
-class NotConvex(Honest):
-    # What it does not claim is not measured.
-    conservative: ClassVar[bool] = False
-
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return float(np.log1p(value)), gradient / (1 + value)
-
-
 class NotSmooth(Pairwise):
     smooth: ClassVar[bool] = True
 
@@ -237,60 +164,50 @@ class NotConservative(LambdaRank):
     normalise: Literal["none", "pairs", "queries", "both"] = "none"
 
 
-class OrderMatters(Honest):
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return value + 1e-3 * query[0][0], gradient
-
-
 class Mutates(Honest):
     def value_and_gradient(self, scores: Vector, *query: Any) -> tuple[float, Vector]:
         scores -= scores.mean()
         return super().value_and_gradient(scores, *query)
 
 
-class Restless(Honest):
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return value + 1e-9 * np.random.default_rng().random(), gradient
-
-
-class Undefined(Honest):
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return value if query[1].any() else float("nan"), gradient
-
-
-class WrongShape(Honest):
-    def value_and_gradient(self, *query: Any) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(*query)
-        return value, gradient[None, :]
-
-
 class NoCopies(LambdaRank):
     weights_are_copies: ClassVar[bool] = True
+
+
+def answering(name: str, answer: Callable[..., Any], **claims: bool) -> Loss:
+    """A liar that makes another value and gradient of the honest ones."""
+
+    def lied(told: tuple[float, Vector], *query: Any) -> Any:
+        return answer(*told, *query)
+
+    return lying(Honest, name, value_and_gradient=lied, **claims)  # type: ignore[no-any-return]
+
+
+LOSSES = [
+    (answering("WrongGradient", lambda value, slopes, *_: (value, 1.01 * slopes)),
+     "off the slope"),
+    # What it does not claim is not measured.
+    (answering("NotConvex", lambda v, g, *_: (float(np.log1p(v)), g / (1 + v)), conservative=False),
+     "claims to be convex"),
+    (answering("OrderMatters", lambda v, g, scores, *_: (v + 1e-3 * scores[0], g)),
+     "order of the documents"),
+    (answering("Restless", lambda v, g, *_: (v + 1e-9 * np.random.default_rng().random(), g)),
+     "two answers"),
+    (answering("Undefined", lambda v, g, _, labels, *__: (v if labels.any() else math.nan, g)),
+     "nan in place of 0"),
+    (answering("WrongShape", lambda value, slopes, *_: (value, slopes[None, :])), "shape"),
+    (NotSmooth(), "claims to be smooth"),
+    (NotConservative(), "the gradient of nothing"),
+    (Mutates(), "changed the scores"),
+    (NoCopies(), "copies"),
+]  # fmt: skip
 
 
 def test_an_honest_loss_in_plain_numpy_passes() -> None:
     check_loss(Honest())
 
 
-@pytest.mark.parametrize(
-    ("liar", "sentence"),
-    [
-        (WrongGradient(), "off the slope"),
-        (NotConvex(), "claims to be convex"),
-        (NotSmooth(), "claims to be smooth"),
-        (NotConservative(), "the gradient of nothing"),
-        (OrderMatters(), "order of the documents"),
-        (Mutates(), "changed the scores"),
-        (Restless(), "two answers"),
-        (Undefined(), "nan in place of 0"),
-        (WrongShape(), "shape"),
-        (NoCopies(), "copies"),
-    ],
-    ids=lambda part: type(part).__name__ if isinstance(part, Honest | LambdaRank) else None,
-)
+@pytest.mark.parametrize(("liar", "sentence"), LOSSES, ids=named)
 def test_each_liar_of_a_loss_is_caught(liar: Loss, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_loss(liar)
@@ -337,48 +254,6 @@ class ReadsTheFile(NDCG):
         return replace(NDCG(), ties="file-order").values(queries)
 
 
-class ForgetsAQuery(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return super().values(queries)[1:]
-
-
-def test_a_metric_that_forgets_a_query_is_refused_where_it_is_used() -> None:
-    told = "metric 'mean-rank' gave values of shape \\(1,\\) for 2 queries"
-    with pytest.raises(PluginError, match=told):
-        ForgetsAQuery().per_query(np.arange(4.0), np.array([0, 1, 1, 0]), np.array([0, 2, 4]))
-
-
-class ReadsScores(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        mean = float(np.clip(queries.scores.mean(), 0, 1))
-        return super().values(queries) + mean
-
-
-class ReadsOtherQueries(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return super().values(queries) + queries.n_queries
-
-
-class CountsQueries(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return super().values(queries) + np.arange(queries.n_queries)
-
-
-class TooHigh(NDCG):
-    def values(self, queries: RankedQueries) -> Vector:
-        return 1.5 * super().values(queries)
-
-
-class Infinite(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        values = super().values(queries)
-        return np.where(values > 4, np.inf, values)
-
-
-class Backwards(AveragePrecision):
-    higher_is_better: ClassVar[bool] = False
-
-
 class SwapsHarm(WinnerTakesAll):
     """Best and worst are where they must be; between them the last document counts."""
 
@@ -397,11 +272,6 @@ class SwapsHarm(WinnerTakesAll):
         return None
 
 
-class TellsNothing(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return np.where(np.isnan(super().values(queries)), np.nan, 2.0)
-
-
 class Flatters(HonestMetric):
     def values(self, queries: RankedQueries) -> Vector:
         if self.ties != "expected":
@@ -416,27 +286,6 @@ class PolicyIgnored(HonestMetric):
         return HonestMetric(ties="expected").values(queries)
 
 
-class LooksBelow(AveragePrecision):
-    def values(self, queries: RankedQueries) -> Vector:
-        return AveragePrecision(ties=self.ties).values(queries)
-
-    def rank_sum(self, queries: RankedQueries) -> Any:
-        return None
-
-
-class HiddenCutoff(AveragePrecision):
-    def values(self, queries: RankedQueries) -> Vector:
-        return AveragePrecision(self.cutoff or 3, ties=self.ties).values(queries)
-
-    def rank_sum(self, queries: RankedQueries) -> Any:
-        return None
-
-
-class LeavesNaN(HonestMetric):
-    def of(self, queries: RankedQueries) -> Vector:
-        return self.values(queries)
-
-
 class FillsAsItLikes(NDCG):
     def of(self, queries: RankedQueries) -> Vector:
         values = super().of(queries)
@@ -446,47 +295,6 @@ class FillsAsItLikes(NDCG):
 class ForgetsShort(NDCG):
     def of(self, queries: RankedQueries) -> Vector:
         return NDCG(self.cutoff, ties=self.ties, empty=self.empty).of(queries)
-
-
-class CountsNothing(NDCG):
-    def values(self, queries: RankedQueries) -> Vector:
-        return np.nan_to_num(super().values(queries))
-
-
-class ChangesLabels(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        values = super().values(queries)
-        queries.labels[:] = 0
-        return values
-
-
-class Wavers(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return super().values(queries) + np.random.default_rng().random()
-
-
-class OneValue(HonestMetric):
-    def values(self, queries: RankedQueries) -> Vector:
-        return super().values(queries)[:1]
-
-
-class SinglePrecision(HonestMetric):
-    def of(self, queries: RankedQueries) -> Any:
-        return super().of(queries).astype(np.float32)
-
-
-class HalfACompiledSum(NDCG):
-    def rank_sum(self, queries: RankedQueries) -> RankSum:
-        found = super().rank_sum(queries)
-        return replace(found, whole=2 * found.whole)
-
-
-class HidesAnOption(HonestMetric):
-    meaning = "mean rank of relevant documents"
-
-
-class HidesItsGain(NDCG):
-    meaning = "discounted gain"
 
 
 class HidesItsCutoff(AveragePrecision):
@@ -516,21 +324,6 @@ class NoDefault(HonestMetric):
     depth: int = field(kw_only=True)
 
 
-class BadName(HonestMetric):
-    name: ClassVar[str] = "Mean Rank"
-
-
-class BadVariant(HonestMetric):
-    variants: ClassVar[Mapping[str, Any]] = {"Of One": {"relevant_above": 1.0}}
-
-
-class TwinVariants(HonestMetric):
-    variants: ClassVar[Mapping[str, Any]] = {
-        "a": {"relevant_above": 1.0},
-        "b": {"relevant_above": 1.0},
-    }
-
-
 class WrongText(HonestMetric):
     def __str__(self) -> str:
         return self.name
@@ -551,10 +344,6 @@ class TakesACutoff(HonestMetric):
         """Refuse nothing."""
 
 
-class NoRange(HonestMetric):
-    value_range: ClassVar[tuple[float, float]] = (1.0, 1.0)
-
-
 @pytest.mark.parametrize("ties", ["expected", "file-order"])
 @pytest.mark.parametrize("make", [HonestMetric, NDCG, Precision], ids=lambda make: make.name)
 def test_an_honest_metric_passes(make: Any, ties: str) -> None:
@@ -562,51 +351,106 @@ def test_an_honest_metric_passes(make: Any, ties: str) -> None:
     check_metric(make(ties=ties), seed=1, top_grade=1)
 
 
-@pytest.mark.parametrize(
-    ("liar", "promise"),
-    [
-        (ReadsTheFile(), "depends on the order of the documents in the file"),
-        (ReadsScores(), "depends on more of the scores than their order"),
-        (ReadsOtherQueries(), "differs for a query alone and among others"),
-        (CountsQueries(), "depends on the order of the queries"),
-        (TooHigh(), "declares that it lies between 0 and 1, and goes from .* to 1.5"),
-        (Infinite(), "gave values that are not finite"),
-        (Backwards(), "what must be the best order"),
-        (SwapsHarm(ties="file-order"), "claims that swaps help, but moving label"),
-        (TellsNothing(), "gives the best and the worst order the same value"),
-        (Flatters(), "does not count the 24 orders of tied documents by ties=expected"),
-        (PolicyIgnored(), "orders of tied documents by ties=file-order"),
-        (LooksBelow(), "depends on the order of the documents below rank 1"),
-        (HiddenCutoff(), "is not 'map' on lists that are shorter"),
-        (LeavesNaN(), "does not count 0 by empty=zero"),
-        (FillsAsItLikes(), "does not count 1 by empty=one"),
-        (ForgetsShort(3), "does not count 0 by short=zero"),
-        (CountsNothing(), "for a query without documents: it must be undefined"),
-        (ChangesLabels(), "changed the labels"),
-        (Wavers(), "gave two answers"),
-        (OneValue(), r"gave values of shape \(1,\) for 6 queries: return one number a query"),
-        (SinglePrecision(), "float32 values"),
-        (HalfACompiledSum(), "claims to be a sum over ranks"),
-        (
-            HidesAnOption(),
-            "says the same in the convention of 'mean-rank' and 'mean-rank,relevant-above=1'",
-        ),
-        (HidesItsGain(), "says the same in the convention of 'ndcg' and 'ndcg,gain=linear'"),
-        (HidesItsCutoff(), "says the same in the convention of 'map@3' and 'map@4'"),
-        (HidesTies(), "does not say in its convention that tied scores count their expected"),
-        (TwoLines(), "must say its convention in one line"),
-        (OnPaper(), "has the option deep only on paper"),
-        (NoDefault(depth=1), "has no default for its setting 'depth'"),
-        (BadName(), "needs a class attribute `name` in lower case, not 'Mean Rank'"),
-        (BadVariant(), "cannot be read from its text: there is no metric 'mean-rank-of one'"),
-        (TwinVariants(), "calls itself 'mean-rank-a' where it was read from 'mean-rank-b'"),
-        (WrongText(), "calls itself 'mean-rank', which is read as another"),
-        (NeedsACutoff(3), "declares its cutoff optional, and refuses None"),
-        (TakesACutoff(), "declares its cutoff none, and takes 3"),
-        (NoRange(), "declares that it lies between 1.0 and 1.0"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Metric) else "",
-)
+class LooksBelow(AveragePrecision):
+    def values(self, queries: RankedQueries) -> Vector:
+        return AveragePrecision(self.short_cutoff(), ties=self.ties).values(queries)
+
+    def short_cutoff(self) -> int | None:
+        return None
+
+    def rank_sum(self, queries: RankedQueries) -> Any:
+        return None
+
+
+class HiddenCutoff(LooksBelow):
+    def short_cutoff(self) -> int | None:
+        return self.cutoff or 3
+
+
+class LeavesNaN(HonestMetric):
+    def of(self, queries: RankedQueries) -> Vector:
+        return self.values(queries)
+
+
+def forgets_labels(told: Vector, queries: RankedQueries) -> Vector:
+    queries.labels[:] = 0
+    return told
+
+
+def measuring(name: str, values: Callable[..., Any], honest: type[Metric] = HonestMetric) -> Metric:
+    """A liar that makes other values of the honest ones."""
+    return lying(honest, name, values=values)  # type: ignore[no-any-return]
+
+
+def declaring(label: str, honest: type[Metric] = HonestMetric, /, **claims: Any) -> Metric:
+    """A liar that says another thing of itself."""
+    return lying(honest, label, **claims)  # type: ignore[no-any-return]
+
+
+METRICS = [
+    (ReadsTheFile(), "depends on the order of the documents in the file"),
+    (measuring("ReadsScores", lambda v, q: v + float(np.clip(q.scores.mean(), 0, 1))),
+     "depends on more of the scores than their order"),
+    (measuring("ReadsOtherQueries", lambda values, queries: values + queries.n_queries),
+     "differs for a query alone and among others"),
+    (measuring("CountsQueries", lambda v, queries: v + np.arange(queries.n_queries)),
+     "depends on the order of the queries"),
+    (measuring("TooHigh", lambda values, _: 1.5 * values, NDCG),
+     "declares that it lies between 0 and 1, and goes from .* to 1.5"),
+    (measuring("Infinite", lambda values, _: np.where(values > 4, np.inf, values)),
+     "gave values that are not finite"),
+    (declaring("Backwards", AveragePrecision, higher_is_better=False),
+     "what must be the best order"),
+    (SwapsHarm(ties="file-order"), "claims that swaps help, but moving label"),
+    (measuring("TellsNothing", lambda values, _: np.where(np.isnan(values), np.nan, 2.0)),
+     "gives the best and the worst order the same value"),
+    (Flatters(), "does not count the 24 orders of tied documents by ties=expected"),
+    (PolicyIgnored(), "orders of tied documents by ties=file-order"),
+    (LooksBelow(), "depends on the order of the documents below rank 1"),
+    (HiddenCutoff(), "is not 'map' on lists that are shorter"),
+    (LeavesNaN(), "does not count 0 by empty=zero"),
+    (FillsAsItLikes(), "does not count 1 by empty=one"),
+    (ForgetsShort(3), "does not count 0 by short=zero"),
+    (measuring("CountsNothing", lambda values, _: np.nan_to_num(values), NDCG),
+     "for a query without documents: it must be undefined"),
+    (measuring("ChangesLabels", forgets_labels), "changed the labels"),
+    (measuring("Wavers", lambda v, _: v + np.random.default_rng().random()), "gave two answers"),
+    (measuring("OneValue", lambda values, _: values[:1]),
+     r"gave values of shape \(1,\) for 6 queries: return one number a query"),
+    (lying(HonestMetric, "SinglePrecision", of=lambda values, _: values.astype(np.float32)),
+     "float32 values"),
+    (lying(NDCG, "HalfASum", rank_sum=lambda told, _: replace(told, whole=2 * told.whole)),
+     "claims to be a sum over ranks"),
+    (declaring("HidesAnOption", meaning="mean rank of relevant documents"),
+     "says the same in the convention of 'mean-rank' and 'mean-rank,relevant-above=1'"),
+    (declaring("HidesItsGain", NDCG, meaning="discounted gain"),
+     "says the same in the convention of 'ndcg' and 'ndcg,gain=linear'"),
+    (HidesItsCutoff(), "says the same in the convention of 'map@3' and 'map@4'"),
+    (HidesTies(), "does not say in its convention that tied scores count their expected"),
+    (TwoLines(), "must say its convention in one line"),
+    (OnPaper(), "has the option deep only on paper"),
+    (NoDefault(depth=1), "has no default for its setting 'depth'"),
+    (declaring("BadName", name="Mean Rank"),
+     "needs a class attribute `name` in lower case, not 'Mean Rank'"),
+    (declaring("BadVariant", variants={"Of One": {"relevant_above": 1.0}}),
+     "cannot be read from its text: there is no metric 'mean-rank-of one'"),
+    (declaring("TwinVariants", variants={one: {"relevant_above": 1.0} for one in "ab"}),
+     "calls itself 'mean-rank-a' where it was read from 'mean-rank-b'"),
+    (WrongText(), "calls itself 'mean-rank', which is read as another"),
+    (NeedsACutoff(3), "declares its cutoff optional, and refuses None"),
+    (TakesACutoff(), "declares its cutoff none, and takes 3"),
+    (declaring("NoRange", value_range=(1.0, 1.0)), "declares that it lies between 1.0 and 1.0"),
+]  # fmt: skip
+
+
+def test_a_metric_that_forgets_a_query_is_refused_where_it_is_used() -> None:
+    told = "metric 'mean-rank' gave values of shape \\(1,\\) for 2 queries"
+    liar = lying(HonestMetric, "Forgets", values=lambda told, _: told[1:])
+    with pytest.raises(PluginError, match=told):
+        liar.per_query(np.arange(4.0), np.array([0, 1, 1, 0]), np.array([0, 2, 4]))
+
+
+@pytest.mark.parametrize(("liar", "promise"), METRICS, ids=named)
 def test_each_liar_is_caught_by_name(liar: Metric, promise: str) -> None:
     with pytest.raises(AssertionError, match=rf"^metric .*{promise}"):
         check_metric(liar)

@@ -16,6 +16,7 @@ from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.plugin_checks import check_reranker
 from owpc_ltr.protocols import DescendingReranker, ListTerm, Loss, Reranker, Run
+from tests.liars import lying, lying_class, named
 
 
 @dataclass(frozen=True)
@@ -108,29 +109,26 @@ class Descends(Centred):
         return objective.reordering(weights)
 
 
-class FirstWins(Above):
-    def rerank(self, features: Matrix, base_scores: Vector, *rest: Any) -> Vector:
-        scores = super().rerank(features, base_scores, *rest)
-        scores[0 if not rest else rest[0][:-1]] += 1e-3
-        return scores
+def first_wins(scores: Vector, _features: Matrix, _base: Vector, *rest: Any) -> Vector:
+    scores[0 if not rest else rest[0][:-1]] += 1e-3
+    return scores
 
 
-class InPlace(Above):
-    def rerank(self, features: Matrix, base_scores: Vector, *rest: Any) -> Vector:
-        base_scores[:] = super().rerank(features, base_scores, *rest)
-        return base_scores.copy()
-
-
-class Divides(Above):
-    def rerank(self, features: Matrix, base_scores: Vector, *rest: Any) -> Vector:
-        if len(base_scores) == 1:
-            return np.array([np.nan])
-        return super().rerank(features, base_scores, *rest)
+def in_place(scores: Vector, _features: Matrix, base_scores: Vector, *_rest: Any) -> Vector:
+    base_scores[:] = scores
+    return scores
 
 
 class ForgetsCuts(Above):
     def rerank(self, features: Matrix, base_scores: Vector, *_rest: Any) -> Vector:
         return super().rerank(features, base_scores)
+
+
+def divides(scores: Vector, *_: Any) -> Vector:
+    return scores if len(scores) > 1 else np.array([np.nan])
+
+
+FirstWins = lying_class(Above, "FirstWins", rerank=first_wins)
 
 
 class Explains(Above):
@@ -152,70 +150,19 @@ class Explains(Above):
         return terms
 
 
-class ExplainsHalf(Explains):
-    share: ClassVar[float] = 0.5
-    by_document: ClassVar[float] = 0.5
+def giving(name: str, result: type[Above] = Above, **members: Any) -> Reranker:
+    """A reranker with this reordering."""
+    return lying(Centred, name, result=result, **members)  # type: ignore[no-any-return]
 
 
-class BlamesOthers(Explains):
-    by_document: ClassVar[float] = 1.5
+def explaining(name: str, **members: Any) -> Reranker:
+    return giving(name, lying_class(Explains, name, **members))
 
 
-class ExplainsTheFirst(Explains):
-    width: ClassVar[int | None] = 1
-
-
-def explaining(kind: type[Explains]) -> Reranker:
-    made: type[Centred] = type(kind.__name__, (Centred,), {"result": kind})
-    return made()
-
-
-class MixesQueries(Centred):
-    result: ClassVar[type[Above]] = ForgetsCuts
-
-
-class NotExchangeable(Centred):
-    result: ClassVar[type[Above]] = FirstWins
-
-
-class Overwrites(Centred):
-    result: ClassVar[type[Above]] = InPlace
-
-
-class NeedsTwo(Centred):
-    result: ClassVar[type[Above]] = Divides
-
-
-class LoadsAnother(Centred):
-    def load(self, content: dict[str, Any]) -> Above:
-        return Above(tuple(content["feature_names"]), (0.0,))
-
-
-class NamesNoFeature(Centred):
-    def fit(self, *given: Any) -> Above:
-        return Above(("a", "b", "c", "d"), super().fit(*given).shares)
-
-
-class Whimsical(Centred):
-    def whim(self, _run: Run) -> float:
-        return float(np.random.default_rng().random())
-
-
-class CountsThreads(Centred):
-    def whim(self, run: Run) -> float:
-        return 0.1 * run.threads
-
-
-class WrongGradient(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return value, gradient * np.array([1.0, 1.01])
-
-
-class ForgetsPenalty(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return value, gradient - 2 * weights
+def pricing(name: str, price: type[Price] | None = None, **members: Any) -> DescendingReranker:
+    """A descending reranker whose objective does another thing."""
+    made = lying_class(price or Price, name, **members)
+    return lying(Descends, name, price=made)  # type: ignore[no-any-return]
 
 
 class NeverAtRest(Price):
@@ -223,46 +170,19 @@ class NeverAtRest(Price):
         return super().reordering(weights + 0.1)
 
 
-class Doubles(Above):
-    def rerank(self, features: Matrix, base_scores: Vector, *rest: Any) -> Vector:
-        return 2.0 * super().rerank(features, base_scores, *rest)
+def in_other_units(_made: Above, weights: Vector) -> Above:
+    doubles = lying_class(Above, "Doubles", rerank=lambda scores, *_: 2.0 * scores)
+    return doubles(tuple("1234"), tuple(weights.tolist()))  # type: ignore[no-any-return]
 
 
-class OtherUnits(Price):
-    def reordering(self, weights: Vector) -> Above:
-        return Doubles(self.data.feature_names, tuple(weights.tolist()))
-
-
-class FavoursFirst(Price):
+def favours_first(made: Above, weights: Vector) -> Above:
     """Exchangeable where its fit ends, and at zero, not elsewhere."""
-
-    def reordering(self, weights: Vector) -> Above:
-        kind = FirstWins if np.abs(weights).max() > 0.1 else Above
-        return kind(self.data.feature_names, tuple(weights.tolist()))
+    far = np.abs(weights).max() > 0.1
+    return FirstWins(made.feature_names, made.shares) if far else made  # type: ignore[no-any-return]
 
 
-class Moody(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return value + float(np.random.default_rng().random()), gradient
-
-
-class Jagged(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return value + 1e-3 * float(np.sin(1e9 * weights.sum())), gradient
-
-
-class EndlessAtZero(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return (value if weights.any() else np.inf), gradient
-
-
-class ShortGradient(Price):
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        value, gradient = super().value_and_gradient(weights)
-        return value, gradient[:1]
+def moody(told: tuple[float, Vector], _weights: Vector) -> tuple[float, Vector]:
+    return told[0] + np.random.default_rng().random(), told[1]
 
 
 class Tidies(Price):
@@ -271,41 +191,9 @@ class Tidies(Price):
         return super().value_and_gradient(weights)
 
 
-def descending(kind: type[Price]) -> DescendingReranker:
-    made: type[Descends] = type(kind.__name__, (Descends,), {"price": kind})
-    return made()
-
-
-class SaysNothing(Descends):
-    has_objective = None  # type: ignore[assignment]
-
-
-class Hides(Descends):
-    has_objective: ClassVar[bool] = False
-
-
-class Boasts(Centred):
-    has_objective: ClassVar[bool] = True
-
-
 def test_a_reranker_that_explains_its_lists_passes() -> None:
-    (skipped,) = check_reranker(explaining(Explains), Pairwise())
+    (skipped,) = check_reranker(explaining("Explains"), Pairwise())
     assert "objective" in skipped
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        (ExplainsHalf, "by terms that do not add up to what it did"),
-        (BlamesOthers, "what each document added, which does not add up"),
-        (ExplainsTheFirst, r"by amounts of shape \(1,\)"),
-    ],
-)
-def test_terms_that_are_not_all_of_what_a_list_did_are_caught(
-    kind: type[Explains], said: str
-) -> None:
-    with pytest.raises(AssertionError, match=said):
-        check_reranker(explaining(kind), Pairwise())
 
 
 def test_an_honest_reranker_passes_and_nothing_is_skipped() -> None:
@@ -319,63 +207,62 @@ def test_a_reranker_without_an_objective_passes_and_what_is_skipped_is_said() ->
     assert "not checked" in skipped
 
 
-@pytest.mark.parametrize(
-    ("liar", "sentence"),
-    [
-        (WrongGradient, "a wrong gradient along weight 1"),
-        (ForgetsPenalty, "a wrong gradient"),
-        (NeverAtRest, "changes the base scores by weights of zero"),
-        (OtherUnits, "changes the base scores by weights of zero"),
-        (FavoursFirst, "not exchangeable"),
-        (Moody, "two answers for the same weights"),
-        (Jagged, "cannot be checked"),
-        (EndlessAtZero, "at weights of zero that are not finite"),
-        (ShortGradient, r"shapes \[\(\), \(1,\)\] in place of \[\(\), \(2,\)\]"),
-        (Tidies, "changed the weights"),
-    ],
-)
-def test_each_liar_of_an_objective_is_caught(liar: type[Price], sentence: str) -> None:
+OBJECTIVES = [
+    (pricing("WrongGradient", value_and_gradient=lambda t, _: (t[0], t[1] * np.array([1, 1.01]))),
+     "a wrong gradient along weight 1"),
+    (pricing("ForgetsPenalty", value_and_gradient=lambda told, w: (told[0], told[1] - 2 * w)),
+     "a wrong gradient"),
+    (pricing("NeverAtRest", NeverAtRest), "changes the base scores by weights of zero"),
+    (pricing("OtherUnits", reordering=in_other_units),
+     "changes the base scores by weights of zero"),
+    (pricing("FavoursFirst", reordering=favours_first), "not exchangeable"),
+    (pricing("Moody", value_and_gradient=moody),
+     "two answers for the same weights"),
+    (pricing("Jagged", value_and_gradient=lambda t, w: (t[0] + 1e-3 * np.sin(1e9 * w.sum()), t[1])),
+     "cannot be checked"),
+    (pricing("EndlessAtZero", value_and_gradient=lambda t, w: (t[0] if w.any() else np.inf, t[1])),
+     "at weights of zero that are not finite"),
+    (pricing("ShortGradient", value_and_gradient=lambda told, _: (told[0], told[1][:1])),
+     r"shapes \[\(\), \(1,\)\] in place of \[\(\), \(2,\)\]"),
+    (pricing("Tidies", Tidies), "changed the weights"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("liar", "sentence"), OBJECTIVES, ids=named)
+def test_each_liar_of_an_objective_is_caught(liar: Reranker, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
-        check_reranker(descending(liar), Pairwise(inner="logistic"))
+        check_reranker(liar, Pairwise(inner="logistic"))
 
 
-@pytest.mark.parametrize(
-    ("liar", "sentence"),
-    [
-        (SaysNothing(), "has has_objective = None, which must be bool"),
-        (Hides(), "has a method objective, which goes unchecked"),
-        (Boasts(), "has no method objective"),
-    ],
-    ids=lambda part: type(part).__name__ if isinstance(part, Centred) else None,
-)
-def test_an_objective_cannot_be_hidden(liar: Reranker, sentence: str) -> None:
-    with pytest.raises(AssertionError, match=sentence):
-        check_reranker(liar, Pairwise())
+LIARS = [
+    (giving("NotExchangeable", FirstWins), "not exchangeable"),
+    (giving("Overwrites", lying_class(Above, "InPlace", rerank=in_place)),
+     "changed the base scores"),
+    (giving("MixesQueries", ForgetsCuts), "among others"),
+    (giving("NeedsTwo", lying_class(Above, "Divides", rerank=divides)), "nan"),
+    (giving("LoadsAnother", load=lambda made, _: Above(made.feature_names, (0.0,))),
+     "its own JSON"),
+    (giving("NamesNoFeature", fit=lambda made, *_: Above(tuple("abcd"), made.shares)),
+     "has the features"),
+    (giving("Whimsical", whim=lambda _, __: float(np.random.default_rng().random())),
+     "the same seed"),
+    (giving("CountsThreads", whim=lambda _, run: 0.1 * run.threads), "2 threads"),
+    (explaining("ExplainsHalf", share=0.5, by_document=0.5),
+     "by terms that do not add up to what it did"),
+    (explaining("BlamesOthers", by_document=1.5),
+     "what each document added, which does not add up"),
+    (explaining("ExplainsTheFirst", width=1), r"by amounts of shape \(1,\)"),
+    (lying(Descends, "SaysNothing", has_objective=None),
+     "has has_objective = None, which must be bool"),
+    (lying(Descends, "Hides", has_objective=False),
+     "has a method objective, which goes unchecked"),
+    (lying(Centred, "Boasts", has_objective=True), "has no method objective"),
+    (giving("Nameless", lying_class(Above, "Nameless", kind=property(lambda self: self.missing))),
+     "gave a reordering that has no kind"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("liar", "sentence"),
-    [
-        (NotExchangeable(), "not exchangeable"),
-        (Overwrites(), "changed the base scores"),
-        (MixesQueries(), "among others"),
-        (NeedsTwo(), "nan"),
-        (LoadsAnother(), "its own JSON"),
-        (NamesNoFeature(), "has the features"),
-        (Whimsical(), "the same seed"),
-        (CountsThreads(), "2 threads"),
-    ],
-    ids=lambda part: type(part).__name__ if isinstance(part, Centred) else None,
-)
+@pytest.mark.parametrize(("liar", "sentence"), LIARS, ids=named)
 def test_each_liar_of_a_reranker_is_caught(liar: Reranker, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_reranker(liar, Pairwise())
-
-
-def test_a_reordering_without_a_kind_is_refused() -> None:
-    class Nameless(Above):
-        kind = property(lambda self: self.missing)
-
-    made: type[Centred] = type("Nameless", (Centred,), {"result": Nameless})
-    with pytest.raises(AssertionError, match="gave a reordering that has no kind"):
-        check_reranker(made(), Pairwise())
