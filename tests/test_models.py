@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, average, load_model, save_model
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
@@ -163,16 +163,14 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
     data = problem(1)
     features = data.features.copy()
     features[:, 0], features[:, 2] = 7.0, np.nan
-    columns = piecewise_linear_columns(replace(data, features=features), KNOTS)
-    assert [len(knots) for knots in columns.knots][::2] == [1, 0]
+    data = replace(data, features=features)
+    assert [len(knots) for knots in piecewise_linear_columns(data, KNOTS).knots][::2] == [1, 0]
     with pytest.warns(OwpcLtrWarning, match="documents: a, c"):
-        model: Any = train_on_all(
-            replace(data, features=features), settings={"C": 1.0}, piecewise_linear=True
-        )
+        model: Any = train_on_all(data, settings={"C": 1.0}, piecewise_linear=True)
     assert not {"a", "c"} & set(model.curves)
     features[:] = 1.0
     with pytest.raises(UsageError, match="no feature differs"):
-        piecewise_linear_columns(replace(data, features=features), KNOTS)
+        piecewise_linear_columns(data, KNOTS)
 
 
 def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> None:
@@ -186,18 +184,16 @@ def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> No
     assert zero.score(gaps)[0] == zero.score(np.zeros((1, 4), np.float32))[0]
 
 
-def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
-    data = problem(1)
-    with pytest.raises(UsageError, match="2 knots or more"):
-        train_on_all(data, piecewise_linear=True, knots=1)
-    with pytest.raises(UsageError, match="kind 'trees'"):
-        train_on_all(
-            data,
-            piecewise_linear=True,
-            loss="lambdarank",
-            optimizer="boosting",
-            settings={"trees": 2},
-        )
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"knots": 1}, "2 knots or more"),
+        ({"loss": "lambdarank", "optimizer": "boosting"}, "kind 'trees'"),
+    ],
+)
+def test_curves_are_for_linear_optimizers_and_have_two_knots(how: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        train_on_all(problem(1), piecewise_linear=True, **how)
 
 
 def test_features_that_are_left_out_lose_their_curve() -> None:
@@ -269,18 +265,18 @@ def test_features_that_are_no_queries_are_refused_and_damage_is_told() -> None:
 
 
 def test_a_form_is_read_once_a_model_and_is_never_that_of_another() -> None:
+    def shift(stored: StoredModel) -> float:
+        form = plugin_free_model(stored)
+        assert form is not None
+        return form.shift
+
     models = [random_model(np.random.default_rng(seed)) for seed in range(40)]
+    shifts = [plugin_free_curves(model).shift for model in models]
     stored = [store_plugin_free(model, FEATURES, f"m{seed}") for seed, model in enumerate(models)]
     assert plugin_free_model(stored[0]) is plugin_free_model(stored[0])
-    for model, one in zip(models, stored, strict=True):
-        form = plugin_free_model(one)
-        assert form is not None
-        assert form.shift == plugin_free_curves(model).shift
-    for model in models:
-        # Each goes at once, so that the next may be where it was.
-        form = plugin_free_model(store_plugin_free(model, FEATURES, "m"))
-        assert form is not None
-        assert form.shift == plugin_free_curves(model).shift
+    assert list(map(shift, stored)) == shifts
+    # Each goes at once, so that the next may be where it was.
+    assert [shift(store_plugin_free(model, FEATURES, "m")) for model in models] == shifts
 
 
 def test_the_command_line_trains_and_shows_curves(run: Run, tmp_path: Path) -> None:
@@ -316,57 +312,48 @@ def network() -> NetworkModel:
     return model
 
 
-def centred(scores: Vector) -> Vector:
-    moved: Vector = scores - scores.mean()
-    return moved
-
-
 def test_the_mean_of_linear_models_is_linear_and_ranks_as_the_mean_of_their_scores() -> None:
     mean = average([ONE, TWO], weights=[1, 3])
     assert isinstance(mean, LinearModel)
-    expected = 0.25 * ONE.score(X) + 0.75 * TWO.score(X)
-    assert centred(mean.score(X)) == pytest.approx(centred(expected), abs=1e-6)
+    moved = mean.score(X) - (0.25 * ONE.score(X) + 0.75 * TWO.score(X))
+    assert np.ptp(moved) == pytest.approx(0, abs=1e-6)
 
 
-def test_other_models_are_kept_as_parts_and_read_back(tmp_path: Path) -> None:
-    other = network()
-    mean = average([ONE, other])
-    assert isinstance(mean, AverageModel)
-    assert mean.score(X) == pytest.approx((ONE.score(X) + other.score(X)) / 2)
-    save_model(mean, tmp_path / "mean.json")
-    again = load_scoring_model(tmp_path / "mean.json")
-    assert np.array_equal(again.score(X), mean.score(X))
-
-
-def test_averages_are_taken_apart() -> None:
+def test_other_models_are_kept_as_parts_and_averages_are_taken_apart(tmp_path: Path) -> None:
     other = network()
     inner = average([ONE, other])
+    assert isinstance(inner, AverageModel)
+    assert inner.score(X) == pytest.approx((ONE.score(X) + other.score(X)) / 2)
+    save_model(inner, tmp_path / "mean.json")
+    again = load_scoring_model(tmp_path / "mean.json")
+    assert np.array_equal(again.score(X), inner.score(X))
     outer = average([inner, TWO])
     assert isinstance(outer, AverageModel)
     assert len(outer.parts) == 3
     assert outer.score(X) == pytest.approx((inner.score(X) + TWO.score(X)) / 2)
 
 
-def test_names_in_refusals_of_normalisers_are_on_one_line() -> None:
-    odd = "x\x1b[31m\n"
-    with pytest.raises(BadInput, match=r"^a normaliser is standard or min_max, not 'x\\x1b.*\\n'$"):
-        Normaliser(odd, 0.0, 1.0)
-    with pytest.raises(BadInput, match=r"^a normaliser is for a feature .*: x\\x1b.*\\n$"):
-        LinearModel(("a",), np.ones(1), normalisers={odd: Normaliser("standard", 0.0, 1.0)})
+ODD = "x\x1b[31m\n"
 
 
-def test_what_cannot_be_averaged_is_refused() -> None:
-    with pytest.raises(BadInput, match="different features"):
-        average([ONE, LinearModel(("a", "c"), np.ones(2))])
-    control = LinearModel(("x\x1b[31m\n",), np.array([1.0]))
-    with pytest.raises(BadInput, match=r"^.*\\x1b\[31m\\n.*$"):
-        average([ONE, control])
-    with pytest.raises(BadInput, match="as many weights"):
-        average([ONE, TWO], weights=[1.0])
-    with pytest.raises(BadInput, match="not negative"):
-        average([ONE, TWO], weights=[1.0, -1.0])
-    with pytest.raises(BadInput, match="no model"):
-        average([])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: average([ONE, LinearModel(("a", "c"), np.ones(2))]), "different features"),
+        (lambda: average([ONE, LinearModel((ODD,), np.ones(1))]), r"^.*\\x1b\[31m\\n.*$"),
+        (lambda: average([ONE, TWO], weights=[1.0]), "as many weights"),
+        (lambda: average([ONE, TWO], weights=[1.0, -1.0]), "not negative"),
+        (lambda: average([]), "no model"),
+        (lambda: Normaliser(ODD, 0.0, 1.0), r"is standard or min_max, not 'x\\x1b.*\\n'$"),
+        (
+            lambda: LinearModel(("a",), np.ones(1), {ODD: Normaliser("standard", 0.0, 1.0)}),
+            r"^a normaliser is for a feature .*: x\\x1b.*\\n$",
+        ),
+    ],
+)
+def test_what_cannot_be_averaged_or_normalised_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        make()
 
 
 weights = st.lists(st.floats(-10, 10, width=32), min_size=4, max_size=4)
@@ -461,41 +448,30 @@ def forest() -> Forest:
 def test_the_interval_of_trees_is_the_sum_of_their_lowest_and_highest_leaves() -> None:
     found = score_interval(TreeModel(THREE_NAMES, forest(), base=1.0))
     assert found.proven
-    assert found.low == pytest.approx(-0.5, abs=1e-5)
-    assert found.high == pytest.approx(4.5, abs=1e-5)
+    assert (found.low, found.high) == pytest.approx((-0.5, 4.5), abs=1e-5)
     assert found.low <= -0.5
     assert found.high >= 4.5
+    logistic = score_interval(TreeModel(THREE_NAMES, forest(), link="logistic"))
+    bounds = [1 / (1 + math.exp(-total)) for total in (-1.5, 3.5)]
+    assert [logistic.low, logistic.high] == pytest.approx(bounds, rel=1e-5)
 
 
-def test_a_logistic_output_lies_between_0_and_1() -> None:
-    found = score_interval(TreeModel(THREE_NAMES, forest(), link="logistic"))
-    assert found.low == pytest.approx(1 / (1 + math.exp(1.5)), rel=1e-5)
-    assert found.high == pytest.approx(1 / (1 + math.exp(-3.5)), rel=1e-5)
+def linear_interval(weights: list[float], *how: Any) -> ScoreInterval:
+    return score_interval(LinearModel(THREE_NAMES, np.array(weights)), *how)
 
 
-def test_a_sum_of_scores_with_no_weight_below_0_is_proven_by_that_alone() -> None:
-    model = LinearModel(THREE_NAMES, np.array([1.0, 0.0, 2.0]))
-    found = score_interval(model, set(THREE_NAMES))
-    assert found.proven
-    assert found.low == pytest.approx(0.0)
-    assert found.high == math.inf
-
-
-def test_features_that_may_be_negative_or_weigh_less_than_0_prove_nothing() -> None:
-    assert (
-        score_interval(LinearModel(THREE_NAMES, np.array([1.0, 1.0, 1.0])), {"a", "b"}) == UNKNOWN
-    )
-    lowered = score_interval(LinearModel(THREE_NAMES, np.array([1.0, -1.0, 1.0])), set(THREE_NAMES))
-    assert lowered == UNKNOWN
+def test_a_sum_of_scores_is_proven_by_weights_that_are_not_below_0_alone() -> None:
+    found = linear_interval([1.0, 0.0, 2.0], set(THREE_NAMES))
+    assert (found.proven, found.low, found.high) == (True, pytest.approx(0.0), math.inf)
+    assert linear_interval([1.0, 1.0, 1.0], {"a", "b"}) == UNKNOWN
+    assert linear_interval([1.0, -1.0, 1.0], set(THREE_NAMES)) == UNKNOWN
 
 
 def test_a_missing_feature_counts_0_also_where_none_was_seen() -> None:
-    model = LinearModel(THREE_NAMES, np.array([-1.0, 2.0, 0.0]))
     seen = np.array([[2.0, 3.0, 0.0], [4.0, 5.0, 0.0]])
-    found = score_interval(model, set(THREE_NAMES), seen)
+    found = linear_interval([-1.0, 2.0, 0.0], set(THREE_NAMES), seen)
     assert not found.proven
-    assert found.low == pytest.approx(-4.0, abs=1e-5)
-    assert found.high == pytest.approx(10.0, abs=1e-5)
+    assert (found.low, found.high) == pytest.approx((-4.0, 10.0), abs=1e-5)
 
 
 def test_features_that_are_bounded_by_their_kind_prove_a_mixed_model_for_every_document() -> None:
@@ -555,15 +531,11 @@ def kind(model: Model) -> str:
 def test_every_kind_of_model_scores_numbers_of_every_kind(model: Model) -> None:
     expected = model.score(X_INPUTS)
     table = pa.table({name: X_INPUTS[:, column] for column, name in enumerate(INPUT_NAMES)})
-    forms: list[Any] = [
-        X_INPUTS.tolist(),
-        X_INPUTS.astype(np.float64),
-        np.asfortranarray(X_INPUTS),
-        X_INPUTS.astype(object),
-        table.select(["d", "a<b", "c"]),
-    ]
-    for features in forms:
+    as_they_are = [X_INPUTS, X_INPUTS.astype(np.float64), np.asfortranarray(X_INPUTS)]
+    others = [X_INPUTS.tolist(), X_INPUTS.astype(object), table.select(["d", "a<b", "c"])]
+    for features in (*as_they_are, *others):
         assert np.allclose(model.score(features), expected, rtol=1e-14, atol=0)
+    assert all(model_matrix(model, features) is features for features in as_they_are)
     whole: Any = np.array([[1, 2, 3]])
     assert np.array_equal(model.score(whole), model.score(whole.astype(np.float32)))
 
@@ -589,15 +561,6 @@ def test_what_is_no_matrix_of_the_features_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         model.score(features)
-
-
-def test_arrays_of_floats_are_scored_as_they_are() -> None:
-    for features in (
-        X_INPUTS,
-        X_INPUTS.astype(np.float64),
-        np.asfortranarray(X_INPUTS),
-    ):
-        assert model_matrix(LINEAR, features) is features
 
 
 @pytest.mark.parametrize("model", [*MODELS, ReorderingModel(LINEAR, "any", None)], ids=kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,31 +63,24 @@ def test_scores_read_back_as_they_were_to_the_last_bit(
     assert path.read_bytes() == content
 
 
-def test_lines_are_best_first_and_tied_documents_as_they_stand(tmp_path: Path) -> None:
+def test_lines_are_best_first_tied_documents_as_they_stand_and_cut_at_a_depth(
+    tmp_path: Path,
+) -> None:
     data = make_dataset(np.zeros((5, 1)), [0] * 5, [2, 2, 2, 1, 1], doc_ids=list("abcde"))
-    write_run(np.array([1.0, 3, 1, -0.0, 0.0]), data, tmp_path / "r", tag="mine")
-    assert (tmp_path / "r").read_text() == (
-        "2 Q0 b 1 3 mine\n2 Q0 a 2 1 mine\n2 Q0 c 3 1 mine\n1 Q0 d 1 0 mine\n1 Q0 e 2 0 mine\n"
-    )
-
-
-def test_a_run_may_be_cut_at_a_depth(tmp_path: Path) -> None:
-    scores = np.arange(13.0)
-    write_run(scores, DATA, tmp_path / "all")
-    write_run(scores, DATA, tmp_path / "two", depth=2)
-    lines = (tmp_path / "all").read_text().splitlines()
-    assert (tmp_path / "two").read_text().splitlines() == [
-        line for line in lines if int(line.split()[3]) <= 2
-    ]
+    scores = np.array([1.0, 3, 1, -0.0, 0.0])
+    lines = ["2 Q0 b 1 3 mine", "2 Q0 a 2 1 mine", "2 Q0 c 3 1 mine", "1 Q0 d 1 0 mine"]
+    lines.append("1 Q0 e 2 0 mine")
+    for depth, kept in ((None, lines), (2, [*lines[:2], *lines[3:]])):
+        write_run(scores, data, tmp_path / "r", tag="mine", depth=depth)
+        assert (tmp_path / "r").read_text().splitlines() == kept
 
 
 def test_models_and_reorderings_write_the_scores_that_they_give(tmp_path: Path) -> None:
     model = LinearModel(DATA.feature_names, np.array([1.0, -0.3]))
     for ranker in (model, ReorderingModel(model, "any", None)):
         write_run(ranker, DATA, tmp_path / "r")
-        assert np.array_equal(
-            read_run(tmp_path / "r").score_dataset(DATA), model.score(DATA.features)
-        )
+        found = read_run(tmp_path / "r").score_dataset(DATA)
+        assert np.array_equal(found, model.score(DATA.features))
 
 
 def test_documents_without_ids_are_named_by_their_number(tmp_path: Path) -> None:
@@ -126,52 +118,55 @@ def test_documents_that_a_run_lacks_have_no_score_and_are_not_written(tmp_path: 
 
 def test_documents_that_the_data_does_not_judge_are_left_out_and_it_is_said(tmp_path: Path) -> None:
     write_run(np.arange(13.0), DATA, tmp_path / "r")
-    smaller = make_dataset(
-        DATA.features[:3],
-        DATA.labels[:3],
-        ["q0"] * 3,
-        doc_ids=DATA.doc_ids[:3],  # type: ignore[index]
-    )
+    run = read_run(tmp_path / "r")
+    doc_ids: Any = DATA.doc_ids
+    smaller = make_dataset(DATA.features[:3], DATA.labels[:3], ["q0"] * 3, doc_ids=doc_ids[:3])
     with pytest.warns(OwpcLtrWarning, match="2 of its documents are not in the data: they are lef"):
-        assert read_run(tmp_path / "r").score_dataset(smaller).tolist() == [0, 1, 2]
-
-
-def test_a_run_of_other_documents_is_refused(tmp_path: Path) -> None:
-    write_run(np.arange(13.0), DATA, tmp_path / "r")
+        assert run.score_dataset(smaller).tolist() == [0, 1, 2]
     other = replace(DATA, query_ids=pa.array(["a", "b", "c"]))
     with pytest.raises(BadInput, match=r"r ranks none of the data's 13 documents \('q0', 'd"):
-        read_run(tmp_path / "r").score_dataset(other)
+        run.score_dataset(other)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: replace(d, query_ids=pa.array(["a b", "b", "c"])), "the query id 'a b' is empt"),
-        (lambda d: replace(d, query_ids=pa.array(["", "b", "c"])), "the query id '' is empty or"),
-        (lambda d: replace(d, doc_ids=pa.array(["a\tb"] * 13)), r"the document id 'a\\tb' is"),
-        (lambda d: replace(d, doc_ids=pa.array(["a"] * 13)), "document 'a' stands twice in q"),
+        ({"query_ids": pa.array(["a b", "b", "c"])}, "the query id 'a b' is empt"),
+        ({"query_ids": pa.array(["", "b", "c"])}, "the query id '' is empty or"),
+        ({"doc_ids": pa.array(["a\tb"] * 13)}, r"the document id 'a\\tb' is"),
+        ({"doc_ids": pa.array(["a"] * 13)}, "document 'a' stands twice in q"),
     ],
 )
 def test_ids_that_a_run_cannot_tell_apart_are_refused(
-    change: Callable[[RankingDataset], RankingDataset], message: str, tmp_path: Path
+    change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        write_run(np.arange(13.0), change(DATA), tmp_path / "r")
+        write_run(np.arange(13.0), replace(DATA, **change), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
-def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    for strange in (np.nan, np.inf, -np.inf):
-        scores = np.zeros(13)
-        scores[4] = strange
-        with pytest.raises(BadInput, match=r"scores\[4\] is -?(nan|inf), which has no place"):
-            write_run(scores, DATA, tmp_path / "r")
-    with pytest.raises(BadInput, match=r"scores have shape \(3,\) where 13 documents"):
-        write_run(np.zeros(3), DATA, tmp_path / "r")
-    with pytest.raises(UsageError, match="the tag 'a b' is one word"):
-        write_run(np.zeros(13), DATA, tmp_path / "r", tag="a b")
-    with pytest.raises(UsageError, match="a run of depth 0 has no lines"):
-        write_run(np.zeros(13), DATA, tmp_path / "r", depth=0)
+@pytest.mark.parametrize(
+    ("scores", "how", "error", "message"),
+    [
+        *(
+            (
+                np.where(np.arange(13) == 4, strange, 0.0),
+                {},
+                BadInput,
+                r"scores\[4\] is -?(nan|inf)",
+            )
+            for strange in (np.nan, np.inf, -np.inf)
+        ),
+        (np.zeros(3), {}, BadInput, r"scores have shape \(3,\) where 13 documents"),
+        (np.zeros(13), {"tag": "a b"}, UsageError, "the tag 'a b' is one word"),
+        (np.zeros(13), {"depth": 0}, UsageError, "a run of depth 0 has no lines"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    scores: Vector, how: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        write_run(scores, DATA, tmp_path / "r", **how)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +213,11 @@ def compared(data: RankingDataset, scores: Vector, folder: Path) -> tuple[Any, A
     return folder / "qrels", folder / "run.trec"
 
 
+def judged_data(seed: int) -> tuple[RankingDataset, Vector]:
+    data = dataset((20, 3, 40, 11, 1, 15), seed)
+    return data, np.random.default_rng(seed).normal(size=data.n_documents)
+
+
 OURS = {"ndcg@10,gain=linear": nDCG @ 10, "map": AP, "mrr": RR}
 
 
@@ -228,16 +228,17 @@ def ours(data: RankingDataset, scores: Vector) -> dict[str, float]:
     }
 
 
+def ir_measures_figures(measures: Any, qrels: Path, run: Path) -> dict[Any, float]:
+    judged = list(ir_measures.read_trec_qrels(str(qrels)))
+    listed = list(ir_measures.read_trec_run(str(run)))
+    found: dict[Any, float] = ir_measures.calc_aggregate(measures, judged, listed)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_ir_measures_finds_our_figures_in_the_written_files(seed: int, tmp_path: Path) -> None:
-    data = dataset((20, 3, 40, 11, 1, 15), seed)
-    scores = np.random.default_rng(seed).normal(size=data.n_documents)
-    qrels, run = compared(data, scores, tmp_path)
-    found = ir_measures.calc_aggregate(
-        OURS.values(),
-        list(ir_measures.read_trec_qrels(str(qrels))),
-        list(ir_measures.read_trec_run(str(run))),
-    )
+    data, scores = judged_data(seed)
+    found = ir_measures_figures(OURS.values(), *compared(data, scores, tmp_path))
     values = ours(data, scores)
     for name, measure in OURS.items():
         assert found[measure] == pytest.approx(values[name], abs=1e-9), name
@@ -266,12 +267,10 @@ def ranx_figures(ranx: Evaluate, pairs: list[tuple[Path, Path]]) -> list[dict[st
 def test_ranx_finds_our_figures_in_the_written_files(ranx: Evaluate, tmp_path: Path) -> None:
     pairs, wanted = [], []
     for seed in range(3):
-        data = dataset((20, 3, 40, 11, 1, 15), seed)
-        scores = np.random.default_rng(seed).normal(size=data.n_documents)
         folder = tmp_path / str(seed)
         folder.mkdir()
-        pairs.append(compared(data, scores, folder))
-        wanted.append(ours(data, scores))
+        pairs.append(compared(*judged_data(seed), folder))
+        wanted.append(ours(*judged_data(seed)))
     for found, own in zip(ranx_figures(ranx, pairs), wanted, strict=True):
         assert found == pytest.approx(own, abs=1e-9)
 
@@ -281,22 +280,16 @@ def test_under_ties_others_take_one_order_and_we_the_mean_over_all(tmp_path: Pat
 
     In file order the relevant one comes first.
     """
-    labels, names = [1, 0, 0, 0], ["a", "b", "c", "d"]
-    data = make_dataset(np.zeros((4, 1)), labels, ["q"] * 4, doc_ids=names)
+    data = make_dataset(np.zeros((4, 1)), [1, 0, 0, 0], ["q"] * 4, doc_ids=["a", "b", "c", "d"])
     scores = np.zeros(4)
-    qrels, run = compared(data, scores, tmp_path)
-    found = ir_measures.calc_aggregate(
-        [RR],
-        list(ir_measures.read_trec_qrels(str(qrels))),
-        list(ir_measures.read_trec_run(str(run))),
-    )[RR]
-    figures = {
-        ties: parse_metric(f"mrr,ties={ties}").mean(scores, data.labels, data.offsets)
+    found = ir_measures_figures([RR], *compared(data, scores, tmp_path))[RR]
+    expected, in_file_order = (
+        parse_metric(f"mrr,ties={ties}").mean(scores, data.labels, data.offsets)
         for ties in ("expected", "file-order")
-    }
+    )
     assert found == 1 / 4  # d, c, b, a
-    assert figures["expected"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
-    assert figures["file-order"] == 1
+    assert expected == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    assert in_file_order == 1
 
 
 @dataclass(frozen=True)
@@ -355,14 +348,6 @@ def judged_runs(draw: st.DrawFn, ties: bool) -> Judged:
         doc_ids=[d for _, d, _ in of],
     )
     return Judged(data, run, grades, listed)
-
-
-def judged_queries() -> RankingDataset:
-    """Twelve queries of twenty documents."""
-    labels = np.random.default_rng(3).integers(0, 4, 240)
-    queries = np.repeat([f"q{number}" for number in range(12)], 20)
-    ids = [f"d{row}" for row in range(240)]
-    return make_dataset(np.zeros((240, 1)), labels, queries, doc_ids=ids)
 
 
 THEIRS = {
@@ -478,25 +463,35 @@ def test_what_is_retrieved_further_down_never_makes_a_run_worse(
         assert (np.nan_to_num(sign * (after - before)) >= -1e-9).all(), name
 
 
-def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
-    run: Run, tmp_path: Path
-) -> None:
-    data = judged_queries()
+@pytest.fixture
+def short(tmp_path: Path) -> tuple[RankingDataset, Vector]:
+    """Twelve queries of twenty documents, and `short.run`, which lacks some of either."""
+    labels = np.random.default_rng(3).integers(0, 4, 240)
+    queries = np.repeat([f"q{number}" for number in range(12)], 20)
+    ids = [f"d{row}" for row in range(240)]
+    data = make_dataset(np.zeros((240, 1)), labels, queries, doc_ids=ids)
     scores = np.random.default_rng(1).normal(size=data.n_documents)
-    ltr.write_run(scores, data, tmp_path / "whole.run")
     ltr.write_run(scores[:200], data.select(np.arange(10)), tmp_path / "short.run", depth=3)
+    return data, scores
+
+
+def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
+    short: tuple[RankingDataset, Vector], run: Run, tmp_path: Path
+) -> None:
+    data, scores = short
+    ltr.write_run(scores, data, tmp_path / "whole.run")
     with (tmp_path / "short.run").open("a") as file:
         file.write("q0 Q0 nobody 4 -9 owpc-ltr\nz Q0 d1 1 1 owpc-ltr\n")
     save_dataset(data, tmp_path / "data.parquet")
     absent = "2 of 12 queries are not in it: they count 0 (as trec_eval -c has it)"
     missing = "210 of 240 judged documents are not in it: they count as not retrieved"
     unjudged = "1 of its documents are not judged: they count as irrelevant"
-    short, whole = (ltr.read_run(tmp_path / f"{name}.run") for name in ("short", "whole"))
-    assert ltr.evaluate(short, data).warnings[:3] == (absent, missing, unjudged)
-    against = ltr.evaluate(whole, data, baseline=short).warnings
+    some, whole = (ltr.read_run(tmp_path / f"{name}.run") for name in ("short", "whole"))
+    assert ltr.evaluate(some, data).warnings[:3] == (absent, missing, unjudged)
+    against = ltr.evaluate(whole, data, baseline=some).warnings
     assert f"the run 2: {missing}" in against
     compared = ltr.compare(
-        {"short": short, "whole": whole}, data=data, metrics="recall@10", resamples=200
+        {"short": some, "whole": whole}, data=data, metrics="recall@10", resamples=200
     )
     assert {f"short: {absent}", f"short: {missing}"} <= set(compared.warnings)
     recall = compared.ranker("short").measured[0].mean
@@ -513,13 +508,11 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     assert len((tmp_path / "again.run").read_text().splitlines()) == 30
 
 
-def test_a_folder_of_parts_has_the_figures_of_a_short_run_in_memory(tmp_path: Path) -> None:
-    data = judged_queries()
-    scores = np.random.default_rng(1).normal(size=data.n_documents)
-    ltr.write_run(scores[:200], data.select(np.arange(10)), tmp_path / "short.run", depth=3)
-    run = ltr.read_run(tmp_path / "short.run")
-    folder = in_parts(data, tmp_path / "parts")
-    whole, found = ltr.evaluate(run, data), ltr.evaluate(run, folder)
+def test_a_folder_of_parts_has_the_figures_of_a_short_run_in_memory(
+    short: tuple[RankingDataset, Vector], tmp_path: Path
+) -> None:
+    data, run = short[0], ltr.read_run(tmp_path / "short.run")
+    whole, found = ltr.evaluate(run, data), ltr.evaluate(run, in_parts(data, tmp_path / "parts"))
     by_query = found.per_query.sort_by("query_id")
     assert by_query.to_pydict() == whole.per_query.sort_by("query_id").to_pydict()
     assert found.warnings[:2] == whole.warnings[:2]

@@ -95,18 +95,14 @@ def ids(data: Any) -> list[str]:
     return [str(query) for query in data.query_ids.to_pylist()]
 
 
-def test_a_side_of_a_split_is_recorded_as_the_command_line_does() -> None:
-    model = trained(PARTS.training, PARTS.validation)
+@pytest.mark.parametrize("learn", [trained, reranked])
+def test_a_model_of_a_split_knows_each_side_of_it(learn: Callable[..., Any]) -> None:
+    model = learn(PARTS.training, PARTS.validation)
     source = model.record["source"]
     assert {key: source[key] for key in PARTS.source} == PARTS.source
     assert set(source["queries"]) == {"train", "validation"}
     chosen = model_data(model, DATA)
     assert (chosen.side, ids(chosen.data), chosen.warnings) == ("test", ids(PARTS.test), ())
-
-
-@pytest.mark.parametrize("learn", [trained, reranked])
-def test_a_model_of_a_split_knows_each_side_of_it(learn: Callable[..., Any]) -> None:
-    model = learn(PARTS.training, PARTS.validation)
     of_test = model_data(model, PARTS.test)
     assert (of_test.data, of_test.side, of_test.warnings) == (PARTS.test, "test", ())
     for part, what in ((PARTS.training, "was trained on"), (PARTS.validation, "was chosen on")):
@@ -137,10 +133,10 @@ def test_a_script_without_a_source_is_not_measured_on_its_training_queries(
 
 def test_a_model_trained_on_everything_is_said_to_be() -> None:
     model = trained(DATA)
-    chosen = model_data(model, DATA)
-    assert (chosen.data, chosen.side) == (DATA, "all")
-    assert "these are the queries that it was trained on" in chosen.warnings[0]
-    assert "it was trained on" in model_data(model, FIRST).warnings[0]
+    for data in (DATA, FIRST):
+        chosen = model_data(model, data)
+        assert (chosen.data, chosen.side) == (data, "all")
+        assert "these are the queries that it was trained on" in chosen.warnings[0]
     with pytest.raises(Refused, match=r"no query is held out from the model: .*trained on 40"):
         model_data(model, DATA, "test")
 
@@ -244,10 +240,6 @@ def test_a_liar_who_looks_at_ids_alone_is_caught() -> None:
     assert lied.tolist() == ["test", "test", "train", "test"]
 
 
-def params_of(data: Any) -> dict[str, str]:
-    return dict(zip(ids(data), data.query_params.to_pylist(), strict=True))
-
-
 def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> None:
     texts = [f"words of {number}" for number in range(60)]
     data = logged(texts, [f"q{number}" for number in range(60)])
@@ -255,7 +247,11 @@ def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> 
     ltr.partition(tmp_path / "data.parquet", out=tmp_path / "parts")
     folder = ltr.open_dataset(tmp_path / "parts")
     assert len(folder.pieces) > 1
-    assert params_of(folder) == params_of(data)
+    in_folder, in_file = (
+        dict(zip(ids(one), one.query_params.to_pylist(), strict=True))  # type: ignore[union-attr]
+        for one in (folder, data)
+    )
+    assert in_folder == in_file
     again = logged([text.upper() for text in texts], [f"w{number}" for number in range(60)], 1)
     how: dict[str, Any] = {"settings": {"C": 1.0}}
     sides = folder.split()
@@ -304,28 +300,27 @@ def test_every_comparison_takes_the_same_queries() -> None:
 
 def test_a_model_of_other_models_has_seen_what_they_have_seen() -> None:
     mean = ltr.average([trained(FIRST), trained(SECOND)])
-    assert ids(model_data(mean, DATA).data) == ids(REST)
-    silent = ltr.average([trained(FIRST), LinearModel(DATA.feature_names, np.ones(3))])
-    assert "nothing tells which queries" in model_data(silent, DATA).warnings[0]
     over = fit_reranker(SECOND, trained(FIRST), RERANKING, Run(), None)
-    assert ids(model_data(over, DATA).data) == ids(REST)
+    for model in (mean, over):
+        assert ids(model_data(model, DATA).data) == ids(REST)
 
 
 def test_an_imported_model_has_seen_the_data_that_it_was_imported_with(tmp_path: Path) -> None:
     LinearModel(DATA.feature_names, np.ones(3)).save(tmp_path / "m.json")
     model = ltr.import_model(tmp_path / "m.json", data=FIRST, source="first.parquet")
     assert ids(ltr.evaluate(model, DATA).data) == ids(SECOND) + ids(REST)
-    unknown = ltr.import_model(tmp_path / "m.json")
-    assert "nothing tells which queries" in ltr.evaluate(unknown, DATA).warnings[0]
 
 
-def test_a_split_without_the_queries_of_its_sides_tells_nothing() -> None:
+def test_of_models_whose_queries_are_not_known_it_is_said(tmp_path: Path) -> None:
+    LinearModel(DATA.feature_names, np.ones(3)).save(tmp_path / "m.json")
+    imported = ltr.import_model(tmp_path / "m.json")
     model = trained(PARTS.training, PARTS.validation)
     source = {key: model.record["source"][key] for key in ("fingerprint", "split")}
-    silent = replace(model, record={**model.record, "source": source})
-    assert "nothing tells which queries" in model_data(silent, DATA).warnings[0]
+    of_split = replace(model, record={**model.record, "source": source})
+    for silent in (imported, ltr.average([trained(FIRST), imported]), of_split):
+        assert "nothing tells which queries" in model_data(silent, DATA).warnings[0]
     with pytest.raises(Refused, match="nothing tells the test queries"):
-        model_data(silent, DATA, "test")
+        model_data(of_split, DATA, "test")
 
 
 def test_sides_that_do_not_fit_each_other_are_no_split() -> None:
@@ -375,12 +370,11 @@ def test_the_command_warns_of_training_queries(run: RunCommand, tmp_path: Path) 
     save_dataset(DATA, tmp_path / "data.parquet")
     trained(DATA).save(tmp_path / "all.json")
     trained(FIRST, SECOND).save(tmp_path / "some.json")
-    code, out, _ = run("evaluate", "all.json", "--data", "data.parquet")
-    assert (code, "on 40 queries" in out) == (0, True)
-    assert "these are the queries that it was trained on" in " ".join(out.split())
-    code, out, _ = run("evaluate", "some.json", "--data", "data.parquet", "--json")
-    figures = json.loads(out)
-    assert (code, figures["n_queries"], figures["split"]) == (0, 10, "test")
+    told = " ".join(run.output("evaluate", "all.json", "--data", "data.parquet").split())
+    assert "on 40 queries" in told
+    assert "these are the queries that it was trained on" in told
+    figures = json.loads(run.output("evaluate", "some.json", "--data", "data.parquet", "--json"))
+    assert (figures["n_queries"], figures["split"]) == (10, "test")
     assert figures["warnings"][0].startswith("10 of 40 queries are held out from the model")
 
 
@@ -420,19 +414,16 @@ def test_a_side_stays_one_where_its_queries_stay() -> None:
     assert part.split(salt="again").training.origin is None
 
 
-def test_a_side_that_would_be_empty_is_refused() -> None:
+def test_what_cannot_be_split_is_refused() -> None:
+    data = dataset_splits()
     with pytest.raises(BadInput, match=r"no query falls on the \w+ side: 2 queries are too few"):
         dataset_splits(2).split()
     for shares in ((0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2)):
         with pytest.raises(UsageError, match="to leave queries to train on"):
-            dataset_splits().split(*shares)
-
-
-def test_a_side_is_not_split_by_the_same_hash_again() -> None:
-    with pytest.raises(
-        UsageError, match=r"the train side of a split by the same hash.*another salt"
-    ):
-        dataset_splits().split().training.split()
+            data.split(*shares)
+    again = r"the train side of a split by the same hash.*another salt"
+    with pytest.raises(UsageError, match=again):
+        data.split().training.split()
 
 
 def test_a_side_without_a_share_is_not_there() -> None:
@@ -476,10 +467,14 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     assert given_.validation.fingerprint == other.fingerprint
 
 
-def test_data_that_are_one_side_of_a_split_are_not_split_again() -> None:
-    training = dataset_splits().split().training
+def test_data_that_are_one_side_or_that_come_with_another_are_not_split_again() -> None:
+    data, other = dataset_splits(), dataset_splits(61)
+    training = data.split().training
     splits, source = training_splits(training, None, (0.2, 0.2))
     assert (splits.training, splits.optional_validation, source) == (training, None, None)
+    parts = with_validation(data, other)
+    assert (parts.training, parts.optional_validation) == (data, other)
+    assert "data" not in parts.source
 
 
 def test_a_command_makes_no_side_that_it_does_not_use() -> None:
@@ -493,10 +488,3 @@ def test_a_command_makes_no_side_that_it_does_not_use() -> None:
     assert sum(part.n_queries for part in parts) == 3
     with pytest.raises(BadInput, match="on the test side"):
         split_queries(data, split)
-
-
-def test_validation_queries_may_be_another_dataset() -> None:
-    data, other = dataset_splits(), dataset_splits(61)
-    parts = with_validation(data, other)
-    assert (parts.training, parts.optional_validation) == (data, other)
-    assert "data" not in parts.source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,15 +64,33 @@ def split(data: RankingDataset) -> tuple[RankingDataset, RankingDataset]:
     return halves.part(data, "train"), halves.part(data, "validation")
 
 
-def test_the_best_candidate_by_validation_is_kept() -> None:
+class Reversed(type(parse_metric("map"))):  # type: ignore[misc]
+    """A metric that is installed nowhere."""
+
+    name = "least-map"
+    higher_is_better = False
+
+
+@pytest.mark.parametrize(
+    ("select", "best", "tried"),
+    [("map", max, 5), ("pairwise-error", min, 5), (Reversed(), min, 6)],
+    ids=str,
+)
+def test_the_best_candidate_by_validation_is_kept(
+    select: Any, best: Callable[..., float], tried: int
+) -> None:
     training, validation = split(dataset())
-    trained = train_plan(training, Plan(OWPC, LARANK), Run(), validation)
+    trained = train_plan(training, Plan(OWPC, LARANK, select=select), Run(), validation)
     values = [row["validation"] for row in trained.table]
-    assert len(values) == 5
+    assert len(values) == tried
+    metric = parse_metric(select) if isinstance(select, str) else select
     scores = trained.model.score(validation.features)
-    chosen = parse_metric("map").mean(scores, validation.labels, validation.offsets)
-    assert chosen == pytest.approx(max(values))
-    assert trained.table[int(np.argmax(values))]["optimizer.C"] == trained.settings["optimizer.C"]
+    chosen = metric.mean(scores, validation.labels, validation.offsets)
+    assert chosen == pytest.approx(best(values))
+    assert trained.model.record["validation"] == best(values)
+    assert trained.model.record["select"] == str(select)
+    place = values.index(best(values))
+    assert trained.table[place]["optimizer.C"] == trained.settings["optimizer.C"]
 
 
 def test_a_plan_takes_names_for_the_classes_of_installed_plugins() -> None:
@@ -97,14 +116,6 @@ def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -
     )
 
 
-def test_an_error_is_selected_by_its_smallest_value() -> None:
-    training, validation = split(dataset())
-    plan = Plan(OWPC, LARANK, select="pairwise-error")
-    trained = train_plan(training, plan, Run(), validation)
-    values = [row["validation"] for row in trained.table]
-    assert trained.model.record["validation"] == min(values)
-
-
 def test_a_metric_selects_as_its_text_does() -> None:
     training, validation = split(dataset())
     adarank = REGISTRY.find("optimizer", "adarank")
@@ -115,17 +126,6 @@ def test_a_metric_selects_as_its_text_does() -> None:
         )
         assert one.model.as_dict() == other.model.as_dict()
         assert json.dumps(one.model.record) == json.dumps(other.model.record)
-
-
-def test_a_metric_that_is_installed_nowhere_can_select() -> None:
-    class Reversed(type(parse_metric("map"))):  # type: ignore[misc]
-        name = "least-map"
-        higher_is_better = False
-
-    training, validation = split(dataset())
-    trained = train_plan(training, Plan(OWPC, LARANK, select=Reversed()), Run(), validation)
-    assert trained.model.record["validation"] == min(row["validation"] for row in trained.table)
-    assert trained.model.record["select"] == "least-map"
 
 
 @pytest.mark.parametrize("select", ["map", "pairwise-error"])
@@ -172,59 +172,35 @@ def test_warm_starts_do_not_change_the_fits() -> None:
         assert cold.fit.certificate.objective == pytest.approx(row["objective"], rel=1e-3)
 
 
-def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
-    training, validation = split(dataset())
-    for name in ("one.json", "two.json"):
-        trained = train_plan(training, Plan(OWPC, LARANK), Run(seed=3), validation)
-        save_model(trained.model, tmp_path / name)
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
-
-
 def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> None:
     training, validation = split(dataset())
-    trained = train_plan(
-        training, Plan(OWPC, LARANK, {"loss.generator": "inverse"}), Run(), validation
-    )
+    plan = Plan(OWPC, LARANK, {"loss.generator": "inverse"})
+    trained = train_plan(training, plan, Run(), validation)
     save_model(trained.model, tmp_path / "m.json")
     model = load_scoring_model(tmp_path / "m.json")
-    assert model.record["loss"] == {
-        "name": "owpc",
-        "settings": {**model.record["loss"]["settings"], "generator": "inverse"},
-    }
-    assert model.record["featureset_hash"] == "a" * 64
-    assert model.record["certificate"]["relative_gap"] <= 1e-3
-    assert len(model.record["probes"]) == min(20, validation.n_queries)
+    record = model.record
+    assert (record["loss"]["name"], record["loss"]["settings"]["generator"]) == ("owpc", "inverse")
+    assert record["featureset_hash"] == "a" * 64
+    assert record["certificate"]["relative_gap"] <= 1e-3
+    assert len(record["probes"]) == min(20, validation.n_queries)
     assert np.array_equal(model.score(training.features), trained.model.score(training.features))
+    history = record["history"]
+    assert history == [dict(row) for row in trained.fit.history]
+    assert [row["pass"] for row in history] == list(range(1, len(history) + 1))
+    assert history[-1]["gap"] == pytest.approx(trained.fit.certificate.gap, rel=0.2)
 
 
-def test_a_loss_that_is_not_convex_is_refused_by_larank_before_any_work() -> None:
-    with pytest.raises(UsageError, match="'larank' needs a convex loss, and 'lambdarank'"):
-        train_plan(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())
-
-
-def test_data_without_an_order_is_refused() -> None:
-    data = replace(dataset(), labels=np.zeros(720, dtype=np.float32))
-    with pytest.raises(Refused, match="no order to learn"):
-        train_plan(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
-
-
-def test_an_infinite_feature_is_named() -> None:
-    data = dataset()
-    data.features[13, 2] = np.inf
-    with pytest.raises(Refused, match="feature '3' is infinite for query 'query 1', document 1"):
-        train_plan(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
-
-
-def test_missing_values_train_as_zeros() -> None:
-    data = dataset()
-    holes = data.features.copy()
-    holes[::3, 0] = np.nan
-    zeros = np.nan_to_num(holes)
-    plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0})
-    one = train_plan(replace(data, features=holes), plan, Run()).model
-    other = train_plan(replace(data, features=zeros), plan, Run()).model
-    assert one.as_dict() == other.as_dict()
-    assert np.array_equal(one.score(holes), other.score(zeros))
+def test_what_cannot_be_learned_is_refused_before_any_work() -> None:
+    data, infinite = dataset(), dataset()
+    infinite.features[13, 2] = np.inf
+    alike = replace(data, labels=np.zeros_like(data.labels))
+    for one, loss, error, message in (
+        (data, LAMBDARANK, UsageError, "'larank' needs a convex loss, and 'lambdarank'"),
+        (alike, OWPC, Refused, "no order to learn"),
+        (infinite, OWPC, Refused, "feature '3' is infinite for query 'query 1', document 1"),
+    ):
+        with pytest.raises(error, match=message):
+            train_plan(one, Plan(loss, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 @settings(max_examples=20)
@@ -253,22 +229,8 @@ def test_deviations_are_numpys_within_each_query() -> None:
     assert deviation_within_queries(data) == pytest.approx(expected)
 
 
-def test_the_sides_of_a_split_are_disjoint_and_stable_when_queries_leave() -> None:
-    data, cut = dataset(), HashSplit()
-    sides = cut.sides(data)
-    assert {"train", "validation", "test"} == set(sides)
-    fewer = data.select(np.arange(0, 60, 2))
-    assert np.array_equal(cut.sides(fewer), sides[::2])
-
-
 def test_folds_have_equal_sizes() -> None:
     assert sorted(np.bincount(fold_of_queries(dataset(), 7, "x"))) == [8, 8, 8, 9, 9, 9, 9]
-
-
-def test_data_of_other_features_is_refused_naming_one() -> None:
-    model = LinearModel(("1", "2", "x"), np.ones(3))
-    with pytest.raises(BadInput, match=r"lacks 'x' and has '3' \(3 features against 5\)"):
-        model_data(model, dataset())
 
 
 def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
@@ -278,10 +240,18 @@ def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
     return list_warnings(model, [lists_of(model, scored).facts])
 
 
-def test_equal_scores_are_told() -> None:
+def test_equal_scores_are_told_with_their_share_above_a_twentieth() -> None:
     data = dataset()
     assert "all scores are equal" in score_warnings(np.zeros(720), data)[0]
-    assert score_warnings(np.arange(720.0), data) == []
+    for pairs, said in ((36, "10%"), (360, "100%")):
+        assert score_warnings(paired_scores(pairs), data) == [
+            f"{said} of the documents share their score with another of the same query; "
+            "figures are expected values over the orders of tied documents"
+        ]
+    assert score_warnings(paired_scores(19), data)
+    # Equal scores of different queries are no ties.
+    for scores in (paired_scores(18), np.arange(720.0), np.tile(np.arange(12.0), 60)):
+        assert score_warnings(scores, data) == []
 
 
 def paired_scores(pairs: int) -> Vector:
@@ -290,23 +260,6 @@ def paired_scores(pairs: int) -> Vector:
     twins = np.arange(0, 2 * pairs, 2)
     scores[twins] = scores[twins + 1]
     return scores
-
-
-@pytest.mark.parametrize(("pairs", "said"), [(36, "10%"), (360, "100%")])
-def test_ties_within_queries_are_told_with_their_share(pairs: int, said: str) -> None:
-    assert score_warnings(paired_scores(pairs), dataset()) == [
-        f"{said} of the documents share their score with another of the same query; "
-        "figures are expected values over the orders of tied documents"
-    ]
-
-
-def test_ties_of_a_twentieth_of_the_documents_are_passed_over() -> None:
-    assert not score_warnings(paired_scores(18), dataset())
-    assert score_warnings(paired_scores(19), dataset())
-
-
-def test_equal_scores_of_different_queries_are_no_ties() -> None:
-    assert not score_warnings(np.tile(np.arange(12.0), 60), dataset())
 
 
 def test_validation_queries_that_are_trained_on_are_named() -> None:
@@ -319,25 +272,27 @@ def test_validation_queries_that_are_trained_on_are_named() -> None:
 
 def test_what_makes_data_another_than_the_models_is_named() -> None:
     data = dataset()
-    turned = LinearModel(data.feature_names[::-1], np.ones(5))
-    with pytest.raises(
-        BadInput, match=r"the model's features in another order; .* log the data with the model's"
-    ):
-        model_data(turned, data)
-    arrays = replace(data, featureset_hash=None)
-    with pytest.raises(BadInput, match="in another order: name the features as in training"):
-        model_data(turned, arrays)
-    model = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
-    with pytest.raises(
-        BadInput, match=r"\(hash bbbbbbbbbbbb\); it was logged with aaaaaaaaaaaa: log"
-    ):
-        model_data(model, data)
     # What has no hash was not logged, and says nothing of the feature set.
     unlogged = replace(data, featureset_hash=None)
-    assert model_data(model, unlogged)[:2] == (unlogged, "unknown")
-    assert model_data(replace(model, record={}), data)[:2] == (data, "unknown")
+    turned = LinearModel(data.feature_names[::-1], np.ones(5))
+    hashed = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
+    for model, one, message in (
+        (LinearModel(("1", "2", "x"), np.ones(3)), data,
+         r"lacks 'x' and has '3' \(3 features against 5\)"),
+        (turned, data, "the model's features in another order; .* log the data with the model's"),
+        (turned, unlogged, "in another order: name the features as in training"),
+        (hashed, data, r"\(hash bbbbbbbbbbbb\); it was logged with aaaaaaaaaaaa: log"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=message):
+            model_data(model, one)
+    assert model_data(hashed, unlogged)[:2] == (unlogged, "unknown")
+    plain = replace(hashed, record={})
+    assert model_data(plain, data)[:2] == (data, "unknown")
     with pytest.raises(UsageError, match="unknown split 'held-out': choose among auto, all, tr"):
-        model_data(replace(model, record={}), data, "held-out")
+        model_data(plain, data, "held-out")
+
+
+HEAD = '{"format": "owpc-ltr model", "kind": '
 
 
 @pytest.mark.parametrize(
@@ -345,18 +300,13 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
     [
         ("{", "is not a model file"),
         ("[]", "is not a model file of owpc-ltr"),
-        ('{"format": "owpc-ltr model", "kind": "magic"}', "of kind 'magic'"),
-        ('{"format": "owpc-ltr model", "kind": "linear"}', "damaged model file"),
+        (HEAD + '"magic"}', "of kind 'magic'"),
+        (HEAD + '"linear"}', "damaged model file"),
         ('{"a": 1, "a": 2}', "stands twice"),
+        (HEAD + '"linear", "feature_names": ["a"], "weights": [1, 2]}', "1 features has 2 weights"),
         (
-            '{"format": "owpc-ltr model", "kind": "linear", "feature_names": ["a"],'
-            ' "weights": [1, 2]}',
-            "1 features has 2 weights",
-        ),
-        (
-            '{"format": "owpc-ltr model", "kind": "linear", "feature_names": ["a"],'
-            ' "weights": [1e39]}',
-            "'a' is not a finite float32",
+            HEAD + '"linear", "feature_names": ["a"], "weights": [1e39]}',
+            "'a' is not a finite",
         ),
         ("[" * 100_000, "is not a model file"),
     ],
@@ -379,15 +329,6 @@ def test_trees_are_trained_on_missing_values_as_they_are() -> None:
     shown = holes[:1].copy(), holes[:1].copy()
     shown[0][0, 0], shown[1][0, 0] = np.nan, 0.0
     assert model.score(shown[0]) > model.score(shown[1])
-
-
-def test_the_record_keeps_how_the_gap_closed() -> None:
-    training, validation = split(dataset())
-    trained = train_plan(training, Plan(OWPC, LARANK), Run(), validation)
-    history = trained.model.record["history"]
-    assert [row["pass"] for row in history] == list(range(1, len(trained.fit.history) + 1))
-    assert history[-1]["gap"] == pytest.approx(trained.fit.certificate.gap, rel=0.2)
-    assert history == [dict(row) for row in trained.fit.history]
 
 
 def test_of_a_long_history_the_ends_and_a_hundred_rows_are_kept() -> None:
