@@ -155,13 +155,17 @@ def test_no_command_writes_over_its_own_input_by_whatever_name(
 
 
 def test_an_option_names_an_input_too(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "vali.txt").write_text(LETOR)
     (tmp_path / "n.json").write_bytes((tmp_path / "m.json").read_bytes())
+    for name in ("1", "2", "3"):
+        (tmp_path / name).mkdir()
+        for part in ("train", "vali", "test"):
+            (tmp_path / name / f"{part}.txt").write_text(LETOR)
     for words in (
-        ("train", "data.txt", "--validation", "vali.txt", "--out", "vali.txt"),
+        ("train", "data.txt", "--validation", "1/vali.txt", "--out", "1/vali.txt"),
         ("import", "ranklib.txt", "--features", "names.txt", "--out", "names.txt"),
         ("average", "m.json", "n.json", "--out", "n.json"),
         ("evaluate", "m.json", "--data", "data.txt", "--run", "m.json"),
+        ("select", "1", "2", "3", "--journal", "2/vali.txt"),
     ):
         content = (tmp_path / words[-1]).read_bytes()
         assert "it is the input" in run.refusal(2, *words)
@@ -210,14 +214,6 @@ def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(
     write_output(folder / "out", b"nobody else can write there now")
 
 
-def test_a_fold_may_not_be_the_journal(tmp_path: Path, run: Run) -> None:
-    for name in ("1", "2", "3"):
-        (tmp_path / name).mkdir()
-        for part in ("train", "vali", "test"):
-            (tmp_path / name / f"{part}.txt").write_text(LETOR)
-    assert "it is the input" in run.refusal(2, "select", "1", "2", "3", "--journal", "2/vali.txt")
-
-
 def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path, run: Run) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "mean.json").write_text("earlier")
@@ -237,8 +233,7 @@ def test_standard_output_has_the_file_and_nothing_else(
     tmp_path: Path, run: Run, command: str
 ) -> None:
     words = COMMANDS[command]
-    said = run.output(*words, "a.file")
-    said = said.replace("a.file", "")
+    said = run.output(*words, "a.file").replace("a.file", "")
     for more in ((), ("--json",)):
         reading, writing = os.pipe()
         kept = os.dup(1)
@@ -260,26 +255,21 @@ def test_standard_output_has_the_file_and_nothing_else(
 @pytest.mark.parametrize("command", ["select", "log-features"])
 def test_what_is_kept_for_the_next_run_goes_to_no_standard_output(run: Run, command: str) -> None:
     code, out, error = run(*COMMANDS[command], "-")
-    assert (code, out) == (2, "")
-    assert "name a file, not -" in error
+    assert (code, out, "name a file, not -" in error) == (2, "", True)
 
 
 def data() -> RankingDataset:
     return make_dataset([[1.0], [2.0]], [0, 1], ["q", "q"], doc_ids=["a", "b"])
 
 
-def _sheet(path: Path) -> None:
-    queries = Path("queries.txt")
-    queries.write_text("rambo\n")
-    write_sheet(read_queries(queries), (), {}, path)
+def sheet(path: Path) -> None:
+    Path("queries.txt").write_text("rambo\n")
+    write_sheet(read_queries(Path("queries.txt")), (), {}, path)
 
 
 def judged() -> Judgments:
-    from owpc_ltr import read_judgments
-
-    table = Path("table.tsv")
-    table.write_text("query_id\tquery\tdoc_id\tgrade\nq\trambo\td\t1\n")
-    return read_judgments(table)
+    Path("table.tsv").write_text("query_id\tquery\tdoc_id\tgrade\nq\trambo\td\t1\n")
+    return read_judgments("table.tsv")
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -289,7 +279,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "write_scores": lambda path: write_scores(np.ones(2), data(), path),
     "write_ranking": lambda path: write_ranking("q", [("d", 1.0)], path),
     "write_judgments": lambda path: write_judgments(judged(), path),
-    "write_sheet": _sheet,
+    "write_sheet": sheet,
 }
 """Every function of the package that writes a file which it is told."""
 
@@ -500,25 +490,23 @@ def test_every_command_tells_an_absent_file_as_its_reader_does_before_slow_impor
     assert sorted(file.name for file in tmp_path.iterdir()) == ["is-there"]
 
 
-@pytest.mark.parametrize("given", [None, [], "feature:bm25", ["is-there", None], Path("is-there")])
-def test_what_is_there_or_is_no_file_passes(
-    given: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_first_absent_file_is_named_and_what_is_there_or_is_no_file_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("is-there").touch()
-    Reads("A file.", unless="feature:").check(given)
-
-
-def test_the_first_absent_file_of_several_is_named() -> None:
+    given: object
+    for given in (None, [], "feature:bm25", ["is-there", None], Path("is-there")):
+        Reads("A file.", unless="feature:").check(given)
     with pytest.raises(BadInput, match=r"^no none-1$"):
-        Reads("Files.", absent="no {path}").check([Path(__file__), Path("none-1"), Path("none-2")])
-
-
-@pytest.mark.parametrize("name", [f"{__file__}/below-a-file", "nul\0", "x" * 5000])
-def test_other_faults_of_a_file_are_left_to_its_reader(name: str) -> None:
-    Reads("A file.").check(Path(name))
-    with pytest.raises(BadInput):
-        read_dataset(name)
+        Reads("Files.", absent="no {path}").check(
+            [Path("is-there"), Path("none-1"), Path("none-2")]
+        )
+    # Other faults of a file are left to its reader.
+    for name in ("is-there/below-a-file", "nul\0", "x" * 5000):
+        Reads("A file.").check(Path(name))
+        with pytest.raises(BadInput):
+            read_dataset(name)
 
 
 @pytest.mark.parametrize(

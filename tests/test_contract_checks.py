@@ -74,23 +74,23 @@ def reporting(name: str, **told: Any) -> Optimizer:
 def weighing(name: str, weights: Callable[..., Any], model: Any = LinearModel) -> Optimizer:
     """A liar whose model has other weights, of whose risk it says nothing."""
 
-    def fitted(fit: Any, _loss: Loss, _data: RankingDataset, run: Run, *_: Any) -> Fit:
+    def fitted(fit: Any, _loss: Loss, _data: RankingDataset, run: Run, *_: Any) -> Any:
         made = model(fit.model.feature_names, np.asarray(weights(fit.model.weights, run)))
         return replace(fit, model=made, certificate=replace(fit.certificate, risk=math.nan))
 
     return lying(Wrapped, name, minimise=fitted)  # type: ignore[no-any-return]
 
 
-def best_by_tenth(fit: Fit, *_: Any) -> Fit:
+def best_by_tenth(fit: Fit, *_: Any) -> Any:
     least = 0.9 * fit.certificate.objective
     return replace(fit, certificate=replace(fit.certificate, objective=least))
 
 
-def of_other_features(fit: Any, *_: Any) -> Fit:
+def of_other_features(fit: Any, *_: Any) -> Any:
     return replace(fit, model=LinearModel(("a", "b", "c", "d"), fit.model.weights))
 
 
-def of_scaled_features(fit: Any, _loss: Loss, data: RankingDataset, *_: Any) -> Fit:
+def of_scaled_features(fit: Any, _loss: Loss, data: RankingDataset, *_: Any) -> Any:
     return replace(fit, model=LinearModel(data.feature_names, fit.model.weights / data.scales))
 
 

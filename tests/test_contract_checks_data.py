@@ -117,7 +117,7 @@ def last_version_wrong(model: Model, name: str, version: str) -> tuple[Model, st
     return (replace(model, weights=-model.weights) if wrong else model), name, version  # type: ignore[type-var, attr-defined]
 
 
-def refusing(error: Exception, kind: type[Model] = TreeModel) -> Twisting:
+def refusing(error: Exception, kind: type[Any] = TreeModel) -> Twisting:
     def twist(model: Model, name: str, version: str) -> tuple[Model, str, str]:
         if isinstance(model, kind):
             raise error

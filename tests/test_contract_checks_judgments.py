@@ -88,7 +88,7 @@ def columned(name: str, column: str, change: Callable[[str], str]) -> Any:
     """A liar that changes each value of a column."""
 
     def told(lines: JudgmentLines, _: JudgmentLines) -> JudgmentLines:
-        changed = [change(value) for value in getattr(lines, column).to_pylist()]
+        changed: Any = [change(value) for value in getattr(lines, column).to_pylist()]
         return replace(lines, **{column: changed})
 
     return telling(name, told)

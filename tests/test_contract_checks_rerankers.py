@@ -178,7 +178,7 @@ def in_other_units(_made: Above, weights: Vector) -> Above:
 def favours_first(made: Above, weights: Vector) -> Above:
     """Exchangeable where its fit ends, and at zero, not elsewhere."""
     far = np.abs(weights).max() > 0.1
-    return FirstWins(made.feature_names, made.shares) if far else made  # type: ignore[no-any-return]
+    return FirstWins(made.feature_names, made.shares) if far else made
 
 
 def moody(told: tuple[float, Vector], _weights: Vector) -> tuple[float, Vector]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,28 +92,26 @@ def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
     assert [q.query_id for q in found.queries] == [q.params["query"] for q in given_.queries]
 
 
-def plain(**more: Any) -> JudgedQuery:
+def plain() -> JudgedQuery:
     params = {"keywords": "red", "query": "red"}
-    return JudgedQuery("red", params, ["a", "b"], np.array([2, 0], np.float32), **more)
+    return JudgedQuery("red", params, ["a", "b"], np.array([2, 0], np.float32))
 
 
 @pytest.mark.parametrize(
-    ("query", "lost"),
+    ("change", "lost"),
     [
-        (plain(), ""),
-        (plain(weights=np.ones(2, np.float32), importance=1.0), ""),
-        (plain(weights=np.array([1, 2], np.float32)), "the weights of judgments"),
-        (plain(importance=3.0), "the importance of queries"),
-        (replace(plain(), query_id="q1"), "the ids of queries"),
-        (
-            replace(plain(), params={**plain().params, "city": "Rome"}),
-            "the parameter 'city' of queries",
-        ),
+        ({}, ""),
+        ({"weights": np.ones(2, np.float32), "importance": 1.0}, ""),
+        ({"weights": np.array([1, 2], np.float32)}, "the weights of judgments"),
+        ({"importance": 3.0}, "the importance of queries"),
+        ({"query_id": "q1"}, "the ids of queries"),
+        ({"params": {**plain().params, "city": "Rome"}}, "the parameter 'city' of queries"),
     ],
 )
 def test_what_a_format_does_not_hold_is_said_and_nothing_else(
-    query: JudgedQuery, lost: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
+    change: dict[str, Any], lost: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
+    query = replace(plain(), **change)
     for name in ("srw", "quepid"):
         ltr.write_judgments(Judgments([query]), tmp_path / "a", format=name)
         expected = [f"the format {name} does not hold {lost}"] if lost else []
@@ -187,26 +184,22 @@ def test_a_writer_of_other_judgments_is_caught_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def told(path: Path) -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads(path.read_text())
-    return content
-
-
 def test_the_command_converts_there_and_back(run: Run) -> None:
     Path("a.csv").write_text("query,docid,rating\nred,a,2\nred,b,0\nblue\n")
     code, out, err = run("judge", "convert", "a.csv", "--out", "a.json", "--as", "srw")
     assert (code, out) == (0, "2 judgments of 1 queries\nwrote a.json\n")
     assert "1 queries have no rating" in err
-    assert told(Path("a.json"))["type"] == "IMPORT_JUDGMENT"
-    code, out, _ = run("judge", "convert", "a.json", "--out", "b.csv", "--as", "quepid", "--json")
-    assert (code, json.loads(out)["judgments"]) == (0, 2)
+    assert json.loads(Path("a.json").read_text())["type"] == "IMPORT_JUDGMENT"
+    out = run.output("judge", "convert", "a.json", "--out", "b.csv", "--as", "quepid", "--json")
+    assert json.loads(out)["judgments"] == 2
     assert Path("b.csv").read_text() == 'query,docid,rating\n"red","a","2"\n"red","b","0"\n'
-    assert run("judge", "convert", "b.csv", "--out", "c.tsv")[0] == 0
-    assert Path("c.tsv").read_text() == (
-        "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
-    )
-    code, _, err = run("judge", "convert", "c.tsv", "--out", "d", "--as", "ranklib")
-    assert (code, "is read, not written" in err) == (2, True)
+    run.output("judge", "convert", "b.csv", "--out", "c.tsv")
+    assert Path("c.tsv").read_text() == CONVERTED
+    refused = run.refusal(2, "judge", "convert", "c.tsv", "--out", "d", "--as", "ranklib")
+    assert "is read, not written" in refused
+
+
+CONVERTED = "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
@@ -224,28 +217,32 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
         Path(name).write_text("".join(mark.join(map(str, row)) + "\n" for row in table))
     named = "query=q,document_id=sku,grade=stars"
     run.output("judge", "convert", name, "--columns", named, "--out", "out.tsv")
-    assert Path("out.tsv").read_text() == (
-        "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
-    )
+    assert Path("out.tsv").read_text() == CONVERTED
     columns = {"query": "q", "doc_id": "sku", "grade": "Stars"}
     (query,) = ltr.read_judgments(name, columns=columns).queries
     assert (query.doc_ids, query.grades.tolist()) == (["a", "b"], [2, 0])
 
 
-def test_a_column_that_is_not_there_is_told_with_those_that_are(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("file", "columns", "code", "told"),
+    [
+        ("a.csv", (), 3, "give --columns (query=q,doc_id=sku)"),
+        (
+            "a.csv",
+            ("--columns", "query=q,doc_id=product"),
+            3,
+            "owpc-ltr: cannot read a.csv: no column is called 'product', which is given as the "
+            "doc_id: its columns are 'q', 'sku', 'rating'\n",
+        ),
+        ("a.csv", ("--columns", "text=q"), 2, "the role is query_id, query, doc_id, grade"),
+        ("a.qrels", ("--columns", "query=q"), 2, "qrels, which has no columns to name"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told_with_those_that_are(
+    run: Run, file: str, columns: tuple[str, ...], code: int, told: str
+) -> None:
     Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
     Path("a.qrels").write_text("q1 0 a 2\n")
-    convert = ("judge", "convert", "a.csv", "--out", "b.tsv")
-    assert "give --columns (query=q,doc_id=sku)" in run.refusal(3, *convert)
-    code, _, err = run(*convert, "--columns", "query=q,doc_id=product")
-    assert (code, err) == (
-        3,
-        "owpc-ltr: cannot read a.csv: no column is called 'product', which is given as the doc_id: "
-        "its columns are 'q', 'sku', 'rating'\n",
-    )
-    code, _, err = run(*convert, "--columns", "text=q")
-    assert (code, "the role is query_id, query, doc_id, grade" in err) == (2, True)
-    code, _, err = run("judge", "convert", "a.qrels", "--columns", "query=q", "--out", "b.tsv")
-    assert (code, "qrels, which has no columns to name" in err) == (2, True)
+    assert told in run.refusal(code, "judge", "convert", file, *columns, "--out", "b.tsv")
     with pytest.raises(UsageError, match="columns= names the unknown role 'text'"):
         ltr.read_judgments("a.csv", columns={"text": "q"})

@@ -22,6 +22,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
+from tests.datasets import same
 
 X = np.array([[1, 2], [3, 4], [5, 6], [7, 8]], dtype=np.float32)
 LABELS, IDS = [0, 1, 2, 0], ["a", "a", "b", "b"]
@@ -52,10 +53,6 @@ def test_numbers_of_any_kind_and_layout_are_the_same_features(features: Any) -> 
     assert np.array_equal(data.features, X)
 
 
-def test_float32_rows_that_lie_as_they_must_are_not_copied() -> None:
-    assert np.shares_memory(make_dataset(X, LABELS, IDS).features, X)
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -69,24 +66,17 @@ def test_float32_rows_that_lie_as_they_must_are_not_copied() -> None:
 )
 def test_labels_are_numbers_of_any_kind(labels: Any) -> None:
     assert make_dataset(X, labels, IDS).labels.tolist() == LABELS
-
-
-def test_labels_may_say_yes_and_no() -> None:
     assert make_dataset(X, [True, False, True, False], IDS).labels.tolist() == [1, 0, 1, 0]
 
 
-def test_missing_values_of_any_kind_are_nan() -> None:
+def test_features_are_float32_not_copied_where_they_are_and_nan_where_they_are_missing() -> None:
+    assert np.shares_memory(make_dataset(X, LABELS, IDS).features, X)
     masked = np.ma.MaskedArray([[1.0, 2], [3, 4]], [[False, True], [False, False]])
     for features in ([[1, None], [3, 4]], [[1, np.nan], [3, 4]], masked):
         data = make_dataset(features, [0, 1], ["a", "a"])
         assert np.isnan(data.features).tolist() == [[False, True], [False, False]]
-
-
-def test_what_float32_cannot_tell_apart_is_rounded() -> None:
-    assert make_dataset([[0.1], [2**24 + 1]], [0, 1], [1, 1]).features.tolist() == [
-        [np.float32(0.1)],
-        [2**24],
-    ]
+    rounded = make_dataset([[0.1], [2**24 + 1]], [0, 1], [1, 1]).features
+    assert rounded.tolist() == [[np.float32(0.1)], [2**24]]
 
 
 @pytest.mark.parametrize(
@@ -169,17 +159,14 @@ def test_the_order_of_the_rows_changes_nothing_but_the_order(order: list[int]) -
 
 
 def test_it_is_said_that_rows_were_brought_together() -> None:
-    with pytest.warns(OwpcLtrWarning, match="the rows of 1 of 2 queries did not stand together"):
+    told = "the rows of 1 of 2 queries did not stand together, and were brought together"
+    with pytest.warns(OwpcLtrWarning, match=told):
         data = make_dataset([[1], [2], [3]], [0, 1, 2], ["a", "b", "a"])
-    assert data.notes == (
-        "the rows of 1 of 2 queries did not stand together, and were brought together",
-    )
-    assert data.notes[0] in repr(data)
+    assert data.notes == (told,)
+    assert told in repr(data)
     assert data.labels.tolist() == [0, 2, 1]
     assert replace(data, comments=None).notes == data.notes
-
-
-def test_an_entry_is_named_as_it_was_given_and_not_as_it_was_sorted() -> None:
+    # An entry is named as it was given, and not as it was sorted.
     with pytest.raises(BadInput, match="entry 2 is -1"):
         make_dataset([[1], [2], [3]], [0, 1, -1], ["a", "b", "a"])
 
@@ -206,17 +193,13 @@ def full() -> RankingDataset:
     )
 
 
-def test_a_query_is_a_view_not_a_copy() -> None:
-    data = small()
+def test_a_query_is_a_view_and_the_queries_together_are_the_dataset() -> None:
+    data = full()
     query = data[1]
     assert query.query_id == "b"
     assert np.shares_memory(query.features, data.features)
     assert np.shares_memory(query.labels, data.labels)
     assert query.features.tolist() == [[4, 5], [6, 7], [8, 9]]
-
-
-def test_the_queries_together_are_the_dataset() -> None:
-    data = full()
     assert np.array_equal(np.vstack([q.features for q in data]), data.features)
     assert np.array_equal(np.concatenate([q.weights for q in data]), data.weights)
     assert [q.query_id for q in data] == ["a", "b", "c"]
@@ -225,14 +208,7 @@ def test_the_queries_together_are_the_dataset() -> None:
 @given(order=st.permutations(range(3)))
 def test_selecting_all_queries_in_another_order_and_back_changes_nothing(order: list[int]) -> None:
     data = full()
-    there = data.select(np.array(order))
-    back = there.select(np.argsort(order))
-    assert back.fingerprint == data.fingerprint
-    assert back.doc_ids == data.doc_ids
-    assert back.comments == data.comments
-    assert back.query_params == data.query_params
-    assert back.document_fields == data.document_fields
-    assert np.array_equal(back.query_importance, data.query_importance)
+    assert same(data.select(np.array(order)).select(np.argsort(order)), data)
 
 
 def test_each_part_follows_its_query() -> None:
@@ -257,9 +233,8 @@ def test_nothing_may_be_selected() -> None:
 
 def test_what_is_not_given_counts_one() -> None:
     data = small()
-    assert data.weights.tolist() == [1] * 6
-    assert data.query_importance.tolist() == [1] * 3
-    assert data.scales.tolist() == [1] * 2
+    counts = (data.weights, data.query_importance, data.scales)
+    assert [one.tolist() for one in counts] == [[1] * 6, [1] * 3, [1] * 2]
 
 
 @pytest.mark.parametrize(
@@ -309,9 +284,7 @@ def test_query_ids_may_be_whole_numbers_or_text_of_any_kind() -> None:
     ]
     for ids in kinds:
         assert make_dataset([[1], [2], [3]], [0, 0, 1], ids).query_ids.to_pylist() == ["7", "8"]
-
-
-def test_an_id_keeps_its_last_zero_byte() -> None:
+    # An id keeps its last zero byte.
     assert make_dataset([[1], [2]], [0, 1], ["a", "a\0"]).n_queries == 2
 
 
@@ -399,6 +372,10 @@ def test_what_a_part_lacks_is_what_it_counts_as() -> None:
         ({"doc_ids": None}, "a.txt has document ids and b.txt has none"),
         ({"query_params": None}, "a.txt has query params and b.txt has none"),
         ({"document_fields": None}, "a.txt and b.txt have other document fields"),
+        (
+            {"query_ids": pa.array(["q0", "x", "y", "z"])},
+            "query 'q0' is in a.txt and in b.txt: put a query's rows in one",
+        ),
     ],
 )
 def test_parts_that_are_not_alike_are_refused_naming_both(
@@ -407,13 +384,6 @@ def test_parts_that_are_not_alike_are_refused_naming_both(
     one, other = halves(dataset())
     with pytest.raises(BadInput, match=message):
         join_datasets([one, replace(other, **changed)], ["a.txt", "b.txt"])
-
-
-def test_a_query_in_two_files_is_refused_naming_both() -> None:
-    data = dataset()
-    parts = [*halves(data), data.select(np.array([3]))]
-    with pytest.raises(BadInput, match="query 'q3' is in b and in c: put a query's rows in one"):
-        join_datasets(parts, ["a", "b", "c"])
 
 
 def test_files_of_every_kind_are_read_together(tmp_path: Path) -> None:
@@ -441,8 +411,5 @@ def test_text_of_fewer_features_is_read_with_their_number(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match=r"other features: 3 against 1; .*say n_features"):
         read_dataset(paths)
     assert read_dataset(paths, n_features=3).features.tolist() == [[2, 0, 4], [2, 0, 0]]
-
-
-def test_no_file_is_no_dataset() -> None:
     with pytest.raises(UsageError, match="there is no file to read"):
         read_dataset([])

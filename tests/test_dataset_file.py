@@ -96,10 +96,6 @@ def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    pq.write_table(change(pq.read_table(path)), path)
-
-
 def with_about(change: Callable[[dict[str, Any]], object]) -> Callable[[pa.Table], pa.Table]:
     def apply(table: pa.Table) -> pa.Table:
         about = json.loads(table.schema.metadata[b"owpc_ltr"])
@@ -120,54 +116,33 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("no feature", lambda t: t.drop_columns(["2"]), "it has no column '2'"),
     ("no field", lambda t: t.drop_columns(["vector"]), "it has no column 'vector'"),
     ("double column", lambda t: t.append_column("2", t["2"]), "it has more than one column '2'"),
-    (
-        "float64 feature",
-        lambda t: setting("2", t["2"].cast("float64"))(t),
-        "the column '2' is double, and must be float",
-    ),
-    (
-        "integer label",
-        lambda t: setting("label", t["label"].cast("int64"))(t),
-        "the column 'label' is int64, and must be float",
-    ),
+    ("float64 feature", lambda t: setting("2", t["2"].cast("float64"))(t),
+     "the column '2' is double, and must be float"),
+    ("integer label", lambda t: setting("label", t["label"].cast("int64"))(t),
+     "the column 'label' is int64, and must be float"),
     ("split query", lambda t: t.take([0, 8, 1, 2]), "query 'q0' stands in two places"),
     ("null feature", setting("2", pa.array([None] * 20, pa.float32())), "the column '2' has nulls"),
-    (
-        "null label",
-        setting("label", pa.array([1.0] * 19 + [None], pa.float32())),
-        "the column 'label' has no value in row 19",
-    ),
-    (
-        "negative label",
-        setting("label", pa.array([-1.0] * 20, pa.float32())),
-        "labels must be finite and not negative",
-    ),
-    (
-        "two params",
-        setting("query_params", pa.array([str(i) for i in range(20)])),
-        "query 'q0' has two values of 'query_params': one on its first row, one on row 1",
-    ),
+    ("null label", setting("label", pa.array([1.0] * 19 + [None], pa.float32())),
+     "the column 'label' has no value in row 19"),
+    ("negative label", setting("label", pa.array([-1.0] * 20, pa.float32())),
+     "labels must be finite and not negative"),
+    ("two params", setting("query_params", pa.array([str(i) for i in range(20)])),
+     "query 'q0' has two values of 'query_params': one on its first row, one on row 1"),
     ("nan weight", setting("query_weight", pa.array([float("nan")] * 20)), "query_weight"),
     ("no rows", lambda t: t.slice(0, 0), "it has no rows"),
     ("newer format", with_about(lambda a: a.update(format=2)), "its format is 2, and this version"),
     ("no json", lambda t: t.replace_schema_metadata({b"owpc_ltr": b"{"}), "metadata are damaged"),
-    (
-        "deep json",
-        lambda t: t.replace_schema_metadata({b"owpc_ltr": b"[" * 100_000}),
-        "metadata are damaged",
-    ),
+    ("deep json", lambda t: t.replace_schema_metadata({b"owpc_ltr": b"[" * 100_000}),
+     "metadata are damaged"),
     ("json list", lambda t: t.replace_schema_metadata({b"owpc_ltr": b"[1]"}), "damaged"),
     ("fewer names", with_about(lambda a: a["features"].pop()), "metadata are damaged"),
     ("names are numbers", with_about(lambda a: a.update(columns=[1] * 70)), "metadata are damaged"),
     ("same name", with_about(lambda a: a.update(features=["x"] * 70)), "'x' stands twice"),
     ("scales are text", with_about(lambda a: a.update(feature_scales=["1"])), "are damaged"),
-    (
-        "scales too few",
-        with_about(lambda a: a.update(feature_scales=[1.0])),
-        "feature_scales has 1",
-    ),
+    ("scales too few", with_about(lambda a: a.update(feature_scales=[1.0])),
+     "feature_scales has 1"),
     ("no manifest", with_about(lambda a: a.pop("manifest")), "metadata are damaged"),
-]
+]  # fmt: skip
 
 
 def test_long_parameters_are_read_once_a_query_and_written_in_smaller_groups(
@@ -209,7 +184,7 @@ def test_a_file_that_is_no_dataset_is_refused_in_one_line(
 ) -> None:
     path = tmp_path / "a.parquet"
     save_dataset(large(20), path)
-    rewritten(path, change)
+    pq.write_table(change(pq.read_table(path)), path)
     with pytest.raises(BadInput) as raised:
         read_dataset(path)
     text = str(raised.value)
@@ -217,7 +192,7 @@ def test_a_file_that_is_no_dataset_is_refused_in_one_line(
     assert message in text
 
 
-def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
+def test_a_cut_file_is_refused_and_a_damaged_page_is_or_is_harmless(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     save_dataset(large(20), path)
     content = path.read_bytes()
@@ -225,16 +200,8 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
         path.write_bytes(content[:length])
         with pytest.raises(BadInput):
             load_dataset(path)
-
-
-def test_a_damaged_page_is_refused_or_harmless(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    save_dataset(large(20), path)
-    content = bytearray(path.read_bytes())
     for at in range(4, len(content) - 8, 211):
-        damaged = content.copy()
-        damaged[at] ^= 0xFF
-        path.write_bytes(damaged)
+        path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
         with contextlib.suppress(BadInput):
             load_dataset(path)
 
@@ -245,10 +212,6 @@ def test_text_is_not_taken_for_parquet(tmp_path: Path) -> None:
         load_dataset(tmp_path / "a.txt")
     with pytest.raises(BadInput, match="line 1: the label 'hello'"):
         read_dataset(tmp_path / "a.txt")
-    with pytest.raises(BadInput, match="it is a folder"):
-        read_dataset(tmp_path)
-    with pytest.raises(BadInput, match="no such file"):
-        read_dataset(tmp_path / "absent.parquet")
 
 
 def test_a_name_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
@@ -261,19 +224,11 @@ def test_a_name_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_text_is_read_whole_whatever_its_dress(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    for content in (
-        b"caf\xc3\xa9\r\n",
-        b"\xef\xbb\xbfcaf\xc3\xa9\r\n",
-        gzip.compress(b"caf\xc3\xa9\r\n"),
-    ):
+def test_text_is_read_whole_whatever_its_dress_but_not_what_is_too_large(tmp_path: Path) -> None:
+    path, text = tmp_path / "a", b"caf\xc3\xa9\r\n"
+    for content in (text, b"\xef\xbb\xbf" + text, gzip.compress(text)):
         path.write_bytes(content)
         assert read_text(path) == "café\r\n"
-
-
-def test_text_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"abc\n" * (1 << 20)))
     with pytest.raises(BadInput, match="it is larger than 2 MiB"):
         read_text(path, largest=2 << 20)

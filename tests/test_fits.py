@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +27,12 @@ from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.training.train import _ending
 from tests.datasets import crowded, weights
+from tests.liars import lying
 
 DATA = sample_dataset()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Lying(LaRank):
     """LaRank, but for what it returns."""
 
@@ -51,11 +51,10 @@ class Scoreless:
 
 
 def renamed(fit: Fit) -> Fit:
-    names = tuple(reversed(fit.model.feature_names))
-    return dataclasses.replace(fit, model=dataclasses.replace(fit.model, feature_names=names))  # type: ignore[type-var]
+    return replace(fit, model=replace(fit.model, feature_names=fit.model.feature_names[::-1]))  # type: ignore[type-var]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class OneScore:
     kind: ClassVar[str] = "one"
     feature_names: tuple[str, ...] = DATA.feature_names
@@ -71,10 +70,10 @@ class OneScore:
 FIT_LIES: list[tuple[Any, str]] = [
     (lambda fit: fit.model.weights, r"'lying' returned array\(\[.*\(ndarray\): return an owpc_lt"),
     (lambda fit: None, r"'lying' returned None \(NoneType\): return an owpc_ltr.protocols.Fit"),
-    (lambda fit: dataclasses.replace(fit, model=Scoreless()), "where a model belongs, which has n"),
-    (lambda fit: dataclasses.replace(fit, certificate=0.5), r"the certificate 0.5 \(float\)"),
+    (lambda fit: replace(fit, model=Scoreless()), "where a model belongs, which has n"),
+    (lambda fit: replace(fit, certificate=0.5), r"the certificate 0.5 \(float\)"),
     (renamed, "returned a model of the features"),
-    (lambda fit: dataclasses.replace(fit, model=OneScore()), r"gives scores of shape \(\) for"),
+    (lambda fit: replace(fit, model=OneScore()), r"gives scores of shape \(\) for"),
 ]  # fmt: skip
 
 
@@ -87,7 +86,7 @@ def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
         cross_validate([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Priced:
     """A loss that returns whatever it is told to."""
 
@@ -123,24 +122,16 @@ def test_what_no_loss_may_return_is_refused_by_its_name(lie: int) -> None:
         linear_risk(DATA, bind(Priced(lie)), np.ones(4))
 
 
-@dataclasses.dataclass(frozen=True)
-class Flat(Priced):
-    """A loss that is the same everywhere."""
-
-    def value_and_gradient(self, scores: Any, labels: Any, weights: Any) -> Any:
-        return 0.0, 0 * scores
-
-
 def test_a_loss_is_looked_at_once_and_not_at_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
     monkeypatch.setattr("owpc_ltr.kernels.kernel.check_price", lambda *given: looked.append(given))
-    bound = bind(Flat())
+    bound = bind(lying(Priced, "Flat", value_and_gradient=lambda _, scores, *__: (0.0, 0 * scores)))
     for _ in range(2):
         linear_risk(DATA, bound, np.zeros(4))
     assert len(looked) == 1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Unfit(Exchangeable):
     """A reranker that returns its weights, or a reordering of other features."""
 
@@ -149,7 +140,7 @@ class Unfit(Exchangeable):
 
     def fit(self, loss: Loss, data: Any, base_scores: Any, run: Run) -> Any:
         found: Reordering = Exchangeable(iterations=1).fit(loss, data, base_scores, run)
-        return np.zeros(3) if self.lie == 0 else dataclasses.replace(found, feature_names=("x",))  # type: ignore[type-var]
+        return np.zeros(3) if self.lie == 0 else replace(found, feature_names=("x",))  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(

@@ -41,19 +41,10 @@ from tests.foreign_models import (
 )
 
 
-def test_every_objective_of_xgboost_scores_as_xgboost_predicts(rng: np.random.Generator) -> None:
-    rows, _ = data(rng)
-    for objective in OBJECTIVES:
-        for base in (None, 0.3):
-            settings = {} if base is None else {"base_score": base}
-            booster = trained(rng, objective=objective, **settings)
-            model = from_raw(raw(booster))
-            assert model.score(rows) == pytest.approx(predictions(booster, rows), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
+        *({"objective": one, **base} for one in OBJECTIVES for base in ({}, {"base_score": 0.3})),
         {"booster": "dart", "rate_drop": 0.4, "seed": 1},
         {"num_parallel_tree": 3, "subsample": 0.7},
         {"grow_policy": "lossguide", "max_leaves": 9, "tree_method": "hist"},
@@ -63,7 +54,7 @@ def test_every_objective_of_xgboost_scores_as_xgboost_predicts(rng: np.random.Ge
     ],
     ids=str,
 )
-def test_every_way_to_grow_trees_scores_as_xgboost_predicts(
+def test_every_objective_and_way_to_grow_trees_scores_as_xgboost_predicts(
     rng: np.random.Generator, settings: dict[str, Any]
 ) -> None:
     rows, _ = data(rng)
@@ -131,22 +122,17 @@ def test_lightgbm_scores_as_it_predicts(rng: np.random.Generator, settings: dict
     assert model.score(rows) == pytest.approx(booster.predict(rows), abs=1e-9)
 
 
-def test_a_model_of_lightgbm_without_its_last_tree_is_refused(rng: np.random.Generator) -> None:
+def test_a_model_of_lightgbm_that_contradicts_itself_is_refused(rng: np.random.Generator) -> None:
     text = lightgbm_model(rng)[0].model_to_string()
     trees = text.count("Tree=")
     short = text[: text.rindex("Tree=")] + text[text.index("end of trees") :]
-    with pytest.raises(BadInput, match=f"{trees - 1} trees, and its tree_sizes are of {trees}"):
-        from_lightgbm(short)
-
-
-def test_a_feature_of_lightgbm_beyond_32_bits_is_not_taken_for_another(
-    rng: np.random.Generator,
-) -> None:
-    text = lightgbm_model(rng)[0].model_to_string()
     far = re.sub(r"(split_feature=)\d+", rf"\g<1>{2**32}", text)
-    assert far != text
-    with pytest.raises(BadInput, match="'split_feature' is beyond 32 bits"):
-        from_lightgbm(far)
+    for other, message in (
+        (short, f"{trees - 1} trees, and its tree_sizes are of {trees}"),
+        (far, "'split_feature' is beyond 32 bits"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            from_lightgbm(other)
 
 
 @pytest.mark.parametrize("bound", ["inf", "-inf", "1e308"])
@@ -320,15 +306,17 @@ def test_raw_models_that_contradict_themselves_are_refused(
     rng: np.random.Generator, key: str, value: Any, message: str
 ) -> None:
     content = raw(trained(rng))
-    inner = content["learner"]["gradient_booster"]["model"]
-    child = inner["trees"][0]["left_children"][0]
-    inner[key] = value
+    content["learner"]["gradient_booster"]["model"][key] = value
     with pytest.raises(BadInput, match=message):
         from_raw(content)
-    again = raw(trained(rng))
-    again["learner"]["gradient_booster"]["model"]["trees"][0]["parents"][child] = 3
+
+
+def test_a_node_that_names_another_parent_is_refused(rng: np.random.Generator) -> None:
+    content = raw(trained(rng))
+    tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree["parents"][tree["left_children"][0]] = 3
     with pytest.raises(BadInput, match="names another parent"):
-        from_raw(again)
+        from_raw(content)
 
 
 def test_what_the_plugin_says_of_missing_values_is_read_from_a_raw_model_too(
@@ -393,24 +381,20 @@ def test_a_model_of_missing_values_goes_to_engines_that_know_them(rng: np.random
         assert scores == pytest.approx(predictions(booster, full), abs=1e-6)
 
 
-def test_between_3_2_and_3_7_a_model_of_zeros_goes_as_ranklib(rng: np.random.Generator) -> None:
-    rows, _ = data(rng)
-    model = zero_model(rng)
-    with pytest.raises(Refused, match="as model/ranklib"):
-        to_dump(model, NAMES, MIDDLE)
-    scores = emulate(stored(RANKLIB, to_ranklib(model, NAMES, MIDDLE)), rows, MIDDLE)
-    assert scores == pytest.approx(model.score(rows), abs=1e-6)
-
-
-def test_where_the_engine_knows_the_flag_a_model_of_zeros_says_so(rng: np.random.Generator) -> None:
+def test_between_3_2_and_3_7_a_model_of_zeros_goes_as_ranklib_or_flagged(
+    rng: np.random.Generator,
+) -> None:
     rows, _ = data(rng)
     model = zero_model(rng)
     flagged = replace(MIDDLE, missing_as_zero=True)
     definition = to_dump(model, NAMES, flagged)
     assert definition["missing_as_zero"] is True
-    scores = emulate(stored(XGBOOST, definition), rows, flagged)
-    assert scores == pytest.approx(model.score(rows), abs=1e-6)
     assert "missing_as_zero" not in to_dump(model, NAMES, NEW)
+    for form, profile in (
+        (stored(RANKLIB, to_ranklib(model, NAMES, MIDDLE)), MIDDLE),
+        (stored(XGBOOST, definition), flagged),
+    ):
+        assert emulate(form, rows, profile) == pytest.approx(model.score(rows), abs=1e-6)
 
 
 def test_what_is_written_reads_back_as_the_same_trees(rng: np.random.Generator) -> None:
@@ -467,6 +451,8 @@ def test_what_an_engine_cannot_do_is_refused_before_it_is_asked(rng: np.random.G
         to_dump(model, NAMES[:3], NEW)
     with pytest.raises(Refused, match="RankLib has no logistic output"):
         to_ranklib(replace(model, link="logistic"), NAMES, NEW)
+    with pytest.raises(Refused, match="as model/ranklib"):
+        to_dump(model, NAMES, MIDDLE)
 
 
 def test_the_first_format_that_scores_a_model_exactly_is_chosen(rng: np.random.Generator) -> None:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr import OwpcLtrError, RankingDataset, from_frame, make_dataset
+from owpc_ltr import OwpcLtrError, from_frame, make_dataset
 from owpc_ltr.data.construction import table_of
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
+from tests.datasets import same
 
 COLUMNS: dict[str, list[Any]] = {
     "query_id": ["a", "a", "b", "b"],
@@ -42,14 +43,6 @@ def frames(columns: dict[str, list[Any]]) -> list[Any]:
     ]
 
 
-def same(one: RankingDataset, other: RankingDataset) -> bool:
-    return (
-        one.fingerprint == other.fingerprint
-        and one.doc_ids == other.doc_ids
-        and one.offsets.tolist() == other.offsets.tolist()
-    )
-
-
 def test_frames_of_all_libraries_are_one_dataset() -> None:
     expected = make_dataset(
         [[1.5, 1, 1], [np.nan, 2, 0], [3.5, 3, 1], [4.5, 4, np.nan]],
@@ -61,33 +54,24 @@ def test_frames_of_all_libraries_are_one_dataset() -> None:
         assert same(from_frame(frame, query="query_id", label="grade"), expected)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 3),
-            st.integers(0, 4),
-            st.none() | st.floats(-1e30, 1e30),
-            st.integers(-(2**40), 2**40),
-        ),
-        min_size=1,
-        max_size=20,
-    )
+ROW = st.tuples(
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.none() | st.floats(-1e30, 1e30),
+    st.integers(-(2**40), 2**40),
 )
+
+
+@given(st.lists(ROW, min_size=1, max_size=20))
 def test_frames_of_all_libraries_agree_on_any_rows(rows: list[tuple[Any, ...]]) -> None:
     rows.sort(key=lambda row: row[0])
     columns = dict(zip(("q", "y", "x", "n"), map(list, zip(*rows, strict=True)), strict=True))
-    schema = pa.schema(
-        [("q", pa.int64()), ("y", pa.int64()), ("x", pa.float64()), ("n", pa.int64())]
-    )
-    table = pa.table(columns, schema=schema)
-    first, *others = (
-        from_frame(frame, query="q", label="y")
-        for frame in (table, table.to_pandas(), pl.from_arrow(table))
-    )
-    assert all(same(first, other) for other in others)
+    kinds = (pa.int64(), pa.int64(), pa.float64(), pa.int64())
+    table = pa.table(columns, schema=pa.schema(list(zip(columns, kinds, strict=True))))
     array = np.array([[np.nan if x is None else x, n] for _, _, x, n in rows])
-    from_array = make_dataset(array, columns["y"], columns["q"], feature_names=("x", "n"))
-    assert same(first, from_array)
+    expected = make_dataset(array, columns["y"], columns["q"], feature_names=("x", "n"))
+    for frame in (table, table.to_pandas(), pl.from_arrow(table)):
+        assert same(from_frame(frame, query="q", label="y"), expected)
 
 
 def test_a_relation_of_duckdb_is_a_frame() -> None:

@@ -196,18 +196,13 @@ def test_a_function_gets_what_the_options_say(call: Call) -> None:
     assert json.loads(call(everything, f"{words} --json"))["twice"] == "8"
 
 
-def test_a_result_that_is_none_prints_nothing(call: Call) -> None:
+def test_what_is_printed_is_the_result_or_its_json_or_nothing(call: Call) -> None:
     assert call(greet, "--name x") == "hello x\n"
     with pytest.raises(Exception, match="No such option: --json"):
         call(greet, "--json")
-
-
-def test_with_json_standard_output_has_the_object_alone(call: Call) -> None:
     assert call(printing, "") == "step 1\nSteps(count=1)\n"
     assert json.loads(call(printing, "--json")) == {"count": 1}
-
-
-def test_standard_output_has_the_file_alone(call: Call) -> None:
+    # Standard output has the file alone.
     assert call(everything, "data.txt --out -") == ""
 
 
@@ -258,35 +253,31 @@ def test_names_are_not_empty(call: Call) -> None:
 def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Call) -> None:
     assert call(repeat, "") == "Extent(rounds=3, listed=None)\n"
     assert call(repeat, "--rounds 5") == "Extent(rounds=5, listed=None)\n"
-    with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
-        call(repeat, "--listed none.txt")
-    with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
-        repeat(extent=Extent(listed="none.txt"))
-
-
-def test_the_option_of_a_field_stands_where_its_mark_says() -> None:
     assert list(all_parameters(repeat)) == ["listed", "last", "rounds", "plugins"]
+    for given in (
+        lambda: call(repeat, "--listed none.txt"),
+        lambda: repeat(extent=Extent(listed="none.txt")),
+    ):
+        with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
+            given()
 
 
 def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:
     fields: Any = {"rounds": 5}
-    with pytest.raises(
-        TypeError, match=rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
-    ):
+    told = rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
+    with pytest.raises(TypeError, match=told):
         repeat(**fields)
-    with pytest.raises(
-        UsageError, match=rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
-    ):
+    told = rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
+    with pytest.raises(UsageError, match=told):
         repeat(extent=fields)
 
 
-def test_what_the_command_line_demands_python_may_leave_out(call: Call) -> None:
+def test_python_may_leave_out_what_the_shell_demands_and_gives_objects_for_files(
+    call: Call,
+) -> None:
     with pytest.raises(Exception, match="Missing parameter: out"):
         call(everything, "data.txt")
     assert everything("data.txt").values["out"] is None
-
-
-def test_python_gives_objects_where_the_shell_gives_files() -> None:
     for data in (object(), np.zeros(3)):
         assert everything(data).values["data"] is data
 
@@ -349,18 +340,17 @@ def test_the_help_ends_where_python_begins() -> None:
     assert help_text(greet) == "Greet."
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_table_says_what_the_docstring_says(command: Command) -> None:
-    """Of groups there is no function."""
-    if command.function:
-        assert help_text(command.load()).partition("\n")[0] == command.summary
+OURS = [command for command in COMMANDS if command.function]
+"""Of groups there is no function."""
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_option_of_a_command_has_another_name(command: Command) -> None:
-    if command.function:
-        spellings = [text for option in command_of(command).params for text in option.opts]
-        assert len(spellings) == len(set(spellings))
+@pytest.mark.parametrize("command", OURS, ids=lambda command: command.name)
+def test_the_table_says_what_the_docstring_says_and_every_option_has_another_name(
+    command: Command,
+) -> None:
+    assert help_text(command.load()).partition("\n")[0] == command.summary
+    spellings = [text for option in command_of(command).params for text in option.opts]
+    assert len(spellings) == len(set(spellings))
 
 
 EVERY = (*COMMANDS, *plugin_commands().commands)

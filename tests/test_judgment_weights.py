@@ -72,13 +72,12 @@ def test_every_format_that_has_columns_has_both_weights(
         for n, (query, sure) in enumerate(rows)
     ]
     for name in FORMATS:
-        found = read_judgments(written(lines, name, tmp_path))
-        for query in found.queries:
+        for query in read_judgments(written(lines, name, tmp_path)).queries:
             own = [line for line in lines if line[0] == query.query_id]
             expected = np.array([1.0 if line[4] is None else line[4] for line in own], np.float32)
-            given_ = query.weights if query.weights is not None else np.ones(len(own), np.float32)
-            assert given_.dtype == np.float32
-            assert given_.tolist() == expected.tolist()
+            found = query.weights if query.weights is not None else np.ones(len(own), np.float32)
+            assert found.dtype == np.float32
+            assert found.tolist() == expected.tolist()
             known = [line[5] for line in own if line[5] is not None]
             assert query.importance == (known[0] if known else None)
 
@@ -86,14 +85,15 @@ def test_every_format_that_has_columns_has_both_weights(
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_list_that_says_nothing_of_weights_has_none(name: str, tmp_path: Path) -> None:
     path = written([("q", "red", "d", 1, None, None)], name, tmp_path)
-    if name in {"csv", "tsv"}:
-        mark = "\t" if name == "tsv" else ","
-        path.write_text(mark.join(COLUMNS[:4]) + "\n" + mark.join(["q", "red", "d", "1"]) + "\n")
-        assert told(read_judgments(path)) == [("q", ["d"], [1], None, None)]
     (query,) = read_judgments(path).queries
     assert query.importance is None
     assert query.weights is None or query.weights.tolist() == [1]
     assert query.params == {"keywords": "red", "query": "red"}
+    if name in {"csv", "tsv"}:
+        mark = "\t" if name == "tsv" else ","
+        rows = (COLUMNS[:4], ("q", "red", "d", "1"))
+        path.write_text("".join(f"{mark.join(row)}\n" for row in rows))
+        assert told(read_judgments(path)) == [("q", ["d"], [1], None, None)]
 
 
 HEADER = "query_id,query,doc_id,grade,weight,query_weight\n"
@@ -119,10 +119,8 @@ def test_a_nan_in_a_column_of_numbers_is_no_null(tmp_path: Path) -> None:
 
 
 def test_a_query_has_one_importance(tmp_path: Path) -> None:
-    with pytest.raises(
-        BadInput,
-        match=r"a, line 4: query 'q' has the query_weight '3', and '2.0' on line 3: give it one",
-    ):
+    told = r"a, line 4: query 'q' has the query_weight '3', and '2.0' on line 3: give it one"
+    with pytest.raises(BadInput, match=told):
         read(HEADER + "q,red,d,1,,\nq,red,e,1,,2.0\nq,red,f,1,,3\n", tmp_path)
     found = read(HEADER + "q,red,d,1,,\nr,blue,d,1,,\nq,red,e,1,,2.0\nq,red,f,1,,2\n", tmp_path)
     assert [query.importance for query in found.queries] == [2, None]

@@ -80,9 +80,7 @@ class PlainSquares:
 
 
 class Raises(PlainSquares):
-    def value_and_gradient(
-        self, scores: Vector, labels: Labels, weights: Labels
-    ) -> tuple[float, Vector]:
+    def value_and_gradient(self, *_: Any) -> tuple[float, Vector]:
         raise ZeroDivisionError("my own mistake")
 
 
@@ -123,27 +121,20 @@ def test_one_query_is_evaluated_as_in_the_loop(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_what_a_python_loss_raises_comes_out_of_the_loop(
+def test_what_a_python_loss_raises_comes_out_of_the_loop_once(
     data: RankingDataset, threads: int
 ) -> None:
-    with pytest.raises(ZeroDivisionError, match="my own mistake"):
-        linear_risk(data, bind(Raises()), np.zeros(data.n_features), threads)
-    with pytest.raises(ZeroDivisionError, match="my own mistake"):
-        losses_of_scores(data, bind(Raises()), np.zeros(data.n_documents), threads)
-    with pytest.raises(ZeroDivisionError, match="my own mistake"):
-        evaluate_query(bind(Raises()), np.zeros(3), np.zeros(3, np.float32))
-
-
-def test_a_gradient_of_the_wrong_length_is_the_plugins_error(data: RankingDataset) -> None:
+    bound, weights = bind(Raises()), np.zeros(data.n_features)
+    for evaluate in (
+        lambda: linear_risk(data, bound, weights, threads),
+        lambda: losses_of_scores(data, bound, np.zeros(data.n_documents), threads),
+        lambda: evaluate_query(bound, np.zeros(3), np.zeros(3, np.float32)),
+    ):
+        with pytest.raises(ZeroDivisionError, match="my own mistake"):
+            evaluate()
+        bound.raise_failure()
     with pytest.raises(PluginError, match="'plain-squares' gave a gradient of shape"):
         losses_of_scores(data, bind(Short()), np.zeros(data.n_documents))
-
-
-def test_a_failure_is_raised_once(data: RankingDataset) -> None:
-    bound = bind(Raises())
-    with pytest.raises(ZeroDivisionError):
-        losses_of_scores(data, bound, np.zeros(data.n_documents))
-    bound.raise_failure()
 
 
 def test_settings_reach_the_kernel() -> None:
@@ -182,22 +173,17 @@ def test_scores_are_the_product_in_float64(
     np.testing.assert_allclose(linear_scores(data_linear.features, weights), expected, atol=1e-12)
 
 
-def test_rows_are_added_up(data_linear: RankingDataset, rng: np.random.Generator) -> None:
-    coefficients = rng.normal(size=data_linear.n_documents) * rng.integers(
-        0, 2, data_linear.n_documents
-    )
-    total = np.ones(data_linear.n_features)
-    add_rows(data_linear.features, coefficients, total)
-    np.testing.assert_allclose(
-        total, 1 + coefficients @ data_linear.features.astype(float), atol=1e-9
-    )
-
-
-def test_rows_of_coefficient_zero_are_not_read() -> None:
-    features = np.array([[np.nan], [2.0]], np.float32)
-    total = np.zeros(1)
-    add_rows(features, np.array([0.0, 3.0]), total)
-    assert total.tolist() == [6.0]
+def test_rows_are_added_up_and_those_of_coefficient_zero_are_not_read(
+    data_linear: RankingDataset, rng: np.random.Generator
+) -> None:
+    features, rows = data_linear.features, data_linear.n_documents
+    coefficients = rng.normal(size=rows) * rng.integers(0, 2, rows)
+    expected = 1 + coefficients @ features.astype(float)
+    read = np.where(coefficients[:, None] == 0, np.float32(np.nan), features)
+    for matrix in (features, read):
+        total = np.ones(data_linear.n_features)
+        add_rows(matrix, coefficients, total)
+        np.testing.assert_allclose(total, expected, atol=1e-9)
 
 
 def test_the_risk_is_the_weighted_sum_of_losses(
@@ -284,18 +270,16 @@ def test_scores_of_every_shape_are_sorted(n: int, rng: np.random.Generator) -> N
         check(scores)
 
 
-def test_scores_that_are_not_numbers_do_no_harm(rng: np.random.Generator) -> None:
-    scores = rng.normal(size=200)
+def test_scores_that_are_not_numbers_do_no_harm_and_a_part_is_sorted_among_itself(
+    rng: np.random.Generator,
+) -> None:
+    scores, documents = rng.normal(size=200), np.arange(200)
     scores[[3, 77, 150]] = np.nan
-    documents = np.arange(200)
     sort_ascending(scores, documents)
     assert sorted(documents) == list(range(200))
-
-
-def test_a_part_of_the_documents_is_sorted_among_itself() -> None:
-    documents = np.array([4, 0, 2])
-    sort_ascending(np.array([3.0, 9.0, 1.0, 9.0, 2.0]), documents)
-    assert documents.tolist() == [2, 4, 0]
+    some = np.array([4, 0, 2])
+    sort_ascending(np.array([3.0, 9.0, 1.0, 9.0, 2.0]), some)
+    assert some.tolist() == [2, 4, 0]
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Any]] = {

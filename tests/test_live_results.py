@@ -108,6 +108,10 @@ def test_metrics_that_count_all_relevant_documents_have_no_bounds() -> None:
     lists = made(([["d1"]], [{"d1": 1.0}]))
     for name in ("map", "map@3", "recall@3", "ndcg", "mrr"):
         assert lists.highest_possible(parse_metric(name)) is None
+    # A missed document is worth nothing in a metric without a cutoff.
+    missed = ranked_lists([["a"]], [{"b": 1.0}], 4)
+    for name in ("map", "mrr", "ndcg"):
+        assert missed.unjudged_irrelevant(within_window(parse_metric(name), 4)).tolist() == [0.0]
 
 
 def test_what_is_judged_and_what_is_within_the_window_is_counted() -> None:
@@ -131,12 +135,6 @@ def test_a_metric_without_a_cutoff_looks_at_the_window_and_no_further() -> None:
         within_window(parse_metric("ndcg@51"), 50)
     with pytest.raises(UsageError, match="pairs of judged documents"):
         within_window(parse_metric("pairwise-error"), 50)
-
-
-def test_a_missed_document_is_worth_nothing_in_a_metric_without_a_cutoff() -> None:
-    lists = ranked_lists([["a"]], [{"b": 1.0}], 4)
-    for name in ("map", "mrr", "ndcg"):
-        assert lists.unjudged_irrelevant(within_window(parse_metric(name), 4)).tolist() == [0.0]
 
 
 def asked(names: Sequence[str]) -> list[JudgedQuery]:

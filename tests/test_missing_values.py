@@ -50,43 +50,39 @@ TREES: dict[str, Any] = {
 }
 
 
-def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> None:
-    model = train_on_all(DATA, missing="zero", **TREES)
+@pytest.fixture(scope="module")
+def zeros() -> Any:
+    return train_on_all(DATA, missing="zero", **TREES)
+
+
+def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(zeros: Any, tmp_path: Path) -> None:
     filled = DATA.without_missing()
-    np.testing.assert_array_equal(model.score(DATA.features), model.score(filled.features))
-    assert model.record["missing"] == "zero"
+    np.testing.assert_array_equal(zeros.score(DATA.features), zeros.score(filled.features))
+    assert zeros.record["missing"] == "zero"
     # It is known by the data as they were given.
-    assert model.record["fingerprint"] == DATA.fingerprint
-    save_model(model, tmp_path / "m.json")
+    assert zeros.record["fingerprint"] == DATA.fingerprint
+    save_model(zeros, tmp_path / "m.json")
     again = load_scoring_model(tmp_path / "m.json")
-    np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
+    np.testing.assert_array_equal(again.score(DATA.features), zeros.score(DATA.features))
 
 
-def test_it_is_the_model_of_the_filled_data() -> None:
+def test_it_is_the_model_of_the_filled_data(zeros: Any) -> None:
     """On filled data, and on filled validation queries, the same trees are learned."""
-    on_filled = train_on_all(
-        DATA.without_missing(), **{**TREES, "validation": VALIDATION.without_missing()}
-    )
-    model = train_on_all(DATA, missing="zero", **TREES)
-    filled = DATA.without_missing().features
-    np.testing.assert_array_equal(model.score(filled), on_filled.score(filled))
-    assert model.record["table"] == on_filled.record["table"]
+    filled = DATA.without_missing()
+    how = {**TREES, "validation": VALIDATION.without_missing()}
+    on_filled = train_on_all(filled, **how)
+    np.testing.assert_array_equal(zeros.score(filled.features), on_filled.score(filled.features))
+    assert zeros.record["table"] == on_filled.record["table"]
 
 
-@pytest.mark.parametrize("profile", OLD, ids=str)
-def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
-    model = train_on_all(DATA, missing="zero", **TREES)
-    stored = export_to_plugin(model, FEATURES, "m", profile)
-    seen = emulate(stored, DATA.features, profile)
-    assert seen == pytest.approx(model.score(DATA.features), abs=1e-5)
-
-
-@pytest.mark.parametrize("profile", OLD, ids=str)
-def test_the_refusal_of_another_model_names_the_command_that_works(profile: Any) -> None:
-    model = train_on_all(DATA, **TREES)
-    assert "missing" not in model.record
-    with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
-        export_to_plugin(model, FEATURES, "m", profile)
+def test_engines_before_3_8_score_it_as_here_and_another_is_told_the_command(zeros: Any) -> None:
+    native = train_on_all(DATA, **TREES)
+    assert "missing" not in native.record
+    for profile in OLD:
+        seen = emulate(export_to_plugin(zeros, FEATURES, "m", profile), DATA.features, profile)
+        assert seen == pytest.approx(zeros.score(DATA.features), abs=1e-5)
+        with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
+            export_to_plugin(native, FEATURES, "m", profile)
 
 
 def test_a_linear_model_is_the_same_either_way() -> None:
@@ -132,6 +128,8 @@ def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
 def test_another_word_is_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="as zero, not as 'mean'"):
         train_on_all(DATA, missing="mean")
+    with pytest.raises(BadInput, match="as-trained or zero, not 'nan'"):
+        from_sklearn(FITTED["tree", 0], NAMES_SKLEARN, "nan")  # type: ignore[arg-type]
 
 
 NAMES_SKLEARN = ("title", "pop", "n")
@@ -219,8 +217,3 @@ def test_nothing_is_said_where_the_way_of_missing_values_was_learned(which: str)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         from_sklearn(FITTED[which, 0.3], NAMES_SKLEARN)
-
-
-def test_another_word_for_missing_values_is_refused() -> None:
-    with pytest.raises(BadInput, match="as-trained or zero, not 'nan'"):
-        from_sklearn(FITTED["tree", 0], NAMES_SKLEARN, "nan")  # type: ignore[arg-type]

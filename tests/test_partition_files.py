@@ -83,10 +83,16 @@ def test_what_is_wrong_in_a_later_piece_is_told_with_its_place(
         write_partitioned(stream_letor(tmp_path / "a.txt", piece=12), tmp_path / "out")
 
 
-def test_a_text_without_a_document_is_refused(tmp_path: Path) -> None:
+def test_a_text_without_a_document_and_a_query_of_two_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("# nothing\n")
-    with pytest.raises(BadInput, match="no line with a document"):
-        partition(tmp_path / "a.txt", out=tmp_path / "out")
+    for name in ("one", "other"):
+        save_dataset(dataset(), tmp_path / f"{name}.parquet")
+    for names, message in (
+        (["a.txt"], "no line with a document"),
+        (["one.parquet", "other.parquet"], "comes back: put all its documents next to each other"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            partition([tmp_path / name for name in names], out=tmp_path / "out")
 
 
 def test_files_become_one_folder(tmp_path: Path) -> None:
@@ -101,23 +107,17 @@ def test_files_become_one_folder(tmp_path: Path) -> None:
     assert read_dataset(tmp_path / "out").fingerprint == parts.fingerprint
 
 
-def test_a_query_of_two_files_is_refused(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        save_dataset(dataset(), tmp_path / f"{name}.parquet")
-    with pytest.raises(BadInput, match="comes back: put all its documents next to each other"):
-        partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], out=tmp_path / "out")
-
-
 def test_the_command_says_what_it_wrote(run: Run, tmp_path: Path) -> None:
     data = make_dataset(np.ones((6, 2)), [0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
     save_dataset(data, tmp_path / "a.parquet")
-    code, out, _ = run("partition", "a.parquet", "--out", "parts")
-    assert (code, out) == (0, "6 documents of 3 queries, 2 features, in 3 parts\nwrote parts\n")
-    code, out, _ = run("partition", "a.parquet", "--out", "more", "--buckets", "1", "--json")
+    assert run.output("partition", "a.parquet", "--out", "parts") == (
+        "6 documents of 3 queries, 2 features, in 3 parts\nwrote parts\n"
+    )
+    out = run.output("partition", "a.parquet", "--out", "more", "--buckets", "1", "--json")
     assert json.loads(out)["parts"] == 1
     assert "it holds a dataset already" in run.refusal(2, "partition", "a.parquet", "--out", "more")
-    code, _, _err = run("partition", "none.parquet", "--out", "new")
-    assert (code, (tmp_path / "new").exists()) == (3, False)
+    run.refusal(3, "partition", "none.parquet", "--out", "new")
+    assert not (tmp_path / "new").exists()
     assert open_dataset(tmp_path / "more", memory=0).memory == 0
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,15 +199,11 @@ def test_parts_that_fit_stay_in_memory(memory: int, tmp_path: Path, small_parts:
         sums(parts)
 
 
-def test_what_is_done_to_parts_side_by_side_comes_in_order() -> None:
+def test_what_is_done_to_parts_side_by_side_comes_in_order_and_little_is_held() -> None:
     for threads in (1, 2, 5):
         assert list(ahead(lambda n: n * n, range(40), threads)) == [n * n for n in range(40)]
-
-
-def test_little_is_held_at_a_time() -> None:
     begun: list[int] = []
-    results = ahead(lambda n: begun.append(n) or n, range(100), 2)  # type: ignore[func-returns-value]
-    for number in results:
+    for number in ahead(lambda n: begun.append(n) or n, range(100), 2):  # type: ignore[func-returns-value]
         assert max(begun) <= number + 3
     assert len(begun) == 100
 
@@ -319,9 +315,12 @@ writing.write_partitioned(stream(), Path(sys.argv[1]))
     assert {str(p.relative_to(folder)) for p in folder.glob("bucket=*/*")} == listed
 
 
-def test_where_nothing_was_written_nothing_stays(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_nothing_stays(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no query in what was given"):
         write_partitioned([], tmp_path / "a")
+    for buckets in (0, 1001):
+        with pytest.raises(UsageError, match="1 to 1000 buckets"):
+            write_partitioned([dataset()], tmp_path / "a", buckets=buckets)
     assert not (tmp_path / "a").exists()
 
 
@@ -353,34 +352,21 @@ def test_two_writers_of_one_folder_do_not_mix(tmp_path: Path) -> None:
     assert by_query(open_partitioned(tmp_path / "a").load()) == by_query(data)
 
 
-def other_features(data: RankingDataset) -> RankingDataset:
-    from dataclasses import replace
-
-    return replace(data, feature_names=("a", "b", "c", "d", "e"))
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changed", "message"),
     [
-        (other_features, "have other features"),
-        (lambda d: replaced(d, query_weights=None), "only some of the queries have query weights"),
-        (lambda d: replaced(d, doc_ids=None), "has document ids and"),
-        (lambda d: replaced(d, featureset_hash="b" * 64), "other versions of the feature set"),
-        (lambda d: replaced(d, featureset_hash=None), "only some of the queries say which"),
+        ({"feature_names": ("a", "b", "c", "d", "e")}, "have other features"),
+        ({"query_weights": None}, "only some of the queries have query weights"),
+        ({"doc_ids": None}, "has document ids and"),
+        ({"featureset_hash": "b" * 64}, "other versions of the feature set"),
+        ({"featureset_hash": None}, "only some of the queries say which"),
     ],
 )
 def test_datasets_that_do_not_fit_together_are_refused(
-    change: Callable[[RankingDataset], RankingDataset], message: str, tmp_path: Path
+    changed: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        write_partitioned([dataset(), change(dataset(first=100))], tmp_path / "a")
-
-
-def replaced(data: RankingDataset, **parts: Any) -> RankingDataset:
-    from dataclasses import replace
-
-    assert set(parts) <= {field.name for field in fields(data)}
-    return replace(data, **parts)
+        write_partitioned([dataset(), replace(dataset(first=100), **changed)], tmp_path / "a")
 
 
 def test_other_readers_see_one_table_and_skip_buckets(tmp_path: Path, small_parts: None) -> None:
@@ -397,19 +383,8 @@ def test_other_readers_see_one_table_and_skip_buckets(tmp_path: Path, small_part
     polars = pytest.importorskip("polars")
     frame = polars.scan_parquet(f"{tmp_path / 'a'}/*/*.parquet", hive_partitioning=True)
     assert frame.filter(polars.col("bucket") < 4).collect().height == test.n_documents
-
-
-def test_a_feature_called_bucket_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    import pyarrow.dataset as ds
-
-    data = make_dataset(np.ones((4, 1)), [0, 1, 0, 1], ["a", "a", "b", "b"], ("bucket",))
-    parts = written(data, tmp_path / "a")
-    assert parts.load().feature_names == ("bucket",)
-    table = ds.dataset(tmp_path / "a", partitioning="hive").to_table()
-    assert table["feature bucket"].to_pylist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("buckets", [0, 1001])
-def test_a_number_of_buckets_that_cannot_be_is_refused(buckets: int, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="1 to 1000 buckets"):
-        write_partitioned([dataset()], tmp_path / "a", buckets=buckets)
+    # A feature called bucket does not stand in the way.
+    named = make_dataset(np.ones((4, 1)), [0, 1, 0, 1], ["a", "a", "b", "b"], ("bucket",))
+    assert written(named, tmp_path / "b").load().feature_names == ("bucket",)
+    whole = ds.dataset(tmp_path / "b", partitioning="hive").to_table()
+    assert whole["feature bucket"].to_pylist() == [1.0] * 4

@@ -121,30 +121,25 @@ def test_training_with_weights_ends_where_training_on_copies_does(
     assert max(one.gap, many.gap) < 0.05 * abs(one.objective - other.objective)
 
 
-def test_a_mean_over_weighted_queries_is_that_of_repeated_ones() -> None:
-    model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
-    for metric in (NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")):
-        often = means_of([metric], model, asked_often())[0]
-        assert often == pytest.approx(means_of([metric], model, repeated())[0], rel=1e-12)
-        assert abs(often - means_of([metric], model, plain())[0]) > 1e-4
-        judged = [
-            Judge[int](Run(validation=data, metric=metric)).see(1, model.score)["validation"]
-            for data in (asked_often(), repeated())
-        ]
-        assert judged[0] == pytest.approx(judged[1], rel=1e-12)
+WEIGHED = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
 
 
-def test_folders_of_parts_have_the_weighted_means_of_memory(tmp_path: Path) -> None:
-    model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
+@pytest.mark.parametrize("metric", [NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")], ids=str)
+def test_a_mean_over_weighted_queries_is_that_of_repeated_ones(metric: Any, tmp_path: Path) -> None:
     parts = ltr.partition(asked_often(), out=tmp_path / "parts", buckets=3)
-    for metric in (NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")):
-        assert means_of([metric], model, parts)[0] == pytest.approx(
-            means_of([metric], model, asked_often())[0], rel=1e-12
-        )
-        judge = Judge[int](Run(validation=parts, metric=metric))
-        assert judge.validation is not None
-        order = [int(query) for query in parts.query_ids.to_pylist()]
-        assert judge.validation.query_importance.tolist() == TIMES[order].tolist()
+    often = means_of([metric], WEIGHED, asked_often())[0]
+    for same in (repeated(), parts):
+        assert often == pytest.approx(means_of([metric], WEIGHED, same)[0], rel=1e-12)
+    assert abs(often - means_of([metric], WEIGHED, plain())[0]) > 1e-4
+    judged = [
+        Judge[int](Run(validation=data, metric=metric)).see(1, WEIGHED.score)["validation"]
+        for data in (asked_often(), repeated())
+    ]
+    assert judged[0] == pytest.approx(judged[1], rel=1e-12)
+    judge = Judge[int](Run(validation=parts, metric=metric))
+    assert judge.validation is not None
+    order = [int(query) for query in parts.query_ids.to_pylist()]
+    assert judge.validation.query_importance.tolist() == TIMES[order].tolist()
 
 
 def test_the_settings_are_chosen_by_the_queries_that_are_asked_often() -> None:
@@ -159,22 +154,17 @@ def test_the_settings_are_chosen_by_the_queries_that_are_asked_often() -> None:
 
 
 def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> None:
-    model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
     ones = replace(plain(), document_weights=np.ones(len(COPIES), np.float32))
     for data, notes in ((sure(), [UNUSED]), (ones, []), (plain(), []), (asked_often(), [])):
-        assert unused_weights(data) == notes
         parts = ltr.partition(data, out=tmp_path / str(id(data)), buckets=2)
-        assert unused_weights(parts) == notes
         for held in (data, parts):
-            found = ltr.evaluate(model, held, metrics=["ndcg@3"], split="all")
+            assert unused_weights(held) == notes
+            found = ltr.evaluate(WEIGHED, held, metrics=["ndcg@3"], split="all")
             assert [one for one in found.warnings if "weigh" in one] == notes
     with pytest.warns(ltr.OwpcLtrWarning) as told:
         ltr.train(plain(), validation=sure(), grid={"C": [0.1, 1.0]})
     of_weights = [one for one in told if "validation: metrics do not weigh" in str(one.message)]
     assert len(of_weights) == 1
-
-
-def test_select_says_so_once() -> None:
     with pytest.warns(ltr.OwpcLtrWarning) as told:
         ltr.select(sure(), folds=3, grid={"C": [0.1]}, metrics=["ndcg@3"])
     assert [str(one.message) for one in told] == [UNUSED]
@@ -334,55 +324,50 @@ def test_means_are_those_of_the_queries_repeated() -> None:
     plain = data(None)
     times = WEIGHTS.astype(int)
     parts = [plain.select(np.flatnonzero(times > round_)) for round_ in range(times.max())]
-    found = ltr.evaluate(MODEL, data(WEIGHTS), metrics=METRICS, split="all")
+    found = evaluated(data(WEIGHTS))
     assert found.weighted
-    values = [ltr.evaluate(MODEL, part, metrics=METRICS, split="all").measured for part in parts]
+    values = [evaluated(part).measured for part in parts]
     for number, one in enumerate(found.measured):
         repeated = np.concatenate([of_part[number].per_query for of_part in values])
         assert one.mean == pytest.approx(np.nanmean(repeated))
-    zero = LinearModel(("1", "2"), np.zeros(2))
-    floor = ltr.evaluate(zero, data(WEIGHTS), metrics=METRICS, split="all").measured
+    floor = evaluated(data(WEIGHTS), LinearModel(("1", "2"), np.zeros(2))).measured
     assert [one.all_tied_baseline for one in found.measured] == [one.mean for one in floor]
-    unweighted = ltr.evaluate(MODEL, plain, metrics=METRICS, split="all").measured
-    assert abs(found.measured[0].mean - unweighted[0].mean) > 1e-3
+    assert abs(found.measured[0].mean - evaluated(plain).measured[0].mean) > 1e-3
 
 
-def test_importance_that_is_all_1_changes_no_bit() -> None:
-    found = [
-        ltr.evaluate(MODEL, data(weights), metrics=METRICS, baseline=OTHER, split="all")
-        for weights in (None, np.ones(40), np.full(40, 0.3))
-    ]
-    assert found[0].as_dict() == found[1].as_dict() == found[2].as_dict()
-    assert not found[1].weighted
+def evaluated(data: Any, model: Any = MODEL, **how: Any) -> ltr.Evaluation:
+    return ltr.evaluate(model, data, metrics=METRICS, split="all", **how)
 
 
-def test_who_wants_no_weights_gets_the_figures_without() -> None:
-    found = ltr.evaluate(
-        MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all", unweighted=True
-    )
-    plain = ltr.evaluate(MODEL, data(None), metrics=METRICS, baseline=OTHER, split="all")
-    assert found.as_dict() == plain.as_dict()
-    assert (found.weighted, "weighted" in repr(found)) == (False, False)
+def test_importance_that_is_all_1_or_not_wanted_changes_no_bit() -> None:
+    plain = evaluated(data(None), baseline=OTHER)
+    for weights, how in (
+        (np.ones(40), {}),
+        (np.full(40, 0.3), {}),
+        (WEIGHTS, {"unweighted": True}),
+    ):
+        found = evaluated(data(weights), baseline=OTHER, **how)
+        assert found.as_dict() == plain.as_dict()
+        assert (found.weighted, "weighted" in repr(found)) == (False, False)
 
 
 def test_the_comparison_is_weighted_too() -> None:
-    found = ltr.evaluate(MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all")
+    found = evaluated(data(WEIGHTS), baseline=OTHER)
     model, other = found.rankers
     for mine, theirs, pair in zip(model.measured, other.measured, found.pairs, strict=True):
         assert pair.comparison.mean_difference == pytest.approx(mine.mean - theirs.mean)
         assert pair.comparison.mean_a == pytest.approx(mine.mean)
-    assert "weighted by the importance of queries" in repr(found)
-    assert "weighted by the importance of queries" in found._repr_html_()
+    for shown in (repr(found), found._repr_html_()):
+        assert "weighted by the importance of queries" in shown
 
 
 def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
     whole = data(WEIGHTS)
     parts = ltr.partition(whole, out=tmp_path / "parts", buckets=4)
     order = [whole.query_ids.to_pylist().index(one) for one in parts.query_ids.to_pylist()]
-    wanted = ltr.evaluate(MODEL, whole.select(np.array(order)), metrics=METRICS, baseline=OTHER,
-                          split="all")  # fmt: skip
-    found = ltr.evaluate(MODEL, parts, metrics=METRICS, baseline=OTHER, split="all")
+    found = evaluated(parts, baseline=OTHER)
     assert found.weighted
+    wanted = evaluated(whole.select(np.array(order)), baseline=OTHER)
     assert found.as_dict() == wanted.as_dict()
 
 

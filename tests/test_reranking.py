@@ -21,12 +21,11 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import fields_of, with_document_fields
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores, feature_ranker, read_base
-from owpc_ltr.protocols import Loss, Run
+from owpc_ltr.protocols import Run
 from owpc_ltr.training.options import PENALTIES
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.commands import Run as RunCommand
@@ -72,55 +71,43 @@ def test_the_base_stays_where_nothing_is_better_than_it() -> None:
     perfect = make_dataset(data.features, labels, np.repeat(data.query_ids.to_pylist(), 16))
     plan = RerankingPlan(Backwards, Exchangeable, KERNEL)
     reranked = fit_reranker(perfect, weights(1, 0, 0), plan, Run(), perfect)
-    assert reranked.record["chosen"] is None
-    assert reranked.reordering is None
+    assert (reranked.record["chosen"], reranked.reordering) == (None, None)
     scores = reranked.rerank_dataset(data)
     assert scores.tobytes() == weights(1, 0, 0).score(data.features).tobytes()
 
 
 def test_a_metric_that_is_an_error_is_made_small() -> None:
     plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC}, select="pairwise-error")
-    reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
-    rows = reranked.record["table"]
-    assert reranked.record["validation"] == min(row["validation"] for row in rows)
-    assert reranked.record["chosen"] is not None
+    record = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4)).record
+    assert record["validation"] == min(row["validation"] for row in record["table"])
+    assert record["chosen"] is not None
 
 
-def test_a_file_scores_as_what_was_saved(learned: ReorderingModel, tmp_path: Path) -> None:
+def test_a_file_scores_as_what_was_saved_list_by_list(
+    learned: ReorderingModel, tmp_path: Path
+) -> None:
     data = crowded(seed=5)
     save_model(learned, tmp_path / "r.json")
     again = load_model(tmp_path / "r.json")
     assert isinstance(again, ReorderingModel)
-    assert again.rerank_dataset(data).tobytes() == learned.rerank_dataset(data).tobytes()
+    scores = learned.rerank_dataset(data)
+    assert again.rerank_dataset(data).tobytes() == scores.tobytes()
     assert again.record == json.loads(json.dumps(learned.record))
     assert isinstance(again.base, LinearModel)
-
-
-def test_a_dataset_is_reranked_list_by_list(learned: ReorderingModel) -> None:
-    data = crowded(seed=5)
-    together = learned.rerank_dataset(data)
     alone = np.concatenate([learned.rerank(query.features) for query in data])
-    np.testing.assert_array_equal(together, alone)
-
-
-def test_a_reordering_without_a_reranker_needs_no_plugin(tmp_path: Path) -> None:
-    model = ReorderingModel(weights(1, 2, 3), "nobody", None)
-    save_model(model, tmp_path / "r.json")
-    data = crowded()
-    np.testing.assert_array_equal(
-        dataset_scores(load_model(tmp_path / "r.json"), data),
-        weights(1, 2, 3).score(data.features),
-    )
-
-
-def test_a_plain_model_is_a_ranker_and_a_reordering_is_no_plain_model(
-    learned: ReorderingModel, tmp_path: Path
-) -> None:
-    save_model(weights(1, 2, 3), tmp_path / "m.json")
-    assert isinstance(load_model(tmp_path / "m.json"), LinearModel)
-    save_model(learned, tmp_path / "r.json")
+    np.testing.assert_array_equal(scores, alone)
     with pytest.raises(BadInput, match="ranks whole lists"):
         load_scoring_model(tmp_path / "r.json")
+
+
+def test_a_plain_model_is_a_ranker_also_as_a_reordering_without_a_reranker(tmp_path: Path) -> None:
+    model, data = weights(1, 2, 3), crowded()
+    save_model(model, tmp_path / "m.json")
+    assert isinstance(load_model(tmp_path / "m.json"), LinearModel)
+    # It needs no plugin.
+    save_model(ReorderingModel(model, "nobody", None), tmp_path / "r.json")
+    scores = dataset_scores(load_model(tmp_path / "r.json"), data)
+    np.testing.assert_array_equal(scores, model.score(data.features))
 
 
 @pytest.mark.parametrize(
@@ -146,13 +133,18 @@ def test_a_damaged_file_is_refused_by_name(
     assert str(path) in str(caught.value)
 
 
-def test_two_parts_that_read_other_features_are_refused(
+def test_parts_of_other_features_and_settings_of_no_part_are_refused(
     learned: ReorderingModel, tmp_path: Path
 ) -> None:
     other = LinearModel(("1", "2", "4"), np.ones(3))
     save_model(ReorderingModel(other, learned.reranker, learned.reordering), tmp_path / "r.json")
     with pytest.raises(BadInput, match="other features"):
         load_model(tmp_path / "r.json")
+    plan: RerankingPlan = RerankingPlan(Pairwise, Exchangeable, {"reranker.penalty": 0.1})
+    with pytest.raises(BadInput, match="other features"):
+        fit_reranker(crowded(), other, plan, Run())
+    with pytest.raises(UsageError, match=r"write loss\.NAME or reranker\.NAME"):
+        plan.make({"optimizer.C": 1})
 
 
 def test_a_feature_is_a_base_bit_for_bit() -> None:
@@ -170,19 +162,6 @@ def test_several_candidates_need_validation_queries() -> None:
         fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
     fixed = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, "reranker.penalty": "0.1"})
     assert fit_reranker(crowded(), weights(1, 0, 0), fixed, Run()).record["chosen"] is not None
-
-
-def test_a_base_of_other_features_is_refused() -> None:
-    plan: RerankingPlan = RerankingPlan(Pairwise, Exchangeable, {"reranker.penalty": 0.1})
-    other = LinearModel(("1", "2", "4"), np.ones(3))
-    with pytest.raises(BadInput, match="other features"):
-        fit_reranker(crowded(), other, plan, Run())
-
-
-def test_a_setting_of_no_part_is_refused() -> None:
-    plan = RerankingPlan(Pairwise, Exchangeable, {"optimizer.C": 1})
-    with pytest.raises(UsageError, match=r"write loss\.NAME or reranker\.NAME"):
-        plan.make(plan.settings)
 
 
 def corpus(path: Path, data: RankingDataset, **fields: Callable[[int], Any]) -> Path:
@@ -212,16 +191,16 @@ def test_fields_are_joined_by_document_id(tmp_path: Path) -> None:
 def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     data = crowded()
     path = corpus(tmp_path / "c.jsonl", data, site=lambda i: i if i % 2 else f"s{i}")
-    with pytest.raises(BadInput, match="several kinds"):
-        with_document_fields(data, ["site"], path, "key")
-    missing = r"does not hold document 'd0' \(ids: line numbers\): .* with id_field="
-    with pytest.raises(BadInput, match=missing):
-        with_document_fields(data, ["site"], path, None)
-    with pytest.raises(BadInput, match="--documents FILE"):
-        with_document_fields(data, ["site"], None)
     nameless = make_dataset(np.ones((2, 1)), [0, 1], ["a", "a"])
-    with pytest.raises(BadInput, match="no document ids"):
-        with_document_fields(nameless, ["site"], path)
+    missing = r"does not hold document 'd0' \(ids: line numbers\): .* with id_field="
+    for one, file, key, message in (
+        (data, path, "key", "several kinds"),
+        (data, path, None, missing),
+        (data, None, None, "--documents FILE"),
+        (nameless, path, None, "no document ids"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            with_document_fields(one, ["site"], file, key)
     assert with_document_fields(data, [], None) is data
 
 
@@ -250,21 +229,6 @@ def test_a_kernel_of_a_field_learns_what_features_do_not_tell(kernel: str, tmp_p
     reranked = fit_reranker(training, weights(1, 0, 0), plan, Run(), validation)
     assert reranked.record["validation"] > 0.99
     assert reranked.field_names == plan.field_names
-
-
-def test_the_held_out_side_is_remembered() -> None:
-    data = crowded(60)
-    split = HashSplit()
-    losses: type[Loss] = Pairwise
-    reranked = fit_reranker(
-        split.part(data, "train"),
-        weights(1, 0, 0),
-        RerankingPlan(losses, Exchangeable, KERNEL),
-        Run(),
-        split.part(data, "validation"),
-        source={"split": split.as_dict(), "fingerprint": data.fingerprint},
-    )
-    assert reranked.record["source"]["split"] == split.as_dict()
 
 
 def uneven(data: RankingDataset) -> RankingDataset:

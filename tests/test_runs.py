@@ -463,13 +463,18 @@ def test_what_is_retrieved_further_down_never_makes_a_run_worse(
         assert (np.nan_to_num(sign * (after - before)) >= -1e-9).all(), name
 
 
-@pytest.fixture
-def short(tmp_path: Path) -> tuple[RankingDataset, Vector]:
-    """Twelve queries of twenty documents, and `short.run`, which lacks some of either."""
+def judged_queries() -> RankingDataset:
+    """Twelve queries of twenty documents."""
     labels = np.random.default_rng(3).integers(0, 4, 240)
     queries = np.repeat([f"q{number}" for number in range(12)], 20)
     ids = [f"d{row}" for row in range(240)]
-    data = make_dataset(np.zeros((240, 1)), labels, queries, doc_ids=ids)
+    return make_dataset(np.zeros((240, 1)), labels, queries, doc_ids=ids)
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> tuple[RankingDataset, Vector]:
+    """Queries, scores, and `short.run`, which lacks some queries and documents."""
+    data = judged_queries()
     scores = np.random.default_rng(1).normal(size=data.n_documents)
     ltr.write_run(scores[:200], data.select(np.arange(10)), tmp_path / "short.run", depth=3)
     return data, scores
