@@ -302,7 +302,7 @@ def stream():
 writing.write_partitioned(stream(), Path(sys.argv[1]))
 """
     folder = tmp_path / "a"
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code, str(folder)], cwd=root, check=False)
     assert done.returncode == -signal.SIGKILL
     assert list(folder.glob("bucket=*/*"))

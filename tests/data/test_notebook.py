@@ -13,7 +13,7 @@ from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data import html
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
-from tests.models import LINEAR, MODELS
+from tests.small_models import LINEAR, MODELS
 
 HOSTILE = "<script>alert('x')</script>&\""
 

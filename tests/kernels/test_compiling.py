@@ -54,7 +54,7 @@ value = most(1.0)
 made = sum(most.outer.stats.cache_misses.values())
 print(json.dumps([value, made, not private_cache()[1]]))
 """
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Entry, Plugin, Registry, installed, load
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from tests.fresh_process import printed_by
-from tests.test_metrics import dataset
+from tests.metrics.test_metrics import dataset
 
 NAMES = (
     "ndcg",

@@ -19,7 +19,7 @@ from owpc_ltr.models.linear import LinearModel
 from tests.engine.deployed import put
 from tests.engine.small_cluster import Small, linear, small_cluster
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NEVER_AT_THE_TOP = {*("numba", "llvmlite", "scipy", "xgboost", "opensearchpy", "pandas", "sklearn")}
 """What every file imports inside the functions that need it."""
 

@@ -25,7 +25,7 @@ from owpc_ltr.host import registry
 from owpc_ltr.host.registry import PACKAGES, Plugin, Registry, load
 from tests.fresh_process import printed_by
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").iterdir())
 COMMAND = ROOT / "docs" / "examples" / "owpc-ltr-label-counts"
 GOOD = (ROOT / "docs" / "examples" / "owpc-ltr-worst-pairs" / "worst_pairs.py").read_text()

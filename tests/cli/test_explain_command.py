@@ -17,7 +17,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run
 from tests.datasets import crowded, weights
-from tests.models import random_forest
+from tests.small_models import random_forest
 
 DATA = crowded(6)
 

@@ -34,7 +34,7 @@ from tests.engine.recorded import (
 
 NAMES = ("title_bm25", "body_bm25", "pop", "n", "phrase", "tag_is")
 RECORDED = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)
-GOLDEN = Path(__file__).parent / "golden" / "ranklib"
+GOLDEN = Path(__file__).parents[1] / "golden" / "ranklib"
 
 
 def feature_set(names: tuple[str, ...]) -> FeatureSet:

@@ -24,7 +24,7 @@ from owpc_ltr.features.query_analysis import text_scores
 from tests.datasets import train_on_all
 
 NAMES = ("title", "body", "size")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def findings(data: RankingDataset, text_features: Collection[str] | None = None) -> list[str]:

@@ -18,7 +18,7 @@ from owpc_ltr.protocols import Run as RunExamples
 from owpc_ltr.training.plan import model_plan
 from tests.commands import Run
 
-EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LOSS, OPTIMIZER, RERANKER = (
     (EXAMPLES / name).read_text()
     for name in (

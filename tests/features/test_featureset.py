@@ -18,7 +18,7 @@ from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature, FeatureSet, 
 from owpc_ltr.features.mustache import java_text, variables
 from owpc_ltr.features.query_analysis import NamedField, fields_of_query_text, named_fields
 
-SHIPPED = sorted((Path(__file__).resolve().parents[1] / "featuresets").glob("*.json"))
+SHIPPED = sorted((Path(__file__).resolve().parents[2] / "featuresets").glob("*.json"))
 TITLE = {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}
 
 

@@ -52,8 +52,8 @@ from tests.commands import Run
 from tests.datasets import train_on_all
 from tests.foreign_models import NAMES as FOUR_NAMES
 from tests.foreign_models import raw, trained
-from tests.models import LINEAR, MODELS
-from tests.models import NAMES as INPUT_NAMES
+from tests.small_models import LINEAR, MODELS
+from tests.small_models import NAMES as INPUT_NAMES
 
 NAMES = tuple("abcd")
 FEATURES = FeatureSet(

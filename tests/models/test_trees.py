@@ -46,7 +46,7 @@ from owpc_ltr.models.trees import (
     shortest_floats,
     tables_of,
 )
-from tests.models import random_forest
+from tests.small_models import random_forest
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SMALL_ENOUGH = st.floats(width=32, min_value=-(2.0**126), max_value=2.0**126)
