@@ -61,8 +61,13 @@ def parquet(rows: Sequence[Judged]) -> bytes:
         "doc_id": [row.document_id for row in rows],
         "grade": [float(row.grade) for row in rows],
     }
+    return table_bytes(columns)
+
+
+def table_bytes(columns: Mapping[str, Any]) -> bytes:
+    """A Parquet file."""
     file = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), file)
+    pq.write_table(pa.table(dict(columns)), file)
     return bytes(file.getvalue())
 
 
@@ -183,3 +188,8 @@ def told(judgments: Judgments) -> list[Any]:
         (q.query_id, q.params, dict(zip(q.doc_ids, q.grades.tolist(), strict=True)))
         for q in judgments.queries
     ]
+
+
+def plain(judgments: Judgments) -> list[Any]:
+    """Queries, their parameters, documents in order, and grades."""
+    return [(q.query_id, q.params, q.doc_ids, q.grades.tolist()) for q in judgments.queries]

@@ -39,8 +39,8 @@ print(*{name.partition(".")[0] for name in sys.modules if name.startswith("owpc_
 """Imports whatever there is: public names, commands, plugins, and every module."""
 
 CORE = (
-    *("test_cli.py", "test_cli_formats.py", "test_judgments.py"),
-    *("test_parameters.py", "test_settings.py"),
+    *("cli/test_cli.py", "cli/test_cli_formats.py", "data/test_judgments.py"),
+    *("data/test_parameters.py", "host/test_settings.py"),
 )
 """Tests of a few seconds, of several rooms."""
 

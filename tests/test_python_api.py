@@ -158,18 +158,20 @@ def write_letor(path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
-def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
-    how: Any = {"metrics": "map"}
-    with pytest.raises(TypeError, match=r"'metrics': did you mean 'metric'\?"):
-        ltr.train(DATA, **how)
-    how = {"Threads": 2}
-    with pytest.raises(TypeError, match=r"write options=TrainingOptions\(threads=…\)"):
-        ltr.train(DATA, **how)
-    how = {"xyz": 2}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
-        ltr.train(DATA, **how)
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'xyz'$"):
-        ltr.evaluate("m.json", DATA, **how)
+@pytest.mark.parametrize(
+    ("function", "name", "told"),
+    [
+        (ltr.train, "metrics", r"'metrics': did you mean 'metric'\?"),
+        (ltr.train, "Threads", r"write options=TrainingOptions\(threads=…\)"),
+        (ltr.train, "xyz", "unexpected keyword argument 'xyz'"),
+        (ltr.evaluate, "xyz", r"unexpected keyword argument 'xyz'$"),
+    ],
+)
+def test_an_unknown_keyword_names_the_parameter_that_was_meant(
+    function: Any, name: str, told: str
+) -> None:
+    with pytest.raises(TypeError, match=told):
+        function(DATA, DATA, **{name: 2})
 
 
 FUNCTIONS = [name for name in ltr.__all__ if inspect.isfunction(getattr(ltr, name))]
@@ -200,19 +202,6 @@ def test_a_text_is_one_metric_or_several_between_commas() -> None:
     assert list(found.choices[0].test) == ["map", "mrr"]
 
 
-def test_training_queries_are_not_measured_on_in_silence() -> None:
-    parts = DATA.split()
-    model = ltr.train(parts.training, validation=parts.validation, settings={"C": 1.0})
-    whole = ltr.evaluate(model, DATA, metrics="map")
-    assert whole.split == "test"
-    assert whole.data.n_queries == parts.test.n_queries
-    bare = ltr.make_dataset(*arrays(1))
-    other = train_on_all(bare, settings={"C": 1.0})
-    assert any(
-        "trained on" in message for message in ltr.evaluate(other, bare, metrics="map").warnings
-    )
-
-
 def test_a_collapsed_optimum_is_warned_of() -> None:
     X, y, qid = arrays()
     noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
@@ -221,15 +210,6 @@ def test_a_collapsed_optimum_is_warned_of() -> None:
         train_on_all(noise, settings={"C": 1e-06, "generator": "top"})
     assert {warning.category for warning in caught} == {OwpcLtrWarning}
     assert any("collapsed" in str(warning.message) for warning in caught)
-
-
-def test_a_loss_with_its_settings_is_an_object_too() -> None:
-    from owpc_ltr_losses.owpc import OWPC
-    from owpc_ltr_optimizers.larank import LaRank
-
-    named = train_on_all(DATA, settings={"generator": "inverse", "C": 2.0})
-    typed = train_on_all(DATA, loss=OWPC(generator="inverse"), optimizer=LaRank(C=2))
-    np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
@@ -270,9 +250,18 @@ X, Y, QID = arrays()
 NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
+def test_a_loss_with_its_settings_is_an_object_too() -> None:
+    from owpc_ltr_losses.owpc import OWPC
+    from owpc_ltr_optimizers.larank import LaRank
+
+    named = train_on_all(DATA, settings={"generator": "inverse", "C": 2.0})
+    typed = train_on_all(DATA, loss=OWPC(generator="inverse"), optimizer=LaRank(C=2))
+    np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
+
+
 def test_it_scores_as_the_model_that_train_makes() -> None:
     ranker = ltr.Ranker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
-    model = train_on_all(ltr.make_dataset(X, Y, QID), settings={"generator": "inverse", "C": 1.0})
+    model = train_on_all(DATA, settings={"generator": "inverse", "C": 1.0})
     np.testing.assert_array_equal(ranker.predict(X), model.score(X))
 
 
@@ -282,37 +271,34 @@ UNTYPED: Any = ltr
 
 
 @pytest.mark.parametrize(
-    ("call", "why"),
+    ("error", "call", "why"),
     [
-        (lambda: UNTYPED.evaluate(DATA, MODEL), r"model comes first, data second: evaluate\(model"),
-        (lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
-        (lambda: UNTYPED.train(MODEL), r"train() got a model as data: give judged queries$"),
-        (lambda: UNTYPED.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
-        (
-            lambda: UNTYPED.evaluate(ltr.Ranker(), DATA),
-            "an estimator without a model: call its fit",
-        ),
-        (lambda: UNTYPED.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
-        (lambda: UNTYPED.train(pd.DataFrame(X)), r"data= is a frame, .*owpc_ltr.from_frame"),
-        (lambda: UNTYPED.train(DATA, metric=dict), "is no metric: give a name, as 'ndcg@10'"),
+        (UsageError, lambda: UNTYPED.evaluate(DATA, MODEL),
+         r"model comes first, data second: evaluate\(model"),
+        (UsageError, lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
+        (UsageError, lambda: UNTYPED.train(MODEL),
+         "train() got a model as data: give judged queries$"),
+        (UsageError, lambda: UNTYPED.compare([MODEL, DATA], data=DATA),
+         "compare() got a dataset as rankers"),
+        (UsageError, lambda: UNTYPED.evaluate(ltr.Ranker(), DATA),
+         "an estimator without a model: call its fit"),
+        (UsageError, lambda: UNTYPED.train(X),
+         r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
+        (UsageError, lambda: UNTYPED.train(pd.DataFrame(X)),
+         "data= is a frame, .*owpc_ltr.from_frame"),
+        (UsageError, lambda: UNTYPED.train(DATA, metric=dict),
+         "is no metric: give a name, as 'ndcg@10'"),
+        (TypeError, lambda: UNTYPED.compare([MODEL], DATA, "map"),
+         "3 were given: write metrics="),
+        (TypeError, lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
+        (TypeError, lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
+        (TypeError, lambda: UNTYPED.Ranker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
     ],
-)
-def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=why.replace("()", r"\(\)")):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("call", "hint"),
-    [
-        (lambda: UNTYPED.compare([MODEL], DATA, "map"), "3 were given: write metrics="),
-        (lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
-        (lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
-        (lambda: UNTYPED.Ranker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
-    ],
-)
-def test_arguments_that_do_not_fit_say_what_does(call: Any, hint: str) -> None:
-    with pytest.raises(TypeError, match=hint):
+)  # fmt: skip
+def test_arguments_that_do_not_fit_say_what_does(
+    error: type[Exception], call: Any, why: str
+) -> None:
+    with pytest.raises(error, match=why.replace("()", r"\(\)")):
         call()
 
 
@@ -352,38 +338,45 @@ def test_a_clone_has_the_same_parameters_and_settings() -> None:
 def test_any_pair_of_plugins_is_an_estimator() -> None:
     ranker = ltr.Ranker(loss="lambdarank", optimizer="boosting", trees=20).fit(X, Y, qid=QID)
     assert ranker.score(X, Y, qid=QID) > 0.9
-    with pytest.raises(OwpcLtrError, match="no optimizer is named 'nosuch'"):
-        ltr.Ranker(optimizer="nosuch").fit(X, Y, qid=QID)
+
+
+FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
 
 
 def test_query_ids_may_be_a_column_of_the_frame() -> None:
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
-    ranker = ltr.Ranker().fit(frame, Y)
-    assert ranker.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(ranker.predict(frame), ltr.Ranker().fit(X, Y, qid=QID).predict(X))
+    ranker = ltr.Ranker().fit(FRAME, Y)
+    assert ranker.feature_names_in_.tolist() == ["1", "2", "3"]
+    np.testing.assert_array_equal(ranker.predict(FRAME), ltr.Ranker().fit(X, Y, qid=QID).predict(X))
     with pytest.raises(OwpcLtrError, match="query ids are needed"):
         ltr.Ranker().fit(X, Y)
+    other = NUMBER % 3 == 0
+    ranker = ltr.Ranker().fit(FRAME[~other], Y[~other], validation=(FRAME[other], Y[other]))
+    by_array = ltr.Ranker().fit(
+        X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
+    )
+    np.testing.assert_array_equal(ranker.predict(FRAME), by_array.predict(X))
+    wrong: Any = [X, Y, QID]
+    with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
+        ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
+
+
+def test_groups_keep_queries_whole_in_a_grid_search() -> None:
+    search = GridSearchCV(ltr.Ranker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    assert search.fit(FRAME, Y, groups=QID).best_score_ > 0.8
 
 
 def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> None:
     grid = [0.001, 0.01, 0.1, 1.0, 10.0]
     parts = ltr.make_dataset(X, Y, QID).split(validation=0.4, test=0.0)
     chosen_on = np.isin(QID, parts.validation.query_ids.to_pylist())
-    frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
     folds = PredefinedSplit(np.where(chosen_on, 0, -1))
-    search = GridSearchCV(ltr.Ranker(), {"C": grid}, cv=folds).fit(frame, Y)
+    search = GridSearchCV(ltr.Ranker(), {"C": grid}, cv=folds).fit(FRAME, Y)
     model = ltr.train(
         parts.training, validation=parts.validation, grid={"C": grid},
         settings={"generator": "inverse"}, metric="map",
     )  # fmt: skip
     assert search.best_params_["C"] == model.record["optimizer"]["settings"]["C"]
     assert search.best_score_ == pytest.approx(model.record["validation"], abs=1e-3)
-
-
-def test_groups_keep_queries_whole_in_a_grid_search() -> None:
-    frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
-    search = GridSearchCV(ltr.Ranker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
-    assert search.fit(frame, Y, groups=QID).best_score_ > 0.8
 
 
 def test_it_stands_at_the_end_of_a_pipeline() -> None:
@@ -420,19 +413,6 @@ def test_boosting_stops_early_on_validation_queries() -> None:
     )
     whole: Any = ltr.Ranker(**settings).fit(X[training], Y[training], qid=QID[training]).model_
     assert len(whole.forest.roots) == 300
-
-
-def test_validation_queries_may_have_their_ids_in_a_column() -> None:
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
-    other = NUMBER % 3 == 0
-    ranker = ltr.Ranker().fit(frame[~other], Y[~other], validation=(frame[other], Y[other]))
-    by_array = ltr.Ranker().fit(
-        X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
-    )
-    np.testing.assert_array_equal(ranker.predict(frame), by_array.predict(X))
-    wrong: Any = [X, Y, QID]
-    with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
-        ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
 
 
 def test_python_counts_rows_from_0_and_the_command_line_from_1(run: Run, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from owpc_ltr.evaluation.comparison import compare_results
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import Unreliable
 from tests.engine.test_write_faults import EVERY, KINDS, Faulty
-from tests.test_attempts import results_of
+from tests.evaluation.test_attempts import results_of
 
 
 def queries(first: int, last: int) -> Sketch:

@@ -42,8 +42,8 @@ from tests.commands import Run
 from tests.engine.deployed import Scriptless, put, put_beside
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
-from tests.models import random_forest
-from tests.models import trees as trees_client
+from tests.small_models import random_forest
+from tests.small_models import trees as trees_client
 
 pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
 

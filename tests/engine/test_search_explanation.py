@@ -27,7 +27,7 @@ from tests.engine.small_cluster import (
     shared_cluster,
     small_cluster,
 )
-from tests.models import trees
+from tests.small_models import trees
 
 pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
 

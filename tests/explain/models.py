@@ -13,7 +13,7 @@ from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 from tests.faults.selection import Selection
-from tests.models import random_forest
+from tests.small_models import random_forest
 
 NAMES = tuple("abcde")
 SEEDS = st.integers(0, 2**32 - 1)

@@ -41,7 +41,7 @@ from tests.explain.models import (
 )
 from tests.foreign_models import NAMES as XGBOOST_NAMES
 from tests.foreign_models import raw
-from tests.models import random_forest
+from tests.small_models import random_forest
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

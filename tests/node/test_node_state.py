@@ -51,22 +51,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def sleeping(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words]) as process:
+        yield process
+        process.kill()
+
+
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process that has nothing to do with any node."""
-    line = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with subprocess.Popen(line) as process:
-        yield process
-        process.kill()
+    yield from sleeping()
 
 
 @pytest.fixture
 def pretender() -> Iterator[subprocess.Popen[bytes]]:
     """A process with a node's token in its command line: what a node looks like from outside."""
-    line = [sys.executable, "-c", "import time; time.sleep(60)", MARK]
-    with subprocess.Popen(line) as process:
-        yield process
-        process.kill()
+    yield from sleeping(MARK)
 
 
 def of(process: subprocess.Popen[bytes]) -> Record:
@@ -74,18 +74,14 @@ def of(process: subprocess.Popen[bytes]) -> Record:
     return dataclasses.replace(RECORD, pid=process.pid)
 
 
-def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    written(RECORD, tmp_path)
-    assert read_record(tmp_path / "9200.json") == RECORD
-    (tmp_path / "9200.json").unlink()
-    assert read_record(tmp_path / "9200.json") is None
-
-
-def test_records_are_listed_the_latest_start_first(tmp_path: Path) -> None:
+def test_records_come_back_as_they_were_written_the_latest_start_first(tmp_path: Path) -> None:
     later = dataclasses.replace(RECORD, port=9201, started="2026-01-02T00:00:00.000+00:00")
     written(RECORD, tmp_path)
     written(later, tmp_path)
     assert read_records(tmp_path) == [later, RECORD]
+    assert read_record(tmp_path / "9200.json") == RECORD
+    (tmp_path / "9200.json").unlink()
+    assert read_record(tmp_path / "9200.json") is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"port": 9200'])
@@ -95,19 +91,14 @@ def test_a_torn_record_is_bad_input(tmp_path: Path, text: str) -> None:
         read_record(tmp_path / "9200.json")
 
 
-def test_a_node_is_known_by_its_token(pretender: subprocess.Popen[bytes]) -> None:
-    process = of(pretender).process()
+def test_a_node_is_known_by_its_token_while_it_runs(
+    sleeper: subprocess.Popen[bytes], pretender: subprocess.Popen[bytes]
+) -> None:
+    assert of(sleeper).process() is None
+    record = of(pretender)
+    process = record.process()
     assert process is not None
     assert process.pid == pretender.pid
-
-
-def test_a_recycled_pid_is_not_the_node(sleeper: subprocess.Popen[bytes]) -> None:
-    liar = dataclasses.replace(RECORD, pid=sleeper.pid)
-    assert liar.process() is None
-
-
-def test_a_process_that_has_ended_is_not_the_node(pretender: subprocess.Popen[bytes]) -> None:
-    record = of(pretender)
     pretender.kill()
     # Left unreaped, so a zombie: it has the pid, and does nothing any more.
     os.waitid(os.P_PID, pretender.pid, os.WEXITED | os.WNOWAIT)

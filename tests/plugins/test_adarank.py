@@ -102,14 +102,10 @@ def test_features_that_say_nothing_end_it() -> None:
     assert found.certificate.stop_reason == "no feature changes any query's metric"
 
 
-def test_document_weights_are_refused_in_a_line() -> None:
+def test_document_weights_and_data_on_which_no_query_counts_are_refused() -> None:
     data = problem(11)
-    weighted = replace(data, document_weights=np.ones(data.n_documents, np.float32))
+    weighted = replace(data, document_weights=np.ones_like(data.labels))
     with pytest.raises(Refused, match="cannot weigh documents"):
         fit(weighted)
-
-
-def test_data_on_which_no_query_counts_is_refused_in_a_line() -> None:
-    data = replace(problem(12), labels=np.zeros(120, np.float32))
     with pytest.raises(Refused, match="no query counts"):
-        fit(data, Run(metric="map,empty=skip"))
+        fit(replace(data, labels=np.zeros_like(data.labels)), Run(metric="map,empty=skip"))

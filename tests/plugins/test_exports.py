@@ -23,7 +23,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel
 from tests.commands import Run
 from tests.foreign_models import NAMES, data, elastic_score, zero_model
-from tests.models import random_forest
+from tests.small_models import random_forest
 
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
 LINEAR = LinearModel(NAMES, np.array([0.1, 2.0, 0.0, -3.0]))

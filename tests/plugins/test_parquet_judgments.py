@@ -20,9 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import make_dataset, read_judgments, save_dataset
-from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput
-from tests.judgment_writers import IDS
+from tests.judgment_writers import IDS, plain
 
 TABLE = {
     "query_id": ["q1", "q2", "q1"],
@@ -55,10 +54,6 @@ def zstd(content: bytes) -> bytes:
     return bytes(pa.Codec("zstd").compress(content, asbytes=True))
 
 
-def plain(judgments: Judgments) -> list[Any]:
-    return [(q.query_id, q.params, q.doc_ids, q.grades.tolist()) for q in judgments.queries]
-
-
 def refusal(table: Any, tmp_path: Path, form: str = "parquet") -> str:
     path = tmp_path / "judgments"
     write(table if isinstance(table, pa.Table) else pa.table(table), path, form)
@@ -83,32 +78,28 @@ def tables(draw: st.DrawFn) -> pa.Table:
     """Tables of every type that a column may have; a query's parameters do not contradict."""
     pairs = draw(st.lists(st.tuples(st.integers(0, 2), IDS), min_size=1, unique=True))
     queries = [query for query, _ in pairs]
+    size = len(pairs)
     whole = st.integers(0, 2**40)
     days = st.dates(datetime.date(1, 1, 1), datetime.date(9999, 1, 1))
-    numbers = st.floats(-1e30, 1e30)
+    single = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    grades = [st.lists(one, min_size=size, max_size=size) for one in (whole, st.floats(0, 2**60))]
 
-    def a_query(values: st.SearchStrategy[Any]) -> list[Any]:
+    def a_query(values: st.SearchStrategy[Any], *kinds: Any) -> pa.Array:
+        """A value for each query, in a column of one of these types."""
         three = draw(st.lists(values, min_size=3, max_size=3))
-        return [three[query] for query in queries]
+        return pa.array([three[query] for query in queries], draw(st.sampled_from(kinds)))
 
     return pa.table(
         {
             "query_id": pa.array(queries, draw(st.sampled_from([pa.int8(), pa.uint64()]))),
-            "query": pa.array(
-                a_query(IDS), draw(st.sampled_from([pa.string(), pa.large_string()]))
-            ),
+            "query": a_query(IDS, pa.string(), pa.large_string()),
             "doc_id": [document for _, document in pairs],
-            "grade": draw(
-                st.lists(whole, min_size=len(pairs), max_size=len(pairs))
-                | st.lists(st.floats(0, 2**60), min_size=len(pairs), max_size=len(pairs))
-            ),
-            "age": pa.array(a_query(st.none() | whole), pa.int64()),
-            "price": pa.array(a_query(st.none() | numbers), pa.float64()),
-            "ratio": pa.array(
-                a_query(st.floats(width=32, allow_nan=False, allow_infinity=False)), pa.float32()
-            ),
-            "member": pa.array(a_query(st.none() | st.booleans()), pa.bool_()),
-            "day": pa.array(a_query(st.none() | days), pa.date32()),
+            "grade": draw(grades[0] | grades[1]),
+            "age": a_query(st.none() | whole, pa.int64()),
+            "price": a_query(st.none() | st.floats(-1e30, 1e30), pa.float64()),
+            "ratio": a_query(single, pa.float32()),
+            "member": a_query(st.none() | st.booleans(), pa.bool_()),
+            "day": a_query(st.none() | days, pa.date32()),
         }
     )
 
@@ -195,17 +186,6 @@ def test_a_vector_is_made_once_however_many_judgments_have_it(tmp_path: Path) ->
     ]
 
 
-def test_texts_may_be_in_topics(tmp_path: Path) -> None:
-    write(pa.table({"qid": [302, 301], "docid": [7, 8], "label": [1, 0]}), tmp_path / "a")
-    (tmp_path / "topics").write_text("301\tcrime\n302\tpolio\n303\tunjudged\n")
-    judgments = read_judgments(tmp_path / "a", topics=tmp_path / "topics")
-    assert [(q.query_id, q.params["query"]) for q in judgments.queries] == [
-        ("302", "polio"),
-        ("301", "crime"),
-    ]
-    assert judgments.notes == ("1 topics have no judgment",)
-
-
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.decimal128(5, 2)]
 )
@@ -263,10 +243,7 @@ def test_columns_that_are_no_judgments_are_refused_by_name(tmp_path: Path) -> No
     assert "its columns must name query_id, query, doc_id, grade" in text
     nothing = pa.table(TABLE).slice(0, 0)
     assert "it has columns, and no row" in refusal(nothing, tmp_path)
-
-
-def test_a_dataset_is_no_judgment_list(tmp_path: Path) -> None:
-    save_dataset(make_dataset(np.ones((1, 1)), [1], ["q"], doc_ids=pa.array(["d"])), tmp_path / "a")
+    save_dataset(make_dataset(np.ones((1, 1)), [1], ["q"], doc_ids=["d"]), tmp_path / "a")
     with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, whose queries have features"):
         read_judgments(tmp_path / "a")
 

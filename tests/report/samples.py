@@ -25,8 +25,8 @@ from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.evaluation import Fusion
 from owpc_ltr.fusion.fuse import _measured
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
+from tests.fusion.test_fusion import judged, world
 from tests.simulated_users import simulate
-from tests.test_fusion import judged, world
 
 NAMES = ("good", "noise", "bm25")
 HOSTILE = (

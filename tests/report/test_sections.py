@@ -32,8 +32,8 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.text import cell_text
 from tests.commands import Run
+from tests.data.test_runs import judged_queries
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
-from tests.test_runs import judged_queries
 
 TRAINING_DATA = dataset(60).without_missing()
 COSTS = {

@@ -27,8 +27,8 @@ from owpc_ltr.models.model_file import save_model
 from tests.engine.deployed import put
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, Small, linear, shared_cluster
-from tests.models import trees
 from tests.serve.searched_engine import MODEL, SearchedEngine
+from tests.small_models import trees
 
 FAST = 0.02
 """Seconds between two looks at a name."""
