@@ -78,9 +78,7 @@ def engine(node_url: str) -> Iterator[Engine]:
     properties = {"title": text, "body": text, "year": {"type": "integer"}}
     drop_index(engine, INDEX)
     create_index(
-        engine,
-        INDEX,
-        {"settings": {"number_of_shards": 2}, "mappings": {"properties": properties}},
+        engine, INDEX, {"settings": {"number_of_shards": 2}, "mappings": {"properties": properties}}
     )
     index_documents(
         engine,
