@@ -26,8 +26,9 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import find, whole
-from tests.engine.small_cluster import FEATURESET, OTHERS, WORDS, Small, linear, probes
+from tests.engine.small_cluster import FEATURESET, OTHERS, WORDS, Small, Through, linear, probes
 
 KINDS = ["plugin-free", "ltr-plugin"]
 UNPROVEN = SwitchGrounds(unproven="a test")
@@ -85,13 +86,8 @@ NO_SCRIPTS = {"type": "illegal_argument_exception", "reason": "cannot execute [i
 
 
 @dataclass
-class Scriptless:
+class Scriptless(Through):
     """An engine that allows no inline scripts."""
-
-    engine: Engine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if "script_score" in json.dumps(given.get("body")):
@@ -110,12 +106,12 @@ def done(result: str, identity: str, status: int = 200) -> Reply:
 
 @dataclass
 class Plugin:
-    """An engine with the LTR plugin, whose scores are those of the emulator (or a little off)."""
+    """An engine with the LTR plugin, whose scores are those of the emulator."""
 
     version: str
-    off: float = 0.0
     scripts: bool = True
-    documents: dict[str, Any] = field(default_factory=dict)
+    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    """Where documents are."""
     models: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, asked: Asked) -> Reply:
@@ -132,33 +128,17 @@ class Plugin:
         if path == "/small/_search":
             return self.search(asked.body)
         if path.startswith("/owpc-ltr-pointers"):
-            return self.aliases(asked, path)
+            return self.document(asked)
         return ABSENT if path.startswith("/_scripts/") else self.ltr(asked, path)
 
-    def aliases(self, asked: Asked, path: str) -> Reply:
-        if path.endswith("/_search"):
-            ids, field = find(asked.body, "values"), find(asked.body, "field")
-            wanted = {
-                each: d
-                for each, d in self.documents.items()
-                if (each.partition("/_doc/")[2] in ids if ids else field in d)
-            }
-            hits = [
-                {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
-            ]
-            return Reply(whole(hits, len(hits)))
-        identity = path.partition("/_doc/")[2]
-        if asked.method == "GET":
-            found = self.documents.get(path)
-            place = {"_seq_no": 1, "_primary_term": 1, "_source": found}
-            return Reply(place) if found else ABSENT
-        if asked.method == "PUT" and not identity:
-            return Reply({"acknowledged": True, "shards_acknowledged": True, "index": path[1:]})
-        if asked.method == "PUT":
-            result = "updated" if path in self.documents else "created"
-            self.documents[path] = asked.body
-            return done(result, identity)
-        return done("deleted", identity) if self.documents.pop(path, None) else ABSENT
+    def document(self, asked: Asked) -> Reply:
+        try:
+            found = self.cluster.request(
+                asked.method, asked.path, params=asked.params, body=asked.body
+            )
+        except EngineRefusal as refusal:
+            return Reply({"error": {"type": refusal.type, "reason": "no"}}, refusal.status)
+        return Reply(found)
 
     def ltr(self, asked: Asked, path: str) -> Reply:
         name = path.rpartition("/")[2]
@@ -191,7 +171,7 @@ class Plugin:
             stored = read_model(self.models[name], name)
             scores = emulate(stored, values, serving_profile("opensearch", self.version))
             for hit, score in zip(hits, scores.tolist(), strict=True):
-                hit["_score"] = score + self.off
+                hit["_score"] = score
         for hit, row in zip(hits, values.tolist(), strict=True):
             entries = [
                 {"name": feature} if np.isnan(value) else {"name": feature, "value": value}

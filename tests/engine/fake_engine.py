@@ -21,6 +21,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.errors import EngineUnavailable
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,15 @@ class Clock:
 def make_engine(url: str, clock: Clock, **settings: Any) -> Engine:
     retrying = Retrying(clock, clock.sleep)
     return Engine(ConnectionSettings(url, **{"timeout": 5.0, **settings}), retrying)
+
+
+def told(
+    engine: Engine, *asked: Any, kind: type[Exception] = EngineUnavailable, **given: Any
+) -> str:
+    """The one line of the error that a request ends with."""
+    with pytest.raises(kind) as error:
+        engine.request(*asked, **given)
+    return one_line(error)
 
 
 def one_line(error: pytest.ExceptionInfo[BaseException]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
@@ -73,6 +74,13 @@ def assert_only(out: Path) -> None:
 
 def lenient(**changes: Any) -> LogOptions:
     return replace(QUICK, max_absent=1.0, allow_rejected=True, **changes)
+
+
+def rows_of(data: RankingDataset) -> list[tuple[str, str]]:
+    """The query and the document of each row."""
+    assert data.doc_ids is not None
+    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
+    return list(zip(queries.tolist(), data.doc_ids.to_pylist(), strict=True))
 
 
 Change = Callable[[Any], Any]

@@ -35,8 +35,7 @@ NAMES = ("title", "body", "year", "popularity")
 
 def small_featureset(names: tuple[str, ...] = NAMES) -> FeatureSet:
     return FeatureSet(
-        "movies",
-        tuple(Feature(name, ("query",), {"match": {name: "{{query}}"}}) for name in names),
+        "movies", tuple(Feature(name, ("query",), {"match": {name: "{{query}}"}}) for name in names)
     )
 
 

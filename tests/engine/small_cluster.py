@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import Cluster
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -57,6 +58,22 @@ class Small:
     def store_name(self) -> str:
         """What commands are given as --store."""
         return str(self.store.name)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The options of commands for this cluster and store."""
+        url, kind = self.engine.settings.url, self.store.kind
+        return ("--url", url, "--store-kind", kind, "--store", self.store_name)
+
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """All documents of the index, by id."""
+        body = {"size": self.documents, "query": {"match_all": {}}}
+        answer = self.engine.request("POST", f"/{self.index}/_search", body=body)
+        return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
+
+    def titles(self) -> dict[str, set[str]]:
+        """The words of each document's title."""
+        return {name: set(source["title"].split()) for name, source in self.sources().items()}
 
     def store_through(self, engine: Engine) -> Store:
         """The same store, reached through another engine."""
@@ -190,11 +207,41 @@ def linear(weights: tuple[float, ...] = (1.0, 0.5, -0.2), **record: Any) -> Line
     return LinearModel(FEATURESET.feature_names, np.array(weights), record=known)
 
 
+def judged_titles(small: Small, queries: int, seed: int, *, both: bool = False) -> Judgments:
+    """What has words of the query in its title is relevant; with `both`, what has the two.
+
+    Every document of the index is judged. The judge errs in one of ten documents: grades that are
+    a feature's values decide nothing.
+    """
+    rng, titles, made = np.random.default_rng(seed), small.titles(), []
+    for number in range(queries):
+        words = [WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]]
+        grades = np.array([len(title & set(words)) for title in titles.values()], np.float32)
+        top, grades = (1, np.float32(grades == 2)) if both else (2, grades)
+        wrong = rng.random(len(titles)) < 0.1
+        grades = np.where(wrong, top - grades, grades)
+        # The third word is in no document: without it, two orders of words are one request.
+        text = " ".join([*words, "".join(words)])
+        params = {"keywords": text, "query": text}
+        judges = ["ann"] * len(titles)
+        made.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
+    return Judgments(made)
+
+
 @dataclass
-class Unreliable:
+class Through:
+    """An engine that requests go through: a test does something with some of them."""
+
+    engine: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+@dataclass
+class Unreliable(Through):
     """An engine whose n-th request fails (counted from 1), before or after it was carried out."""
 
-    engine: Engine
     fail_at: int
     fault: Callable[[], BaseException]
     lost_answer: bool = False
@@ -202,9 +249,6 @@ class Unreliable:
     again: bool = True
     """Whether every request after it fails too, as when the process was killed."""
     asked: list[str] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         self.calls += 1

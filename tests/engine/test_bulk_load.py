@@ -27,7 +27,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.text import base_index
 from tests.datasets import dataset
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
-from tests.engine.small_cluster import Unreliable
+from tests.engine.small_cluster import Through, Unreliable
 
 WHOLE = {"mappings": {"properties": {"n": {"type": "integer"}}}}
 BAD_SETTINGS = {"settings": {"index.nosuch_setting": 1}}
@@ -139,6 +139,7 @@ FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
     ([], WHOLE, BadInput, "holds no document"),
     (numbered(*range(20), "many"), WHOLE, Refused, "does not take document 'd20'"),
     (numbered(1), BAD_SETTINGS, Refused, "nosuch_setting"),
+    (numbered(1), {"aliases": [1]}, BadInput, "'aliases' of the index's settings are no object"),
 ]  # fmt: skip
 
 
@@ -301,12 +302,6 @@ def test_who_may_not_change_aliases_is_told_before_any_work(place: Place) -> Non
     assert asked == [f"GET /{place.name}/_alias", "POST /_aliases"]
 
 
-def test_a_setting_of_aliases_that_is_no_object_is_refused(place: Place) -> None:
-    with pytest.raises(BadInput, match="'aliases' of the index's settings are no object"):
-        place.fill(place.file(*numbered(1)), settings={"aliases": [1]})
-    assert place.indices() == []
-
-
 def test_a_load_that_is_interrupted_leaves_nothing(place: Place) -> None:
     broken = Unreliable(place.engine, 4, KeyboardInterrupt, again=False)
     with pytest.raises(KeyboardInterrupt):
@@ -347,10 +342,8 @@ def test_indices_of_the_cluster_of_plugins_and_of_owpc_ltr_are_never_touched(
 
 
 @dataclass
-class Stuttering:
+class Stuttering(Through):
     """An engine that gets every bulk twice, as where the first answer is lost."""
-
-    engine: Any
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if path.endswith("/_bulk"):
@@ -492,13 +485,6 @@ def test_only_what_the_engine_was_too_busy_for_is_sent_again(fake: FakeEngine) -
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_an_engine_that_stays_busy_is_given_up(fake: FakeEngine) -> None:
-    engine = fake_engine(fake, 0, bulk(lambda _: 429))
-    with pytest.raises(EngineUnavailable, match="too busy to take 2 documents"):
-        index_documents(engine, "docs", documents(2), silent)
-
-
-@pytest.mark.usefixtures("_no_waiting")
 def test_a_body_that_is_too_large_is_halved_until_it_fits(fake: FakeEngine) -> None:
     def answer(asked: Asked) -> Reply:
         if len(ids_of(asked)) > 2:
@@ -512,49 +498,46 @@ def test_a_body_that_is_too_large_is_halved_until_it_fits(fake: FakeEngine) -> N
     assert taken == ["d0", "d1", "d2", "d3", "d4"]
 
 
-@pytest.mark.usefixtures("_no_waiting")
-def test_one_document_that_is_too_large_is_an_error(fake: FakeEngine) -> None:
-    engine = fake_engine(fake, 0, Reply({"error": "content too long"}, 413))
-    with pytest.raises(EngineRefusal, match="413"):
-        index_documents(engine, "docs", documents(1), silent)
+OTHERS: dict[str, Any] = {
+    "nothing": None,
+    "a list": [],
+    "no items": {"errors": False},
+    "items that are no list": {"items": {"0": 1}},
+    "items of another operation": {"items": [{"create": {"_id": "d0", "status": 201}}]},
+    "another document": {"items": [{"index": {"_id": "d9", "status": 201}}]},
+    "no result": {"items": [{"index": {"_id": "d0", "status": 201}}]},
+    "nothing done": {"items": [{"index": {"_id": "d0", "status": 200, "result": "noop"}}]},
+    "a status of 400 digits": {"items": [{"index": {"_id": "d0", "status": 10**399}}]},
+    "a status in words": {"items": [{"index": {"_id": "d0", "status": "201"}}]},
+}
+
+
+GIVEN_UP: dict[str, tuple[int, Any, type[Exception], str]] = {
+    "busy for ever": (2, bulk(lambda _: 429), EngineUnavailable, "too busy to take 2 documents"),
+    "too large alone": (1, Reply({"error": "content too long"}, 413), EngineRefusal, "413"),
+    "of one of three": (
+        3, Reply({"items": [{"index": {"status": 201}}]}), Refused, "answered for 1 of 3",
+    ),
+    "two counted of three": (
+        3, bulk(lambda _: 201), Refused, "holds 2 documents after 3 were sent",
+    ),
+    **{
+        what: (1, Reply(answer), EngineUnavailable, "documents sent is not an engine's answer")
+        for what, answer in OTHERS.items()
+    },
+}  # fmt: skip
+"""How many documents are sent, what the engine answers, and what is said of it."""
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_an_answer_for_fewer_documents_than_were_sent_is_refused(fake: FakeEngine) -> None:
-    engine = fake_engine(fake, 3, Reply({"items": [{"index": {"status": 201}}]}))
-    with pytest.raises(Refused, match="answered for 1 of 3"):
-        index_documents(engine, "docs", documents(3), silent)
-
-
-@pytest.mark.usefixtures("_no_waiting")
-def test_a_count_that_is_too_low_is_refused(fake: FakeEngine) -> None:
-    engine = fake_engine(fake, 2, bulk(lambda _: 201))
-    with pytest.raises(Refused, match="holds 2 documents after 3 were sent"):
-        index_documents(engine, "docs", documents(3), silent)
-
-
-OTHERS: list[tuple[str, Any]] = [
-    ("nothing", None),
-    ("a list", []),
-    ("no items", {"errors": False}),
-    ("items that are no list", {"items": {"0": 1}}),
-    ("items of another operation", {"items": [{"create": {"_id": "d0", "status": 201}}]}),
-    ("another document", {"items": [{"index": {"_id": "d9", "status": 201}}]}),
-    ("no result", {"items": [{"index": {"_id": "d0", "status": 201}}]}),
-    ("nothing done", {"items": [{"index": {"_id": "d0", "status": 200, "result": "noop"}}]}),
-    ("a status of 400 digits", {"items": [{"index": {"_id": "d0", "status": 10**399}}]}),
-    ("a status in words", {"items": [{"index": {"_id": "d0", "status": "201"}}]}),
-]
-
-
-@pytest.mark.usefixtures("_no_waiting")
-@pytest.mark.parametrize(("what", "answer"), OTHERS, ids=[what for what, _ in OTHERS])
+@pytest.mark.parametrize("what", GIVEN_UP)
 def test_an_answer_that_does_not_say_what_became_of_each_document_is_not_believed(
-    what: str, answer: Any, fake: FakeEngine
+    what: str, fake: FakeEngine
 ) -> None:
-    engine = fake_engine(fake, 1, Reply(answer))
-    with pytest.raises(EngineUnavailable, match="documents sent is not an engine's answer"):
-        index_documents(engine, "docs", documents(1), silent)
+    sent, answer, kind, why = GIVEN_UP[what]
+    engine = fake_engine(fake, 2, answer)
+    with pytest.raises(kind, match=why):
+        index_documents(engine, "docs", documents(sent), silent)
 
 
 @pytest.mark.usefixtures("_no_waiting")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import Cluster, OwpcLtrError, save_model
-from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
@@ -22,10 +22,9 @@ from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run
 from tests.datasets import seen_sides
 from tests.engine.deployed import put, unknowing
-from tests.engine.small_cluster import WORDS, Small, linear, shared_cluster
+from tests.engine.small_cluster import WORDS, Small, judged_titles, linear, shared_cluster
 
 BODY = {"match": {"body": "{{keywords}}"}}
 BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
@@ -43,25 +42,7 @@ def cluster(small: Small) -> Cluster:
 
 @pytest.fixture(scope="module")
 def judgments(small: Small) -> Judgments:
-    """Relevant is what has a word of the query in its title; every document is judged.
-
-    The judge errs in one of ten documents: grades that are a feature's values decide nothing.
-    """
-    rng = np.random.default_rng(6)
-    body = {"size": 100, "query": {"match_all": {}}}
-    hits = small.engine.request("POST", f"/{small.index}/_search", body=body)["hits"]["hits"]
-    titles = {hit["_id"]: set(hit["_source"]["title"].split()) for hit in hits}
-    queries = []
-    for number in range(24):
-        words = [WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]]
-        grades = np.array([len(set(words) & titles[name]) for name in titles], np.float32)
-        grades = np.where(rng.random(len(grades)) < 0.1, 2 - grades, grades)
-        # The third word is in no document: without it, two orders of words are one request.
-        text = " ".join([*words, "".join(words)])
-        params = {"keywords": text, "query": text}
-        judges = ["ann"] * len(titles)
-        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
-    return Judgments(queries)
+    return judged_titles(small, 24, 6)
 
 
 Compare = Callable[..., LiveComparison]
@@ -69,7 +50,8 @@ Compare = Callable[..., LiveComparison]
 
 @pytest.fixture
 def compare(cluster: Cluster, small: Small) -> Compare:
-    return partial(cluster.compare_live, index=small.index, query_template=BODY)
+    """Compares rankers by ndcg@10, unless otherwise asked."""
+    return partial(cluster.compare_live, index=small.index, query_template=BODY, metrics="ndcg@10")
 
 
 def half(judgments: Judgments) -> Judgments:
@@ -157,7 +139,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
         f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
         "query",
     ]  # fmt: skip
-    found = compare(asked, judgments=judgments, metrics="ndcg@10", baseline=asked[3], **QUICK)
+    found = compare(asked, judgments=judgments, baseline=asked[3], **QUICK)
     values = [ranker.measured[0].per_query for ranker in found.rankers]
     assert values[0].tolist() == values[1].tolist() == values[2].tolist()
     assert values[5].tolist() == values[3].tolist()
@@ -168,7 +150,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     assert any(note.startswith(told) for note in found.notes)
     assert found.milliseconds.keys() == {*asked} - {asked[4]}
     assert small.store.list_models() == models
-    same = compare(asked[:2], judgments=judgments, metrics="ndcg@10", **QUICK)
+    same = compare(asked[:2], judgments=judgments, **QUICK)
     assert same.pairs[0].comparison.ties == 24
 
 
@@ -179,7 +161,7 @@ def test_queries_are_left_that_neither_model_was_trained_on(
     salts = ("owpc-ltr", "x")
     tests = [replace(SPLIT, salt=salt).sides_of(ids) == "test" for salt in salts]
     asked = {salt: trained(BY_TITLE, salt) for salt in salts}
-    found = compare(asked, judgments=judgments, metrics="ndcg@10", **QUICK)
+    found = compare(asked, judgments=judgments, **QUICK)
     left = np.flatnonzero(tests[0] & tests[1])
     assert found.query_ids.to_pylist() == [ids[n] for n in left]
     assert found.split == "test"
@@ -192,21 +174,11 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32), judged_by=[])
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    found = compare(
-        asked,
-        judgments=data,
-        metrics="ndcg@10",
-        options=ComparisonOptions(unjudged="skip"),
-        **QUICK,
-    )
+    options = ComparisonOptions(unjudged="skip")
+    found = compare(asked, judgments=data, options=options, **QUICK)
     assert found.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
-        compare(
-            asked,
-            judgments=half(data),
-            metrics="ndcg@10",
-            options=ComparisonOptions(unjudged="skip"),
-        )
+        compare(asked, judgments=half(data), options=options)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +195,7 @@ def test_what_no_engine_can_serve_is_refused(
     judgments: Judgments, compare: Compare, ranker: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        compare([linear(BY_TITLE), ranker], judgments=judgments, metrics="ndcg@10", **QUICK)
+        compare([linear(BY_TITLE), ranker], judgments=judgments, **QUICK)
 
 
 def test_a_metric_that_looks_beyond_the_window_is_refused(
@@ -231,30 +203,4 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
 ) -> None:
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
-        compare(asked, judgments=judgments, metrics="ndcg@10", search=SearchOptions(window=5))
-
-
-def test_the_command_asks_the_cluster_that_it_is_told(
-    small: Small, judgments: Judgments, run: Run
-) -> None:
-    lines = ["query_id\tquery\tdoc_id\tgrade"]
-    for one in judgments.queries:
-        lines += [
-            f"{one.query_id}\t{one.params['query']}\t{name}\t{int(grade)}"
-            for name, grade in zip(one.doc_ids, one.grades, strict=True)
-        ]
-    Path("judged.tsv").write_text("\n".join(lines) + "\n")
-    Path("body.json").write_text(json.dumps(BODY))
-    save_model(linear(BY_TITLE), Path("model.json"))
-    code, out, err = run(
-        "compare-live", "model.json", "live:body.json", "--judgments", "judged.tsv",
-        "--query-template", "body.json", "--judged-by", "people",
-        "--url", small.engine.settings.url, "--store-kind", "plugin-free",
-        "--store", small.name.removeprefix("m-"), "--index", small.index,
-        "--metric", "ndcg@10", "--resamples", "200",
-    )  # fmt: skip
-    assert code == 0, err
-    assert out.startswith(
-        "better: model.json against live:body.json by ndcg@10, each query counts "
-    )
-    assert "UNJUDGED" in out
+        compare(asked, judgments=judgments, search=SearchOptions(window=5))

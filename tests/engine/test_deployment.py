@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr import OwpcLtrError
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -30,6 +29,7 @@ from tests.engine.deployed import KINDS, liar, put, put_beside, state
 from tests.engine.small_cluster import (
     FEATURESET,
     Small,
+    Through,
     Unreliable,
     emptied_store,
     fill,
@@ -51,9 +51,7 @@ def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Ite
         yield found
 
 
-def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
-    small: Small,
-) -> None:
+def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(small: Small) -> None:
     done = put(small, linear())
     assert done.model.startswith(f"{small.name}-")
     assert done.alias == Alias(small.name, done.model)
@@ -64,9 +62,7 @@ def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
     assert state(small) == (done.alias, [done.model], [True])
 
 
-def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
-    small: Small,
-) -> None:
+def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(small: Small) -> None:
     first = put(small, linear())
     other = put(small, linear((0.0, 0.0, 1.0)))
     again = put(small, linear((0.0, 0.0, 1.0)))
@@ -98,12 +94,7 @@ def test_an_index_that_is_switched_after_the_proof_is_refused(small: Small) -> N
         small.engine.request("POST", "/_aliases", body={"actions": actions})
 
     @dataclass
-    class Switching:
-        engine: Engine
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.engine, name)
-
+    class Switching(Through):
         def request(self, method: str, path: str, **given: Any) -> Any:
             answer = self.engine.request(method, path, **given)
             if "rescore" in (body := given.get("body") or {}) and body["size"] == 1:
@@ -133,9 +124,7 @@ def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmo
 
 
 @pytest.mark.modules
-def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(
-    small: Small,
-) -> None:
+def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(small: Small) -> None:
     put(small, linear())
     known = state(small)
     with pytest.raises(Refused, match=r"scores differently.*was there before, and stays"):
@@ -382,16 +371,12 @@ def test_a_model_that_is_taken_out_again_and_again_is_given_up_and_leaves_nothin
 
 
 @dataclass
-class Meeting:
+class Meeting(Through):
     """An engine that waits, before it first moves a name, until the other upload is there too."""
 
-    engine: Engine
     name: str
     both: threading.Barrier
     met: bool = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if not self.met and method == "PUT" and path.endswith(f"%2F{self.name}"):

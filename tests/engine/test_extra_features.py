@@ -82,8 +82,7 @@ def place(made: Path, small: Small, tmp_path: Path) -> list[str]:
     """The files beside the command, and the options that say where the cluster is."""
     for file in made.iterdir():
         shutil.copy(file, tmp_path / file.name)
-    url, own = small.engine.settings.url, small.name.removeprefix("m-")
-    return ["--url", url, "--store-kind", "plugin-free", "--store", own]
+    return [*small.place]
 
 
 def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str]) -> None:
@@ -146,6 +145,7 @@ def test_a_model_that_clients_score_is_proved_by_what_it_remembers_and_served_al
     assert "scored by the client" in run.refusal(5, "request", text, "--model", small.name, *place)
     lists = ["--judgments", "judged.csv", "--metric", "ndcg@10", "--split", "all"]
     pool = ["judge", "pool", "--queries", "judged.csv", "--depth", "3", "--out", "sheet.csv"]
+    pool += ["--index", small.index]
     for words in (
         ["search", text, "--model", small.name],
         ["explain", small.name, "--search", text],

@@ -142,13 +142,17 @@ def test_an_index_that_is_not_there_is_still_what_is_said(place: Place) -> None:
         place.featuresets.push(TYPO, index="no-such-index")
 
 
-def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field(fake: FakeEngine) -> None:
+def with_plugin(fake: FakeEngine) -> FeatureSets:
+    """The feature sets of a cluster with the plugin, and with an index of movies."""
     fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
-    engine = Engine(ConnectionSettings(fake.url))
-    cluster = Cluster(engine)
-    vars(cluster)["store"] = LtrPluginStore(engine)
+    cluster = Cluster(Engine(ConnectionSettings(fake.url)))
+    vars(cluster)["store"] = LtrPluginStore(cluster.engine)
+    return cluster.featuresets
+
+
+def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field(fake: FakeEngine) -> None:
     with pytest.raises(BadInput, match="did you mean 'title'"):
-        cluster.featuresets.push(TYPO, index="movies")
+        with_plugin(fake).push(TYPO, index="movies")
     assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
 
 
@@ -202,14 +206,10 @@ def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> No
         "Cannot create query while parsing feature [f]: failed to create query: "
         'For input string: "test"'
     )
-    fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
     fake.on("PUT", "/_ltr", {"acknowledged": True})
     fake.on("PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400))
-    engine = Engine(ConnectionSettings(fake.url))
-    cluster = Cluster(engine)
-    vars(cluster)["store"] = LtrPluginStore(engine)
     with pytest.raises(Refused, match="--param least=VALUE"):
-        cluster.featuresets.push(YEAR, index="movies")
+        with_plugin(fake).push(YEAR, index="movies")
 
 
 def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:

@@ -40,26 +40,20 @@ small = shared_cluster(documents=120)
 @pytest.fixture
 def place(small: Small, tmp_path: Path) -> list[str]:
     """Files to type, and the options that say where."""
-    answer = small.engine.request(
-        "POST", f"/{small.index}/_search", body={"size": 120, "query": {"match_all": {}}}
-    )
-    hits = answer["hits"]["hits"]
+    titles = small.titles()
     rng = np.random.default_rng(2)
     lines = ["query_id,query,doc_id,grade,judged_by"]
     for number, words in enumerate(map(set, combinations(WORDS, 2))):
         # Judges leave out a document in five, and err in one of ten.
-        for hit in [one for one in hits if rng.random() < 0.8]:
+        for name in [one for one in titles if rng.random() < 0.8]:
             wrong = rng.random() < 0.1
-            grade = int((words <= set(hit["_source"]["title"].split())) != wrong)
-            lines.append(f"q{number},{' '.join(sorted(words))},{hit['_id']},{grade},ann")
+            grade = int((words <= titles[name]) != wrong)
+            lines.append(f"q{number},{' '.join(sorted(words))},{name},{grade},ann")
     (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "query.json").write_text(json.dumps({"match": {"body": "{{keywords}}"}}))
     save_model(linear((1.0, 0.0, 0.0)), tmp_path / "good.json")
     save_model(linear((0.0, 0.0, -1.0)), tmp_path / "bad.json")
-    url, own = small.engine.settings.url, small.name.removeprefix("m-")
-    return [
-        "--url", url, "--store-kind", "plugin-free", "--store", own, "--index", small.index,
-    ]  # fmt: skip
+    return [*small.place, "--index", small.index]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -106,6 +100,10 @@ def test_a_champion_is_replaced_by_two_commands_and_a_refusal_is_one_line_that_l
     out = run.output("upload", "bad.json", *QUERY, *at)
     assert "nothing was compared: measure what users get by owpc-ltr compare-live" in out
     before = small.store.list_models()
+    # The command is one that may be typed as it is: for this cluster, and this store.
+    words = f"compare-live good.json {small.name} --judgments FILE --out better.json --store-kind"
+    words += f" plugin-free --store {small.store_name} --url {small.engine.settings.url} and"
+    assert words in " ".join(run.refusal(5, "upload", "good.json", *at).split())
     live = ["--judgments", "judged.csv", "--metric", "ndcg@10", "--out", "better.json", *place]
     save_model(linear((0.0, 0.0, -2.0)), Path("same.json"))
     for model, outcome in (("same.json", "no significant difference"), ("good.json", "better")):
@@ -219,7 +217,7 @@ def renamed(place: list[str], tmp_path: Path) -> list[str]:
     ("words", "listed"),
     [
         (["compare-live", "good.json", *QUERY], "--judgments"),
-        (["compare-live", "query.json", "good.json", "--metric", "map"], "--judgments"),
+        (["compare-live", "live:query.json", "good.json", "--metric", "map"], "--judgments"),
     ],
 )
 def test_columns_of_other_names_are_measured_as_those_of_ours(

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
-from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
-from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
 from owpc_ltr.engine.live_queries import SearchOptions
@@ -22,7 +20,7 @@ from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.average import with_folds
@@ -30,7 +28,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.datasets import seen_sides
 from tests.engine.deployed import put
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, shared_cluster
+from tests.engine.small_cluster import FEATURESET, Small, judged_titles, linear, shared_cluster
 
 BODY = {"match": {"body": "{{keywords}}"}}
 BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
@@ -47,36 +45,18 @@ def cluster(small: Small) -> Cluster:
 
 @pytest.fixture(scope="module")
 def judgments(small: Small) -> Judgments:
-    """Relevant is what has the words in its title, to a judge who errs in one of ten documents.
+    return judged_titles(small, 56, 5, both=True)
 
-    Every document of the index is judged.
-    """
-    rng = np.random.default_rng(5)
-    answer = small.engine.request(
-        "POST", f"/{small.index}/_search", body={"size": 150, "query": {"match_all": {}}}
-    )
-    titles = {hit["_id"]: set(hit["_source"]["title"].split()) for hit in answer["hits"]["hits"]}
-    queries = []
-    for number in range(56):
-        first, second = WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]
-        words = {first, second}
-        relevant = np.array([len(words & titles[name]) == 2 for name in titles])
-        grades = np.where(rng.random(len(titles)) < 0.1, ~relevant, relevant).astype(np.float32)
-        # The third word is in no document: without it, two orders of words are one request.
-        text = f"{first} {second} {first}{second}"
-        params = {"keywords": text, "query": text}
-        judges = ["ann"] * len(titles)
-        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
-    return Judgments(queries)
+
+NDCG: dict[str, Any] = {"metrics": "ndcg@10"}
 
 
 def measured(
-    cluster: Cluster, model: Any, judgments: Judgments, metrics: Any = METRICS, **how: Any
+    cluster: Cluster, small: Small, model: Any, judgments: Judgments, **how: Any
 ) -> LiveComparison:
     """A model compared with the query alone."""
-    return cluster.compare_live(
-        [model], judgments=judgments, query_template=BODY, metrics=metrics, **how
-    )
+    given = {"query_template": BODY, "index": small.index, **NDCG, **how}
+    return cluster.compare_live([model], judgments=judgments, **given)
 
 
 def trained(weights: tuple[float, ...]) -> LinearModel:
@@ -86,7 +66,7 @@ def trained(weights: tuple[float, ...]) -> LinearModel:
 def test_a_model_that_orders_as_the_query_does_changes_nothing(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    found = measured(cluster, trained(BY_BODY), judgments, index=small.index)
+    found = measured(cluster, small, trained(BY_BODY), judgments, metrics=METRICS)
     assert found.split == "test"
     assert found.n_queries == int((SPLIT.sides_of([f"q{n}" for n in range(56)]) == "test").sum())
     for one in found.pairs:
@@ -99,8 +79,8 @@ def test_a_model_that_orders_as_the_query_does_changes_nothing(
 def test_a_better_model_is_found_better_and_a_worse_one_worse(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    good = measured(cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index)
-    bad = measured(cluster, trained(BY_SIZE), judgments, "ndcg@10", index=small.index)
+    good = measured(cluster, small, trained(BY_TITLE), judgments)
+    bad = measured(cluster, small, trained(BY_SIZE), judgments)
     assert good.pairs[0].comparison.low > 0 > bad.pairs[0].comparison.mean_difference
     assert all(one["a"] < one["b"] for one in bad.as_dict()["worst"]["queries"])
     # All is judged: what unjudged documents are taken for does not matter.
@@ -111,21 +91,9 @@ def test_a_better_model_is_found_better_and_a_worse_one_worse(
 def test_what_the_query_does_not_bring_within_the_window_is_told(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    narrow = measured(
-        cluster,
-        trained(BY_TITLE),
-        judgments,
-        "ndcg@10",
-        index=small.index,
-        search=SearchOptions(window=10),
-    )
-    wide = measured(
-        cluster,
-        trained(BY_TITLE),
-        judgments,
-        "ndcg@10",
-        index=small.index,
-        search=SearchOptions(window=150),
+    narrow, wide = (
+        measured(cluster, small, trained(BY_TITLE), judgments, search=SearchOptions(window=window))
+        for window in (10, 150)
     )
     assert any("(recall of the window)" in note for note in wide.notes)
     assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
@@ -154,8 +122,8 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
     model = trained(BY_TITLE)
     put(small, model, name=f"{small.name}-same")
     # The index is the one that the name was proved on.
-    named = measured(cluster, f"{small.name}-same", judgments, "ndcg@10")
-    tried = measured(cluster, model, judgments, "ndcg@10", index=small.index)
+    named = measured(cluster, small, f"{small.name}-same", judgments, index=None)
+    tried = measured(cluster, small, model, judgments)
     assert named.pairs[0].comparison == tried.pairs[0].comparison
     assert named.split == tried.split == "test"
 
@@ -163,19 +131,9 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
 def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    model = linear(BY_TITLE, source={})
-    found = measured(cluster, model, judgments, "ndcg@10", index=small.index)
+    found = measured(cluster, small, linear(BY_TITLE, source={}), judgments)
     assert (found.split, found.n_queries) == ("unknown", 56)
     assert "it may have seen these" in found.warnings[0]
-    with pytest.raises(UsageError, match="further than the window"):
-        measured(
-            cluster,
-            linear(BY_TITLE),
-            judgments,
-            "ndcg@10",
-            index=small.index,
-            search=SearchOptions(window=5),
-        )
 
 
 def against(
@@ -202,35 +160,8 @@ def test_queries_that_a_model_was_trained_on_show_nothing_live(
     model = linear(BY_TITLE, source={"fingerprint": "f", "queries": seen})
     told = r"cannot tell: the .*model was trained or chosen on 12 of these 12 queries"
     for split in ("all", "train"):
-        found = measured(cluster, model, few, "ndcg@10", index=small.index, split=split)
+        found = measured(cluster, small, model, few, split=split)
         assert re.match(told, str(found.verdict()))
-
-
-def test_the_next_one_must_be_better_live_than_the_champion(
-    cluster: Cluster, small: Small, judgments: Judgments
-) -> None:
-    """Without a template the commands search as the alias does."""
-    name = f"{small.name}-next"
-    worse = upload(cluster, small, trained((1.0, 0.0, -1.0)), name, serving=SEARCHED)
-    assert worse.switch is None
-    better = against(cluster, small, trained(BY_TITLE), name, judgments)
-    done = upload(cluster, small, trained(BY_TITLE), name, require=better)
-    assert done.switch is not None
-    assert (done.switch["over"], done.switch["evidence"]["by"]) == (worse.model, "live results")
-    kept = DeploymentRecords(small.engine, small.store).get(done.model)
-    assert kept.switch == done.switch
-    assert kept.search == {"template": {"query": BODY}, "params": {}, "window": 100}
-    other = against(cluster, small, trained((1.0, 0.0, -0.9)), name, judgments)
-    with pytest.raises(Refused, match=r"the verdict of the evidence is '(worse|no significant)"):
-        upload(cluster, small, trained((1.0, 0.0, -0.9)), name, require=other)
-    # It is better than the query alone all the same, which users do not have.
-    alone = against(
-        cluster, small, trained((1.0, 0.0, -0.02)), "query", judgments, query_template=BODY
-    )
-    assert alone.evidence().verdict["outcome"] == "better"
-    with pytest.raises(Refused, match="the evidence compares with the query alone, and users have"):
-        upload(cluster, small, trained((1.0, 0.0, -0.02)), name, require=alone)
-    assert Aliases(small.engine, small.store).resolve(name) == done.model
 
 
 def test_judgments_of_one_rankers_list_cannot_tell(
@@ -245,7 +176,7 @@ def test_judgments_of_one_rankers_list_cannot_tell(
         shown = np.array([grades[document] for document in first], np.float32)
         judges = ["ann"] * len(first)
         own.append(replace(query, doc_ids=list(first), grades=shown, judged_by=judges))
-    found = measured(cluster, trained(BY_TITLE), Judgments(own), "ndcg@10", index=small.index)
+    found = measured(cluster, small, trained(BY_TITLE), Judgments(own))
     evidence = found.evidence()
     assert re.match(r"cannot tell: (only )?\d\d% of the first ten", evidence.reason)
     assert found.ranker("query").unjudged == {"ndcg@10": 0.0}
@@ -269,19 +200,13 @@ def test_grades_that_are_a_features_values_cannot_tell(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     """They applaud whatever reads the feature; what one judge in ten errs in does not."""
-    exact = []
+    exact, titles = [], small.titles()
     for query in judgments.queries:
-        answer = small.engine.request(
-            "POST", f"/{small.index}/_search",
-            body={"size": 150, "query": {"match": {"title": query.params["keywords"]}}},
-        )  # fmt: skip
-        names = {hit["_id"] for hit in answer["hits"]["hits"]}
-        truth = np.array([name in names for name in query.doc_ids], np.float32)
-        exact.append(replace(query, grades=truth))
+        words = set(query.params["keywords"].split())
+        truth = np.array([not words.isdisjoint(titles[name]) for name in query.doc_ids])
+        exact.append(replace(query, grades=truth.astype(np.float32)))
     for graded, outcome in ((exact, Outcome.CANNOT_TELL), (judgments.queries, Outcome.BETTER)):
-        found = against(
-            cluster, small, trained(BY_TITLE), "query", Judgments(graded), query_template=BODY
-        )
+        found = measured(cluster, small, trained(BY_TITLE), Judgments(graded))
         assert found.evidence().verdict["outcome"] == outcome
 
 
@@ -312,25 +237,21 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     """The model itself ranks by size, and would be refused: its procedure is what is judged."""
     judgments, logged = Judgments(judgments.queries[:24]), logged.select(np.arange(24))
     model, name = crossed(logged, BY_SIZE, BY_TITLE), f"{small.name}-folds"
-    known = measured(cluster, linear(BY_TITLE), judgments, "ndcg@10", index=small.index)
-    found = measured(cluster, model, judgments, "ndcg@10", index=small.index)
+    known = measured(cluster, small, linear(BY_TITLE), judgments)
+    found = measured(cluster, small, model, judgments)
     assert (found.split, found.n_queries) == ("folds", len(judgments.queries))
     assert found.pairs[0].comparison == known.pairs[0].comparison
     assert "24 queries (cross-validated: " in str(found)
-    live = cluster.compare_live(
-        {"new": model, "title": linear(BY_TITLE)}, judgments=judgments, query_template=BODY,
-        metrics="ndcg@10", index=small.index,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"judgments": judgments, "query_template": BODY, **NDCG}
+    asked["index"] = small.index
+    live = cluster.compare_live({"new": model, "title": linear(BY_TITLE)}, **asked)
     assert live.pairs[0].comparison.mean_difference == 0.0
     first = upload(cluster, small, model, name, serving=SEARCHED)
     # An uploaded model is measured by its models of folds, too.
-    uploaded = measured(cluster, first.model, judgments, "ndcg@10", index=small.index)
+    uploaded = measured(cluster, small, first.model, judgments)
     assert (uploaded.split, uploaded.n_queries) == ("folds", len(judgments.queries))
     assert uploaded.pairs[0].comparison == found.pairs[0].comparison
-    beside = cluster.compare_live(
-        [first.model, "query"], judgments=judgments, query_template=BODY, metrics="ndcg@10",
-        index=small.index,
-    )  # fmt: skip
+    beside = cluster.compare_live([first.model, "query"], **asked)
     assert (beside.split, beside.n_queries) == ("folds", len(judgments.queries))
     # The champion's own models of folds rank what it has seen.
     again = against(cluster, small, crossed(logged, (0.9, 0.0, -0.1), BY_SIZE), name, judgments)
@@ -374,7 +295,7 @@ def test_live_queries_count_by_their_importance(
         replace(query, importance=float(weight))
         for query, weight in zip(judgments.queries, weights, strict=True)
     ]
-    live = measured(cluster, trained(BY_TITLE), Judgments(asked), "ndcg@10", index=small.index)
+    live = measured(cluster, small, trained(BY_TITLE), Judgments(asked))
     assert live.weighted
     assert live.evidence().figures["weighted"] is True
     (one,) = live.pairs

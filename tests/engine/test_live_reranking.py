@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,22 +26,10 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
-from tests.engine.small_cluster import STORES
+from tests.engine.small_cluster import FEATURESET, STORES
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "rank list"}
-FEATURESET = FeatureSet(
-    "docs",
-    (
-        Feature("body", ("keywords",), {"match": {"body": "{{keywords}}"}}),
-        Feature("title", ("keywords",), {"match": {"title": "{{keywords}}"}}),
-        Feature(
-            "size",
-            (),
-            {"function_score": {"field_value_factor": {"field": "size"}, "boost_mode": "replace"}},
-        ),
-    ),
-)
 NAN = float("nan")
 
 
@@ -245,7 +234,7 @@ def test_another_feature_set_or_query_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def real(node_url: str) -> Engine:
+def real(node_url: str) -> Iterator[Engine]:
     """The real node, with 60 documents."""
     rng = np.random.default_rng(1)
     words = np.array(["rank", "list", "search", "engine", "top", "learn"])
@@ -265,7 +254,9 @@ def real(node_url: str) -> Engine:
     drop_index(engine, "live-docs")
     create_index(engine, "live-docs", None)
     index_documents(engine, "live-docs", documents, lambda *_: None)
-    return engine
+    yield engine
+    drop_index(engine, "live-docs")
+    engine.close()
 
 
 def test_live_scores_equal_offline_scores_on_a_real_engine(real: Engine, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,46 +12,15 @@ import pytest
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
-from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.mustache import variables
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, shared_cluster
 
-INDEX = "feature-log-test"
-WORDS = ("apple", "pear", "plum", "fig", "quince", "medlar", "sloe")
-DOCUMENTS = 60
 OPTIONS = LogOptions(pause=0, chunk=20, in_flight=2)
-
-
-def some(words: tuple[str, ...], number: int) -> str:
-    return " ".join(word for place, word in enumerate(words) if (number * 7 + place) % 3)
-
-
-def featureset() -> FeatureSet:
-    def factor(field: str) -> dict[str, Any]:
-        return {"function_score": {"field_value_factor": {"field": field}, "boost_mode": "replace"}}
-
-    templates: dict[str, Any] = {
-        "title": {"match": {"title": "{{query}}"}},
-        "all": {"match": {"body": {"query": "{{query}}", "operator": "and"}}},
-        "phrase": {"match_phrase": {"body": "{{query}}"}},
-        "both": {"multi_match": {"query": "{{query}}", "fields": ["title^2", "body"]}},
-        "recent": {"range": {"year": {"gte": "{{year}}"}}},
-        "year": factor("year"),
-        "zero": {"constant_score": {"filter": {"match_all": {}}, "boost": 0.0}},
-    }
-    return FeatureSet(
-        "feature-log-test",
-        tuple(
-            Feature(name, tuple(sorted(variables(json.dumps(template)))), template)
-            for name, template in templates.items()
-        ),
-    )
+LENIENT = replace(OPTIONS, max_absent=0.5)
+small = shared_cluster(shards=2)
 
 
 def judgments() -> Judgments:
@@ -62,8 +29,8 @@ def judgments() -> Judgments:
         [
             JudgedQuery(
                 f"q{number}",
-                {"query": some(WORDS[number : number + 3], number), "year": str(1990 + 5 * number)},
-                [str((number * 11 + 5 * place) % (DOCUMENTS + 2)) for place in range(12)],
+                {"keywords": f"{WORDS[number]} {WORDS[number + 1]}"},
+                [f"d{(number * 11 + 5 * place) % 62}" for place in range(12)],
                 np.array([place % 3 for place in range(12)], np.float32),
             )
             for number in range(6)
@@ -71,117 +38,70 @@ def judgments() -> Judgments:
     )
 
 
-@pytest.fixture(scope="module")
-def engine(node_url: str) -> Iterator[Engine]:
-    engine = open_engine(node_url)
-    text = {"type": "text", "analyzer": "english"}
-    properties = {"title": text, "body": text, "year": {"type": "integer"}}
-    drop_index(engine, INDEX)
-    create_index(
-        engine,
-        INDEX,
-        {"settings": {"number_of_shards": 2}, "mappings": {"properties": properties}},
-    )
-    index_documents(
-        engine,
-        INDEX,
-        (
-            (
-                str(number),
-                {
-                    "title": some(WORDS, number),
-                    "body": f"{some(WORDS[::-1], number + 1)} {some(WORDS, number * 3)}",
-                    "year": 1980 + number,
-                },
-            )
-            for number in range(DOCUMENTS)
-        ),
-        lambda _message, _done: None,
-    )
-    store = PluginFreeStore(engine)
-    store.prepare()
-    store.put_featureset(featureset(), replace=True)
-    yield engine
-    engine.request("DELETE", f"/{INDEX}")
-    store.delete_featureset(featureset().name)
-    engine.close()
-
-
-def log(engine: Engine, out: Path, options: LogOptions = OPTIONS, **changes: Any) -> LogReport:
-    store = PluginFreeStore(engine)
-    given: dict[str, Any] = {"judgments": judgments(), "index": INDEX, **changes}
+def log(small: Small, out: Path, options: LogOptions = OPTIONS, **changes: Any) -> LogReport:
+    given: dict[str, Any] = {"judgments": judgments(), "index": small.index, **changes}
     return run_log(
-        engine,
-        store,
-        store.get_featureset("feature-log-test"),
-        given["judgments"],
-        given["index"],
-        out,
+        small.engine, small.store, FEATURESET, given["judgments"], given["index"], out,
         options=options,
-        progress=given.get("progress", lambda _: None),
-    )
+    )  # fmt: skip
 
 
-def lenient(**changes: Any) -> LogOptions:
-    return LogOptions(**{"pause": 0, "chunk": 20, "in_flight": 2, "max_absent": 0.5, **changes})
-
-
-def test_swapped_columns_are_told_and_leave_nothing_behind(engine: Engine, tmp_path: Path) -> None:
+def test_swapped_columns_are_told_and_leave_nothing_behind(small: Small, tmp_path: Path) -> None:
     texts, grades = [f"red {word}" for word in WORDS], np.zeros(len(WORDS), np.float32)
     swapped = Judgments(
-        [JudgedQuery(f"{n}", {"query": f"{n}", "year": "1990"}, texts, grades) for n in range(20)]
+        [JudgedQuery(f"{n}", {"keywords": f"{n}"}, texts, grades) for n in range(20)]
     )
-    options = LogOptions(pause=0)
     with pytest.raises(Refused, match=r"are the columns right"):
-        log(engine, tmp_path / "out.parquet", options, judgments=swapped)
+        log(small, tmp_path / "out.parquet", LogOptions(pause=0), judgments=swapped)
     assert list(tmp_path.iterdir()) == []
-    assert log(engine, tmp_path / "out.parquet", lenient()).counts.logged > 0
+    counts = log(small, tmp_path / "out.parquet", LENIENT).counts
+    assert (counts.logged, counts.absent) == (70, 2)
 
 
-def test_an_alias_stands_for_its_index(engine: Engine, tmp_path: Path) -> None:
-    alias = f"{INDEX}-alias"
-    engine.request("PUT", f"/{INDEX}/_alias/{alias}")
-    log(engine, tmp_path / "alias.parquet", lenient(), index=alias)
+def test_an_alias_stands_for_its_index(small: Small, tmp_path: Path) -> None:
+    alias = f"{small.index}-alias"
+    small.engine.request("PUT", f"/{small.index}/_alias/{alias}")
+    log(small, tmp_path / "alias.parquet", LENIENT, index=alias)
     manifest = load_dataset(tmp_path / "alias.parquet").manifest
-    engine.request("DELETE", f"/{INDEX}/_alias/{alias}")
     assert manifest is not None
     assert manifest["index"]["name"] == alias
-    assert list(manifest["index"]["indices"]) == [INDEX]
+    assert list(manifest["index"]["indices"]) == [small.index]
 
 
-def test_an_index_that_is_not_there_is_one_line(engine: Engine, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"'feature-log-tost' .* did you mean 'feature-log-test'"):
-        log(engine, tmp_path / "features.parquet", index="feature-log-tost")
+def test_an_index_that_is_not_there_is_one_line(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=rf"'{small.index}x' .* did you mean '{small.index}"):
+        log(small, tmp_path / "features.parquet", index=f"{small.index}x")
     with pytest.raises(BadInput, match="there is no index 'feature-log-nowhere'"):
-        log(engine, tmp_path / "out.parquet", index="feature-log-nowhere")
+        log(small, tmp_path / "out.parquet", index="feature-log-nowhere")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ids_of_another_kind_are_shown_beside_those_of_the_index(
-    engine: Engine, tmp_path: Path
+    small: Small, tmp_path: Path
 ) -> None:
     strangers = Judgments([
         replace(query, doc_ids=[f"SKU-{doc_id}" for doc_id in query.doc_ids])
         for query in judgments().queries
     ])  # fmt: skip
     with pytest.raises(Refused) as caught:
-        log(engine, tmp_path / "out.parquet", LogOptions(pause=0), judgments=strangers)
+        log(small, tmp_path / "out.parquet", LogOptions(pause=0), judgments=strangers)
     assert re.fullmatch(
-        f"none of 72 judged documents is in '{INDEX}': judged 'SKU-0'; ids in the index look like "
-        r"'\d+'; is it the right index and id field, and are the columns right \(columns=\)\?",
+        f"none of 72 judged documents is in '{small.index}': judged 'SKU-d0'; ids in the index "
+        r"look like 'd\d+'; is it the right index and id field, and are the columns right "
+        r"\(columns=\)\?",
         str(caught.value),
     )
-    empty = f"{INDEX}-empty"
-    create_index(engine, empty, {})
+    empty = f"{small.index}-empty"
+    create_index(small.engine, empty, {})
     try:
-        with pytest.raises(Refused, match=f"judged '0', and '{empty}' is empty; is it the right"):
-            log(engine, tmp_path / "out.parquet", LogOptions(pause=0), index=empty)
+        with pytest.raises(Refused, match=f"judged 'd0', and '{empty}' is empty; is it the right"):
+            log(small, tmp_path / "out.parquet", LogOptions(pause=0), index=empty)
     finally:
-        drop_index(engine, empty)
+        drop_index(small.engine, empty)
 
 
-def test_a_search_with_too_many_clauses_is_named(engine: Engine, tmp_path: Path) -> None:
+def test_a_search_with_too_many_clauses_is_named(small: Small, tmp_path: Path) -> None:
     long = judgments()
-    long.queries[0].params["query"] = " ".join(f"word{n}" for n in range(1100))
-    with pytest.raises(Refused, match=r"document '0' of query 'q0' cannot be logged: .*too_many"):
-        log(engine, tmp_path / "out.parquet", judgments=long)
+    long.queries[0].params["keywords"] = " ".join(f"word{n}" for n in range(1100))
+    with pytest.raises(Refused, match=r"document 'd0' of query 'q0' cannot be logged: .*too_many"):
+        log(small, tmp_path / "out.parquet", judgments=long)

@@ -29,6 +29,7 @@ from tests.engine.log_runs import (
     digest,
     lenient,
     log,
+    rows_of,
     without,
 )
 from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
@@ -41,27 +42,29 @@ def logged(out: Path, engine: MemoryEngine | None = None, **how: Any) -> LogRepo
     return log(engine or MemoryEngine(), out, **{"judgments": JUDGMENTS, **how})
 
 
-def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
-    engine = without("d3")
-    logged(tmp_path / "a.parquet", engine, options=lenient())
-    report = logged(tmp_path / "parts", engine, options=lenient(), buckets=BUCKETS)
+def few_weighed() -> Judgments:
+    return Judgments([replace(JUDGMENTS.queries[0], importance=2.0), *JUDGMENTS.queries[1:]])
+
+
+@pytest.mark.parametrize("what", ["absent", "joined", "weighed", "few weighed"])
+def test_the_folder_has_what_the_file_has(tmp_path: Path, what: str) -> None:
+    ways: dict[str, dict[str, Any]] = {
+        "absent": {"engine": without("d3"), "options": lenient()},
+        "joined": {"joined": read_external_features(ctr_file(tmp_path))},
+        "weighed": {"judgments": weighed()},
+        "few weighed": {"judgments": few_weighed()},
+    }
+    how = ways[what]
+    logged(tmp_path / "a.parquet", **how)
+    report = logged(tmp_path / "parts", **how, buckets=BUCKETS)
     data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
     assert by_query(parts.load()) == by_query(data)
     assert parts.manifest == data.manifest == report.manifest
-    assert (parts.featureset_hash, parts.feature_names) == (
-        data.featureset_hash,
-        data.feature_names,
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "parts"}
-
-
-def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
-    tables = read_external_features(ctr_file(tmp_path))
-    logged(tmp_path / "a.parquet", joined=tables)
-    logged(tmp_path / "parts", joined=tables, buckets=BUCKETS)
-    data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
-    assert by_query(parts.load()) == by_query(data)
-    assert parts.manifest == data.manifest
+    assert parts.featureset_hash == data.featureset_hash
+    assert parts.feature_names == data.feature_names
+    assert {path.name for path in tmp_path.iterdir()} - {"ctr.parquet"} == {"a.parquet", "parts"}
+    if "judgments" in how:
+        assert told(parts.load()) == expected(how["judgments"])
 
 
 def test_a_log_that_stops_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
@@ -110,10 +113,11 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_search(tmp_path: 
     assert engine.calls == 0
 
 
-def test_a_log_without_a_document_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="could be logged"):
-        logged(tmp_path / "a", MemoryEngine(documents=set()), options=lenient(), buckets=BUCKETS)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("buckets", [None, BUCKETS])
+def test_a_log_without_a_document_leaves_nothing_new(tmp_path: Path, buckets: int | None) -> None:
+    with pytest.raises(Refused, match="none of the 120 judged documents could be logged"):
+        logged(tmp_path / "a", MemoryEngine(documents=set()), options=lenient(), buckets=buckets)
+    assert_nothing_published(tmp_path / "a")
 
 
 def weighed() -> Judgments:
@@ -191,17 +195,6 @@ def test_weights_of_1_are_the_same_bytes_as_none(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "b.parquet").document_weights is None
 
 
-def test_folders_of_parts_have_them(tmp_path: Path) -> None:
-    one = [replace(JUDGMENTS.queries[0], importance=2.0), *JUDGMENTS.queries[1:]]
-    for name, judgments in (("all", weighed()), ("one", Judgments(one))):
-        logged(tmp_path / f"{name}.parquet", judgments=judgments)
-        logged(tmp_path / name, judgments=judgments, buckets=BUCKETS)
-        data = load_dataset(tmp_path / f"{name}.parquet")
-        parts = open_partitioned(tmp_path / name)
-        assert by_query(parts.load()) == by_query(data)
-        assert told(parts.load()) == expected(judgments)
-
-
 def test_a_log_goes_on_with_the_same_weights_and_with_no_others(tmp_path: Path) -> None:
     out, options = tmp_path / "a.parquet", replace(QUICK, chunk=5)
     with pytest.raises(EngineUnavailable, match="kept"):
@@ -228,9 +221,7 @@ def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: P
     assert data.feature_names == (*NAMES, "ctr", "views", "new")
     np.testing.assert_array_equal(data.features[:, :4], plain.features)
     assert data.featureset_hash == plain.featureset_hash
-    assert data.doc_ids is not None
-    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
-    pairs = list(zip(queries, data.doc_ids.to_pylist(), strict=True))
+    pairs = rows_of(data)
     by_document = {"d0": (10, 1), "d1": (np.nan, 0)}
     expected = [(ctr().get(p, np.nan), *by_document.get(p[1], (np.nan, np.nan))) for p in pairs]
     np.testing.assert_array_equal(data.features[:, 4:], np.array(expected, np.float32))
@@ -251,10 +242,8 @@ def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: P
 def test_documents_that_are_absent_keep_others_values_in_place(tmp_path: Path, out: Path) -> None:
     log_extra(out, ctr_file(tmp_path), without("d0", "d7"), max_absent=1.0)
     data = load_dataset(out)
-    assert data.doc_ids is not None
-    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
-    expected = [ctr().get(p, np.nan) for p in zip(queries, data.doc_ids.to_pylist(), strict=True)]
-    assert "d0" not in data.doc_ids.to_pylist()
+    expected = [ctr().get(pair, np.nan) for pair in rows_of(data)]
+    assert "d0" not in {document for _, document in rows_of(data)}
     np.testing.assert_array_equal(data.features[:, 4], np.array(expected, np.float32))
 
 

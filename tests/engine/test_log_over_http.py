@@ -86,22 +86,17 @@ def environment(folder: Path) -> dict[str, str]:
     return {**kept, "OWPC_LTR_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
 
 
-def test_the_command_tells_in_words_what_became_of_every_judgment(
+def test_the_command_tells_people_and_machines_what_became_of_every_judgment(
     cluster: Cluster, judgments: Path, out: Path, here: Run
 ) -> None:
     code, printed, told = here(*command(cluster, judgments, out)[3:])
     assert (code, told) == (0, "")
     assert f"{out}: 30 documents of 6 queries, 4 features" in printed
     assert "30 judged = 30 logged + 0 absent + 0 rejected" in printed
-
-
-def test_the_command_prints_one_json_object(
-    cluster: Cluster, judgments: Path, out: Path, here: Run
-) -> None:
-    _, printed, _ = here(*command(cluster, judgments, out, "--json")[3:])
-    summary = json.loads(printed)
+    again = out.with_name("again.parquet")
+    summary = json.loads(here.output(*command(cluster, judgments, again, "--json")[3:]))
     assert summary["judged"] == summary["logged"] == 30
-    assert summary["dataset"] == str(out)
+    assert summary["dataset"] == str(again)
     assert summary["judgments"]["sha256"] == digest(judgments)
     assert summary["pairs_per_second"] > 0
 

@@ -27,6 +27,7 @@ from tests.engine.log_runs import (
     digest,
     lenient,
     log,
+    rows_of,
 )
 from tests.engine.memory_engine import (
     MemoryEngine,
@@ -80,22 +81,19 @@ def stop_in_third_chunk(engine: MemoryEngine, out: Path, kind: str = "plugin-fre
 def revisions(out: Path) -> set[int]:
     """The revisions that the values of a dataset are from: of each row the only one that fits."""
     data = load_dataset(out)
-    assert data.doc_ids is not None
     words = {query.query_id: query.params["query"] for query in small_judgments().queries}
-    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
     found = set()
-    for row, (query, document) in enumerate(zip(queries, data.doc_ids, strict=True)):
+    for row, (query, document) in enumerate(rows_of(data)):
         fits = []
         for revision in range(5):
             values = [
-                value_of(name, words[query], document.as_py(), revision)
-                for name in data.feature_names
+                value_of(name, words[query], document, revision) for name in data.feature_names
             ]
             expected = np.array([np.nan if v is None else v for v in values], np.float32)
             if np.array_equal(data.features[row], expected, equal_nan=True):
                 fits.append(revision)
-        assert len(fits) == 1
-        found.add(fits[0])
+        (fitting,) = fits
+        found.add(fitting)
     return found
 
 
@@ -122,13 +120,6 @@ def test_chunks_from_before_a_write_are_thrown_away_and_logged_again(out: Path, 
     assert revisions(out) == {1}
     assert digest(out) == undisturbed(engine, out, kind)
     assert_only(out)
-
-
-def test_chunks_of_the_same_contents_are_gone_on_with(out: Path) -> None:
-    engine = MemoryEngine()
-    stop_in_third_chunk(engine, out)
-    assert log(engine, out).resumed == 20
-    assert digest(out) == undisturbed(engine, out)
 
 
 def test_scores_that_moved_without_a_write_are_found_out_by_asking_again(out: Path) -> None:
@@ -187,9 +178,7 @@ def test_a_forgotten_moment_that_cannot_come_back_is_followed_by_the_next(out: P
     assert digest(out) == undisturbed(engine, out)
 
 
-def test_an_engine_that_forgets_every_moment_is_given_up_and_can_be_gone_on_with(
-    out: Path,
-) -> None:
+def test_an_engine_that_forgets_every_moment_is_given_up_and_can_be_gone_on_with(out: Path) -> None:
     engine = MemoryEngine()
 
     def forget(_number: int, _path: str, body: Any, answer: Any) -> Any:
@@ -362,11 +351,3 @@ def test_what_changed_since_a_run_was_stopped_makes_it_another_job(
     assert_nothing_published(out, kept=True)
     assert log(engine, out, options=replace(QUICK, restart=True)).resumed == 0, message
     assert_only(out)
-
-
-def test_other_judgments_are_another_job(out: Path) -> None:
-    stop_in_third_chunk(MemoryEngine(), out)
-    judgments = small_judgments()
-    judgments.queries[0].grades[0] += 1
-    with pytest.raises(Refused, match=r"another job \(other judgments\): .*restart="):
-        log(MemoryEngine(), out, judgments=judgments)

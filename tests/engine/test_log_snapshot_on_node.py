@@ -25,6 +25,7 @@ from owpc_ltr.engine.feature_log.snapshot import Contents, point_in_time, read_c
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from tests.engine.log_runs import rows_of
 from tests.faults.selection import Selection
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* logged again")
@@ -37,10 +38,7 @@ OPTIONS = LogOptions(pause=0, chunk=12, in_flight=2, max_absent=1.0)
 STATE = {"function_score": {"field_value_factor": {"field": "state"}, "boost_mode": "replace"}}
 FEATURESET = FeatureSet(
     "one-moment-test",
-    (
-        Feature("state", (), STATE),
-        Feature("text", ("query",), {"match": {"text": "{{query}}"}}),
-    ),
+    (Feature("state", (), STATE), Feature("text", ("query",), {"match": {"text": "{{query}}"}})),
 )
 JUDGMENTS = Judgments(
     [
@@ -174,11 +172,8 @@ def log(engine: Any, out: Path, options: LogOptions = OPTIONS) -> LogReport:
 def logged(out: Path) -> dict[tuple[str, str], int]:
     """The state that each document of a dataset was last written in, by query."""
     data = load_dataset(out)
-    assert data.doc_ids is not None
-    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
     states = data.features[:, data.feature_names.index("state")].astype(int)
-    pairs = zip(queries.tolist(), data.doc_ids.to_pylist(), strict=True)
-    return dict(zip(pairs, states.tolist(), strict=True))
+    return dict(zip(rows_of(data), states.tolist(), strict=True))
 
 
 def of(state: dict[str, int]) -> dict[tuple[str, str], int]:

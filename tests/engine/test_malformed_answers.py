@@ -36,7 +36,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.deployed import UNPROVEN, unchecked
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import whole
-from tests.engine.small_cluster import FEATURESET, STORES, linear
+from tests.engine.small_cluster import FEATURESET, STORES, Through, linear
 from tests.engine.write_world import World, commands, copied_world
 from tests.faults.selection import Selection
 
@@ -132,16 +132,12 @@ OTHERS: list[Any] = [ABSENT, None, [], {}, 7, "text", True, 10**400, 1e400, [Non
 
 
 @dataclass
-class Altered:
+class Altered(Through):
     """An engine whose answer to the n-th request is altered at a place of it."""
 
-    engine: Any
     number: int
     alter: Callable[[Any], Any]
     calls: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, *asked: Any, **given: Any) -> Any:
         self.calls += 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -36,7 +34,8 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.ltr_plugin import export_linear
 from tests.engine.deployed import UNPROVEN, put, state, unchecked
 from tests.engine.fake_engine import FakeEngine, Reply
-from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear
+from tests.engine.memory_cluster import MemoryCluster
+from tests.engine.small_cluster import FEATURESET, Small, Through, Unreliable, linear
 
 
 @pytest.fixture
@@ -90,9 +89,7 @@ def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> No
         small.engine.request("DELETE", path, params={"refresh": "true"})
 
 
-def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(
-    small: Small,
-) -> None:
+def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(small: Small) -> None:
     done = [put(small, linear((1.0, step / 8, 0.0)), history=2) for step in range(5)]
     models = [each.model for each in done]
     assert done[-1].alias.previous == (models[2], models[3])
@@ -148,9 +145,7 @@ def test_a_champion_whose_record_is_lost_is_uploaded_again_or_replaced_for_a_rea
     assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (champion,)
 
 
-def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(
-    small: Small,
-) -> None:
+def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(small: Small) -> None:
     first, second, third = (each.model for each in three(small))
     challenger = put(small, linear((0.0, 0.0, 1.0)), role=CHALLENGER).model
     for used in (third, challenger):
@@ -259,15 +254,11 @@ def test_a_step_back_whose_answer_was_lost_is_read_back_and_reported(small: Smal
 
 
 @dataclass
-class Late:
+class Late(Through):
     """An engine in which a write is carried out long after its sender was told that it failed."""
 
-    engine: Engine
     name: str
     waiting: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if method == "PUT" and path.endswith(f"%2F{self.name}") and not self.waiting:
@@ -289,19 +280,11 @@ def test_a_write_that_comes_late_does_not_move_a_name_that_was_said_to_be_unmove
     assert Aliases(small.engine, small.store).resolve(small.name) == last
 
 
-@pytest.fixture
-def name(engine: Engine) -> Iterator[str]:
-    own = f"p-{uuid.uuid4().hex[:8]}"
-    yield own
-    with contextlib.suppress(EngineRefusal):
-        engine.request("DELETE", f"/{INDEX}/_doc/{own}", params={"refresh": "true"})
-
-
 def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_document(
-    engine: Engine, name: str
+    small: Small,
 ) -> None:
-    Aliases(engine, PluginFreeStore(engine)).switch(name, "first", check=unchecked)
-    assert VersionedDocuments(engine, "alias").with_field("not-mapped") == []
+    Aliases(small.engine, small.store).switch(small.name, "first", check=unchecked)
+    assert VersionedDocuments(small.engine, "alias").with_field("not-mapped") == []
 
 
 def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
@@ -320,50 +303,43 @@ def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
     assert promote(small.engine, small.store, new.model, UNPROVEN).current == new.model
 
 
-def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:
-    with pytest.raises(BadInput, match="upload it first"):
-        Aliases(engine, PluginFreeStore(engine)).roll_back(name)
+@pytest.fixture
+def aliases() -> Aliases:
+    """Those of a cluster in memory, whose models nobody looks for."""
+    engine = cast("Engine", MemoryCluster())
+    return Aliases(engine, PluginFreeStore(engine))
 
 
-def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
-    engine: Engine, name: str
-) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a", check=unchecked)
-    assert aliases.switch(name, "b", CHALLENGER, check=unchecked) == Alias(name, "a", (), "b")
-    assert aliases.resolve(name) == aliases.resolve(f"{name}:champion") == "a"
-    assert aliases.resolve(f"{name}:challenger") == "b"
-    assert aliases.models_in_use() >= {"a", "b"}
-    assert aliases.promoted_model(name) == "b"
-    assert aliases.switch(name, "b", check=unchecked) == Alias(name, "b", ("a",))
-    assert aliases.roll_back(name) == Alias(name, "a")
+def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(aliases: Aliases) -> None:
+    aliases.switch("m", "a", check=unchecked)
+    assert aliases.switch("m", "b", CHALLENGER, check=unchecked) == Alias("m", "a", (), "b")
+    assert aliases.resolve("m") == aliases.resolve("m:champion") == "a"
+    assert aliases.resolve("m:challenger") == "b"
+    assert aliases.models_in_use() == {"a", "b"}
+    assert aliases.promoted_model("m") == "b"
+    # A champion that is replaced otherwise keeps its challenger.
+    assert aliases.switch("m", "c", check=unchecked) == Alias("m", "c", ("a",), "b")
+    assert aliases.switch("m", "b", check=unchecked) == Alias("m", "b", ("a", "c"))
+    assert aliases.roll_back("m") == Alias("m", "c", ("a",))
 
 
-def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
-    engine: Engine, name: str
-) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a", check=unchecked)
-    aliases.switch(name, "b", CHALLENGER, check=unchecked)
-    assert aliases.switch(name, "c", check=unchecked) == Alias(name, "c", ("a",), "b")
-    assert aliases.switch(name, "b", check=unchecked) == Alias(name, "b", ("a", "c"))
-
-
-def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    with pytest.raises(BadInput, match="upload it first"):
-        aliases.switch(name, "b", CHALLENGER, check=unchecked)
-    with pytest.raises(BadInput, match="upload it first"):
-        aliases.resolve(f"{name}:challenger")
-    aliases.switch(name, "a", check=unchecked)
+def test_what_makes_no_sense_of_roles_is_refused(aliases: Aliases) -> None:
+    for act in (
+        lambda: aliases.switch("m", "b", CHALLENGER, check=unchecked),
+        lambda: aliases.resolve("m:challenger"),
+        lambda: aliases.roll_back("m"),
+    ):
+        with pytest.raises(BadInput, match="upload it first"):
+            act()
+    aliases.switch("m", "a", check=unchecked)
     with pytest.raises(Refused, match="challenge itself"):
-        aliases.switch(name, "a", CHALLENGER, check=unchecked)
+        aliases.switch("m", "a", CHALLENGER, check=unchecked)
     with pytest.raises(Refused, match="no challenger"):
-        aliases.promoted_model(name)
+        aliases.promoted_model("m")
     with pytest.raises(Refused, match="no challenger"):
-        aliases.resolve(f"{name}:challenger")
+        aliases.resolve("m:challenger")
     with pytest.raises(UsageError, match="champion or challenger"):
-        aliases.resolve(f"{name}:winner")
+        aliases.resolve("m:winner")
 
 
 def pointer_document(**content: Any) -> dict[str, Any]:

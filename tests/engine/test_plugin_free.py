@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import owpc_ltr as ltr
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -308,9 +307,7 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("trained")
     rng = np.random.default_rng(3)
     lines = ["query_id,keywords,document_id,grade"]
-    everything = {"size": 120, "query": {"match_all": {}}}
-    answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
-    sources = {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
+    sources = small.sources()
     for number in range(40):
         keywords = " ".join(rng.choice(WORDS, 2, replace=False))
         for document in rng.choice(120, 15, replace=False):
@@ -319,10 +316,7 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines.append(f"q{number},{keywords},d{document},{int(np.clip(worth, 0, 3))}")
     (found / "judgments.csv").write_text("\n".join(lines) + "\n")
     (found / "costs.json").write_text(json.dumps({"title": 0.1, "body": 9.0, "size": 0.1}))
-    cluster = ltr.connect(
-        small.engine.settings.url, store=small.name.removeprefix("m-"), store_kind="plugin-free"
-    )
-    cluster.log_features(
+    small.cluster.log_features(
         judgments=found / "judgments.csv", out=found / "data.parquet", featureset="small",
         index=small.index,
     )  # fmt: skip
@@ -330,17 +324,12 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(
-    small: Small, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    made = commands_in(folder, monkeypatch, capsys)
-    monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
-    return made
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(folder, monkeypatch, capsys)
 
 
 def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object]:
     """A search for judged documents: its scores are those of the local model, and its order."""
-    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     data = load_dataset(Path("data.parquet"))
     assert data.query_params is not None
     assert data.doc_ids is not None
@@ -355,7 +344,7 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     }
     Path("query.json").write_text(json.dumps(query))
     out = run.output("search", keywords, "--index", small.index, "--query-template", "query.json",
-               "--size", "15", "--json", *ranking, *place)  # fmt: skip
+               "--size", "15", "--json", *ranking, *small.place)  # fmt: skip
     found: dict[str, object] = json.loads(out)
     hits = found["after"]
     assert isinstance(hits, list)
@@ -372,10 +361,9 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
 
 
 def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
-    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     told = json.loads(run.output(
         "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
-        "--json", *place,
+        "--json", *small.place,
     ))  # fmt: skip
     assert told["parity"]["largest_difference"] <= 1e-5
     model: dict[str, object] = served(run, small, name, "--model", f"{small.name}-{name}")
@@ -397,10 +385,8 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     if kind not in {"deep", "no-missing", "cheap-trees"}:
         assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
     if kind.startswith("cheap"):
-        assert (
-            "body"
-            not in load_scoring_model(Path(f"{kind}.json")).record["feature_selection"]["kept"]
-        )
+        selected = load_scoring_model(Path(f"{kind}.json")).record["feature_selection"]
+        assert "body" not in selected["kept"]
 
 
 @pytest.mark.parametrize("kind", ["average", "mixed"])
@@ -419,13 +405,11 @@ def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small
     run.output("train", "data.parquet", "--out", "base.json")
     learn = ("--reranker", "exchangeable", "--base", "base.json", "--out", "reranker.json")
     run.output("train-reranker", "data.parquet", *learn)
-    code, _, err = run("upload", "reranker.json", "--index", small.index,
-                       "--store", small.name.removeprefix("m-"))  # fmt: skip
+    code, _, err = run("upload", "reranker.json", "--index", small.index, *small.place)
     assert code in {3, 5}
     assert "--reranker" in err
-    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     found = json.loads(run.output("search", "alpha beta", "--index", small.index, "--reranker",
-                            "reranker.json", "--json", *place))  # fmt: skip
+                            "reranker.json", "--json", *small.place))  # fmt: skip
     assert found["reordered"]
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr import OwpcLtrWarning, connect
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment import model_upload, serving_mode
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
@@ -27,11 +27,7 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.plugin_free import (
-    TREES,
-    score_shift,
-    store_plugin_free,
-)
+from owpc_ltr.formats.plugin_free import TREES, score_shift, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.model_file import packed
@@ -39,7 +35,7 @@ from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run
-from tests.engine.deployed import Scriptless, put, put_beside
+from tests.engine.deployed import Liar, Scriptless, put, put_beside
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.small_models import random_forest
@@ -82,13 +78,6 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert found.parity.scored_by == "engine"
 
 
-def test_the_client_scores_a_model_on_request(small: Small) -> None:
-    done = put(small, trees(small), client_scored=True)
-    assert is_client_scored(small.store.get_model(done.model))
-    assert done.parity.scored_by == "client"
-    assert told(done) == "the client scores it: as requested"
-
-
 @pytest.mark.modules
 def test_the_size_of_a_model_decides_where_it_runs_and_is_said(
     small: Small, monkeypatch: pytest.MonkeyPatch
@@ -114,10 +103,7 @@ def test_where_no_scripts_are_allowed_the_client_scores(small: Small) -> None:
 
 @pytest.mark.parametrize(
     ("weights", "scored_by"),
-    [
-        pytest.param((1.0, -1.0), "client", marks=pytest.mark.modules),
-        ((1.0, 1.0), "engine"),
-    ],
+    [pytest.param((1.0, -1.0), "client", marks=pytest.mark.modules), ((1.0, 1.0), "engine")],
 )
 def test_a_linear_model_runs_where_its_request_does(
     small: Small, weights: tuple[float, float], scored_by: str
@@ -130,21 +116,16 @@ def test_a_linear_model_runs_where_its_request_does(
     assert put(small, model).parity.scored_by == "engine"
 
 
+class Shifting(Liar):
+    """A store whose rescorers add to what they should give."""
+
+    def rescore(self, model: StoredModel, params: Any, window: int) -> Any:
+        definition = {**model.definition, "unit": model.definition["unit"] * 1.001}
+        return self.store.rescore(replace(model, definition=definition), params, window)
+
+
 @pytest.mark.modules
 def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
-    @dataclass
-    class Shifting:
-        """A store whose rescorers add to what they should give."""
-
-        store: Store
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.store, name)
-
-        def rescore(self, model: StoredModel, params: Any, window: int) -> Any:
-            definition = {**model.definition, "unit": model.definition["unit"] * 1.001}
-            return self.store.rescore(replace(model, definition=definition), params, window)
-
     lying = replace(small, store=cast("Store", Shifting(small.store)))
     with pytest.raises(Refused, match="the engine scores differently"):
         put(lying, trees(small))
@@ -167,22 +148,31 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
     assert "in float32" in told(done)
 
 
-@pytest.mark.modules
-def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
-    model = trees(small)
-    stored = small.store.get_model(put(small, model).model)
-    both = search_ranked(
-        small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
-    )
-    assert both.scored_by == "engine"
-    assert "tables" in both.form
+@pytest.mark.parametrize("scored_by", [pytest.param("engine", marks=pytest.mark.modules), "client"])
+def test_a_search_shows_the_models_own_scores_and_says_who_scored(
+    small: Small, scored_by: str
+) -> None:
+    by_client = scored_by == "client"
+    model = trees_client(small) if by_client else trees(small)
+    stored = small.store.get_model(put(small, model, client_scored=by_client).model)
+    request = SearchRequest(small.index, QUERY, PARAMS, 10, 30)
+    both = search_ranked(small.engine, small.store, request, stored)
+    assert (both.scored_by, len(both.after)) == (scored_by, 10)
     probe = {"params": PARAMS, "document_ids": [f"d{n}" for n in range(small.documents)]}
     ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
     local = dict(zip(ids, model.score(features), strict=True))
     own = [local[hit.document_id] for hit in both.after]
-    np.testing.assert_allclose([hit.score for hit in both.after], own, atol=1e-5)
+    scores = [hit.score for hit in both.after]
+    assert scores == (own if by_client else pytest.approx(own, abs=1e-5))
+    assert scores == sorted(scores, reverse=True)
+    if by_client:
+        assert both.reason == ""
+        with pytest.raises(Refused, match="scored by the client"):
+            request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
+        return
+    assert "tables" in both.form
     with on_trial(small.engine, small.store, model, FEATURESET) as serve:
-        served = serve(SearchRequest(small.index, QUERY, PARAMS, 10, 30))
+        served = serve(request)
     assert list(served.doc_ids[:10]) == [hit.document_id for hit in both.after]
 
 
@@ -200,11 +190,10 @@ def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
 @pytest.mark.modules
 def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path, run: Run) -> None:
     trees(small).save(tmp_path / "trees.json")
-    place = ("--url", small.engine.settings.url, "--store", small.store_name)
-    asked = ("--index", small.index, *place)
+    asked = ("--index", small.index, *small.place)
     put_it = ("upload", "trees.json", "--name", small.name)
     assert "it runs inside the engine" in run.output(*put_it, *asked)
-    out = run.output("models", "show", small.name, *place)
+    out = run.output("models", "show", small.name, *small.place)
     assert "serving_mode.why" in out
     assert "serving_mode.runs_in" in out
     out = run.output("search", "alpha gamma", "--model", small.name, *asked)
@@ -262,6 +251,7 @@ class Rounding:
 def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     model = trees_client(small)
     done = put(small, model, client_scored=True)
+    assert told(done) == "the client scores it: as requested"
     assert done.parity.scored_by == "client"
     assert done.parity.largest_difference == 0.0
     assert [one.by for one in done.features] == [0.0] * 3
@@ -272,25 +262,6 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     features = np.random.default_rng(2).uniform(0, 9, (50, 3)).astype(np.float32)
     features[::5] = np.nan
     np.testing.assert_array_equal(client_model(stored).score(features), model.score(features))
-
-
-def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
-    model = trees_client(small)
-    stored = small.store.get_model(put(small, model, client_scored=True).model)
-    both = search_ranked(
-        small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
-    )
-    assert both.scored_by == "client"
-    assert both.reason == ""
-    assert len(both.after) == 10
-    probe = {"params": PARAMS, "document_ids": [f"d{n}" for n in range(small.documents)]}
-    ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
-    local = dict(zip(ids, model.score(features), strict=True))
-    scores = [hit.score for hit in both.after]
-    assert scores == [local[hit.document_id] for hit in both.after]
-    assert scores == sorted(scores, reverse=True)
-    with pytest.raises(Refused, match="scored by the client"):
-        request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
 
 
 @pytest.mark.usefixtures("own_index")
@@ -517,10 +488,8 @@ def test_an_upload_says_what_each_search_request_takes(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = put(small, trees(small))
-    own = small.store_name
-    cluster = connect(small.engine.settings.url, store=own, store_kind="plugin-free")
     with pytest.warns(OwpcLtrWarning, match="so that none is negative"):
-        body = cluster.request("alpha gamma", model=small.name, index=small.index)
+        body = small.cluster.request("alpha gamma", model=small.name, index=small.index)
     sent = len(json.dumps(body, separators=(",", ":")))
     assert done.request_bytes is not None
     assert 0.8 * sent < done.request_bytes <= sent

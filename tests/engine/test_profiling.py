@@ -76,12 +76,7 @@ class Clocked:
         passed = 3.0 + 0.01 * body["size"] + self.drift * len(self.asked)
         passed += sum(COSTS[name] for name in self.features(body))
         self.now += passed / 1000
-        return {
-            "took": 1,
-            "timed_out": False,
-            "_shards": self.shards,
-            "hits": {"hits": []},
-        }
+        return {"took": 1, "timed_out": False, "_shards": self.shards, "hits": {"hits": []}}
 
     def features(self, body: dict[str, Any]) -> list[str]:
         text = json.dumps(body.get("rescore", []))
@@ -94,7 +89,7 @@ class Clocked:
 
 
 @pytest.fixture
-def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
+def clocked(monkeypatch: pytest.MonkeyPatch) -> Any:
     engine = Clocked()
     clock = SimpleNamespace(perf_counter=lambda: engine.now)
     monkeypatch.setattr(profiling, "time", clock)
@@ -107,12 +102,9 @@ def subject(model: StoredModel | None = None) -> Subject:
 
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("modelled", [False, True])
-def test_the_cost_of_each_feature_is_found_again(
-    clocked: Clocked, kind: str, modelled: bool
-) -> None:
-    engine: Any = clocked
+def test_the_cost_of_each_feature_is_found_again(clocked: Any, kind: str, modelled: bool) -> None:
     model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET) if modelled else None
-    found, whole = feature_costs(engine, STORES[kind](engine), subject(model), PARAMS, repeat=9)
+    found, whole = feature_costs(clocked, STORES[kind](clocked), subject(model), PARAMS, repeat=9)
     assert [cost.feature for cost in found] == ["size", "title", "body"]
     for cost in found:
         assert cost.milliseconds == pytest.approx(COSTS[cost.feature])
@@ -121,10 +113,9 @@ def test_the_cost_of_each_feature_is_found_again(
     assert difference == pytest.approx(sum(COSTS.values()))
 
 
-def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked: Clocked) -> None:
-    engine: Any = clocked
+def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked: Any) -> None:
     clocked.drift = 0.2
-    found, _ = feature_costs(engine, PluginFreeStore(engine), subject(), PARAMS, repeat=60)
+    found, _ = feature_costs(clocked, PluginFreeStore(clocked), subject(), PARAMS, repeat=60)
     for cost in found:
         # 380 searches later everything takes 75 ms more; the differences are off by a few of one
         # repeat's six searches.
@@ -177,11 +168,10 @@ def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator
         assert f"{sum(one.in_noise for one in found)} of 26 within the noise" in out
 
 
-def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
-    engine: Any = clocked
-    store = PluginFreeStore(engine)
+def test_windows_and_order_are_as_asked(clocked: Any) -> None:
+    store = PluginFreeStore(clocked)
     ways = {window: with_features(store, subject(), window) for window in (10, 500)}
-    found = timed(engine, "docs", ways, PARAMS, 4)
+    found = timed(clocked, "docs", ways, PARAMS, 4)
     assert list(found) == [10, 500]
     assert found[500].median_ms == pytest.approx(17.5)
     assert found[10].p95_ms == pytest.approx(12.6)
@@ -193,33 +183,31 @@ def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
     assert [body["size"] for body in again.asked[-8:]] == asked
 
 
-def test_derived_features_are_not_asked_for_one_by_one(clocked: Clocked) -> None:
-    engine: Any = clocked
+def test_derived_features_are_not_asked_for_one_by_one(clocked: Any) -> None:
     twice = Feature("twice", (), "title * 2", DERIVED)
     both = FeatureSet("d", (*FEATURESET.features, twice))
     found, _ = feature_costs(
-        engine, PluginFreeStore(engine), Subject("docs", QUERY, both), PARAMS, repeat=2
+        clocked, PluginFreeStore(clocked), Subject("docs", QUERY, both), PARAMS, repeat=2
     )
     assert {cost.feature for cost in found} == set(COSTS)
     assert derived_from(both) == {"twice": ["title"]}
 
 
-def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
-    engine: Any = clocked
+def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
     ways = {"a": lambda _: Search({"query": {}, "size": 1})}
     with pytest.raises(UsageError, match="repeat="):
-        timed(engine, "docs", ways, PARAMS, 0)
+        timed(clocked, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(
-            engine,
-            PluginFreeStore(engine),
+            clocked,
+            PluginFreeStore(clocked),
             Subject("docs", {"sort": []}, FEATURESET),
             PARAMS,
             repeat=2,
         )
-    engine.shards = {"total": 2, "failed": 1}
+    clocked.shards = {"total": 2, "failed": 1}
     with pytest.raises(Refused, match="part of the index"):
-        timed(engine, "docs", ways, PARAMS, 3)
+        timed(clocked, "docs", ways, PARAMS, 3)
 
 
 CLAUSES = "indices.query.bool.max_clause_count"
@@ -263,9 +251,7 @@ def small(node_url: str) -> Iterator[Small]:
 @pytest.fixture
 def profile(small: Small, run: Run) -> Run:
     """Profiles what is in the index."""
-    where = ("--url", small.engine.settings.url, "--store-kind", "plugin-free")
-    named = ("--store", small.name.removeprefix("m-"), "--index", small.index)
-    return Run(lambda *words: run("profile", *where, *named, *words))
+    return Run(lambda *words: run("profile", *small.place, "--index", small.index, *words))
 
 
 def test_a_real_node_is_profiled_for_people_and_machines(
@@ -303,7 +289,7 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
 ) -> None:
     url, plugin = plugin_node
     with small_cluster(url, kind=kind, index=lasting_small.index) as made:
-        cluster = ltr.connect(url, store=made.name.removeprefix("m-"), store_kind=kind)
+        cluster = made.cluster
         path = tmp_path / "model.json"
         ltr.save_model(linear(), path)
         for model in (path, str(path), linear()):
@@ -326,11 +312,7 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
     ],
 )
 def test_a_profile_without_its_parts_is_refused_in_one_line(
-    small: Small,
-    profile: Run,
-    words: tuple[str, ...],
-    code: int,
-    fragment: str,
+    small: Small, profile: Run, words: tuple[str, ...], code: int, fragment: str
 ) -> None:
     words = tuple(small.name if word == "MODEL" else word for word in words)
     ended, out, err = profile(*words)

@@ -294,9 +294,7 @@ def test_the_compiled_size_is_what_was_measured_of_500_trees(depth: int, megabyt
 
 
 @given(
-    trees=st.integers(1, 3000),
-    depth=st.integers(1, 12),
-    room=st.floats(1, 1e8, allow_nan=False),
+    trees=st.integers(1, 3000), depth=st.integers(1, 12), room=st.floats(1, 1e8, allow_nan=False)
 )
 def test_what_is_said_to_fit_fits_and_is_the_most_that_does(
     trees: int, depth: int, room: float
@@ -312,9 +310,7 @@ def test_what_is_said_to_fit_fits_and_is_the_most_that_does(
     assert not fits or words.endswith(f"of depth {fits[-1]}")
 
 
-def test_a_model_beyond_the_cache_is_refused_before_anything_is_stored(
-    fake: FakeEngine,
-) -> None:
+def test_a_model_beyond_the_cache_is_refused_before_anything_is_stored(fake: FakeEngine) -> None:
     room = r"0\.0311 MB of the 0\.0195 MB .*\(2 trees like its 8 or as many of depth 4 would leave"
     with pytest.raises(Refused, match=room):
         sent(fake, "20kb", full_trees(8, 6))
@@ -333,16 +329,10 @@ def test_above_half_of_the_cache_it_warns(fake: FakeEngine) -> None:
     assert {asked.method for asked in fake.requests} == {"GET"}
 
 
-@pytest.mark.parametrize("limit", ["70kb", "10mb", "1gb"])
-def test_below_half_of_the_cache_it_is_silent(limit: str, fake: FakeEngine) -> None:
+@pytest.mark.parametrize("limit", ["70kb", "10mb", "1gb", None, "a lot"])
+def test_below_half_of_the_cache_it_is_silent(limit: str | None, fake: FakeEngine) -> None:
+    """And where the engine does not tell how large that is."""
     sent(fake, limit, full_trees(8, 6))
-
-
-def test_where_the_engine_does_not_tell_its_limit_nothing_is_refused_for_it(
-    fake: FakeEngine,
-) -> None:
-    sent(fake, None, full_trees(8, 6))
-    sent(fake, "a lot", full_trees(8, 6))
 
 
 def test_what_takes_next_to_nothing_is_never_in_the_way(fake: FakeEngine) -> None:

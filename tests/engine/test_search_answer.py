@@ -40,7 +40,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.log_runs import QUICK, Spoiler
 from tests.engine.memory_engine import MemoryEngine, small_judgments, whole
 from tests.engine.memory_engine import log as log_in_memory
-from tests.engine.small_cluster import FEATURESET, linear
+from tests.engine.small_cluster import FEATURESET, Through, linear
 from tests.engine.write_world import World, commands
 from tests.judgment_writers import RAMBO, fetched
 from tests.rankers import live_ranker
@@ -76,15 +76,11 @@ INCOMPLETE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @dataclass
-class Spoiled:
+class Spoiled(Through):
     """An engine whose every answer to a search is changed."""
 
-    engine: Any
     change: dict[str, Any]
     searches: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def limited(self, _: object) -> Spoiled:
         return self

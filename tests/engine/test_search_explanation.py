@@ -39,6 +39,11 @@ WORDS = "alpha beta gamma"
 small = shared_cluster(documents=1200)
 
 
+def searching(small: Small, **more: Any) -> dict[str, Any]:
+    """What a search is asked with."""
+    return {"index": small.index, "query_template": QUERY, **more}
+
+
 def normalised(_small: Small) -> LinearModel:
     scaled = {"body": Normaliser("standard", 0.7, 0.4), "size": Normaliser("min_max", 0.5, 8.5)}
     return LinearModel(NAMES, np.array([1.0, 0.5, -0.2]), scaled, linear().record)
@@ -73,12 +78,7 @@ def test_what_the_plugin_serves_is_explained_in_the_same_way(
 
 
 def check_a_thousand_hits(small: Small, model: str) -> None:
-    asked: dict[str, Any] = {
-        "index": small.index,
-        "query_template": QUERY,
-        "size": 1000,
-        "window": 1000,
-    }
+    asked = searching(small, size=1000, window=1000)
     found = small.cluster.explain(WORDS, model=model, **asked)
     both = small.cluster.search(WORDS, model=model, **asked)
     assert found.warnings == ()
@@ -95,7 +95,7 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
 
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
     uploaded = put(small, curves(small))
-    asked: dict[str, Any] = {"index": small.index, "query_template": QUERY, "size": 100}
+    asked = searching(small, size=100)
     found = small.cluster.explain(WORDS, model=uploaded.model, **asked)
     untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
     assert untitled
@@ -108,12 +108,7 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
     shape = ReorderingShape("cosine,similarity:body")
     learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))
     ranker = ReorderingModel(linear(), "exchangeable", learned, linear().record)
-    asked: dict[str, Any] = {
-        "index": small.index,
-        "query_template": QUERY,
-        "size": 20,
-        "window": 50,
-    }
+    asked = searching(small, size=20, window=50)
     found = small.cluster.explain(WORDS, reranker=ranker, **asked)
     both = small.cluster.search(WORDS, reranker=ranker, deadline=30, **asked)
     assert found.warnings == ()
@@ -149,7 +144,7 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     scripted = put(small, trees(small)).model
     for name in (linear_one, scripted):
         DeploymentRecords(small.engine, small.store).delete(name)
-    asked: dict[str, Any] = {"index": small.index, "query_template": QUERY}
+    asked = searching(small)
     assert small.cluster.explain(WORDS, model=linear_one, **asked).hits
     with pytest.raises(BadInput, match="has no deployment record"):
         small.cluster.explain(WORDS, model=scripted, **asked)
@@ -157,7 +152,7 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
 
 def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Small) -> None:
     uploaded = put(small, linear())
-    asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query_template": QUERY}
+    asked = searching(small, model=uploaded.model)
     assert small.cluster.explain("nosuchword", **asked).hits == ()
     with pytest.raises(UsageError, match="'nobody' is not among the 30 documents"):
         small.cluster.explain(WORDS, "nobody", window=30, **asked)
@@ -172,8 +167,7 @@ def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
 
 def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     put(small, linear(probes=probes()))
-    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    index = ("--index", small.index, "--query-template", "query.json", *place)
+    index = ("--index", small.index, "--query-template", "query.json", *small.place)
     told = ("--search", WORDS, *index)
     code, out, err = run("explain", small.name, *told, "--size", "3")
     assert (code, err) == (0, "")

@@ -25,7 +25,7 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.engine.deployed import UNPROVEN, liar, put, put_beside, state, unchecked
-from tests.engine.small_cluster import Small, linear, probes
+from tests.engine.small_cluster import Small, Through, linear, probes
 
 QUERY = {
     "bool": {
@@ -75,16 +75,12 @@ def three(small: Small, **options: Any) -> list[str]:
 
 
 @dataclass
-class Watched:
+class Watched(Through):
     """An engine that does something before requests of a method and path, or in their place."""
 
-    engine: Engine
     method: str
     path: str
     act: Callable[[], None]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if method in self.method.split() and re.search(self.path, path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,15 +24,7 @@ from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run
-from tests.engine.small_cluster import (
-    WORDS,
-    Small,
-    emptied_store,
-    fill,
-    linear,
-    shared_cluster,
-)
+from tests.engine.small_cluster import WORDS, Small, emptied_store, fill, linear, shared_cluster
 
 shared = shared_cluster(documents=240)
 
@@ -51,29 +42,15 @@ def small(shared: Small) -> Iterator[Small]:
 @pytest.fixture
 def judged(small: Small) -> Judgments:
     """What two people say: the words of the query in the title; they err in one of seven."""
-    answer = small.engine.request(
-        "POST", f"/{small.index}/_search", body={"size": 240, "query": {"match_all": {}}}
-    )
-    hits = answer["hits"]["hits"]
-    queries = []
+    queries, titles = [], small.titles()
+    people = ["anna", "ben"] * (len(titles) // 2)
     for number, words in enumerate(combinations(WORDS, 2)):
-        titles = [set(hit["_source"]["title"].split()) for hit in hits]
-        grades = np.array([len(set(words) & title) for title in titles], np.float32)
+        grades = np.array([len(set(words) & title) for title in titles.values()], np.float32)
         wrong = np.random.default_rng(number).random(len(grades)) < 1 / 7
         grades[wrong] = 2 - grades[wrong]
-        people = {"anna": len(hits) // 2, "ben": len(hits) - len(hits) // 2}
-        ids = [hit["_id"] for hit in hits]
-        judges = [name for name, count in people.items() for _ in range(count)]
-        order = np.random.default_rng(number).permutation(len(ids))
-        queries.append(
-            JudgedQuery(
-                f"q{number}",
-                {"keywords": " ".join(words)},
-                ids,
-                grades,
-                judged_by=[judges[place] for place in order],
-            )
-        )
+        judges = np.random.default_rng(number).permutation(people).tolist()
+        params = {"keywords": " ".join(words)}
+        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades, judged_by=judges))
     return Judgments(queries)
 
 
@@ -133,6 +110,7 @@ def test_a_better_model_replaces_the_champion_and_its_record_says_on_what(
     assert record.switch is not None
     assert record.switch["over"] == old
     assert record.switch["evidence"]["verdict"] == {"outcome": "better", "reasons": []}
+    assert record.switch["evidence"]["by"] == "live results"
     # The same upload again replaces nothing, and forgets nothing.
     again = upload(small, BETTER)
     assert again.switch == record.switch
@@ -420,38 +398,6 @@ def test_judged_documents_are_no_evidence(small: Small) -> None:
     first(small)
     with pytest.raises(UsageError, match="a comparison on judged documents is none"):
         by_upload(small, object())
-
-
-def test_the_two_commands(run: Run, small: Small, judged: Judgments, tmp_path: Path) -> None:
-    lines = ["query_id,query,doc_id,grade,judged_by"]
-    lines += [
-        f"{query.query_id},{query.params['keywords']},{doc_id},{grade:g},{judge}"
-        for query in judged.queries
-        for doc_id, grade, judge in zip(
-            query.doc_ids, query.grades, query.judged_by or (), strict=True
-        )
-    ]
-    (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "query.json").write_text(json.dumps(QUERY))
-    for name, weights in (("old", BAD), ("new", BETTER)):
-        save_model(linear(weights), tmp_path / f"{name}.json")
-    url = small.engine.settings.url
-    place = ["--url", url, "--store-kind", "plugin-free", "--store", small.store_name,
-             "--index", small.index]  # fmt: skip
-    own = ["--name", small.name, *place]
-    out = run.output("upload", "old.json", "--query-template", "query.json", *own)
-    assert "nothing was compared" in out
-    code, _, err = run("upload", "new.json", *own)
-    assert code == 5
-    # The command is one that may be typed as it is: for this cluster, and this store.
-    words = f"compare-live new.json {small.name} --judgments FILE --out better.json --store-kind"
-    assert f"{words} plugin-free --store {small.store_name} --url {url} and" in " ".join(
-        err.split()
-    )
-    compare = ["compare-live", "new.json", small.name, "--judgments", "judged.csv", *place]
-    out = run.output(*compare, "--metric", "ndcg@10", "--out", "better.json")
-    out = run.output("upload", "new.json", "--require", "better.json", *own)
-    assert "better than" in out
 
 
 def test_the_digest_is_of_the_content_alone(tmp_path: Path) -> None:

@@ -176,8 +176,7 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
 def test_an_edited_feature_set_and_one_that_is_gone_are_drift(small: Small) -> None:
     done = put(small)
     edited = replace(
-        FEATURESET,
-        features=(Feature("title", (), {"match_all": {}}), *FEATURESET.features[1:]),
+        FEATURESET, features=(Feature("title", (), {"match_all": {}}), *FEATURESET.features[1:])
     )
     small.store.put_featureset(edited, replace=True)
     assert look(small, done.model).drift == ("'title' of the feature set 'small' changed",)

@@ -24,7 +24,7 @@ from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.versioned_documents import INDEX, Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from tests.engine.memory_cluster import MemoryCluster
+from tests.engine.small_cluster import Through
 from tests.engine.write_world import MODELS, SEARCH, World, commands, copied_world
 
 EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
@@ -32,17 +32,13 @@ KINDS = ("lost", "not sent", "sent twice", "late by 1", "late by 4", "late by a 
 
 
 @dataclass
-class Faulty:
+class Faulty(Through):
     """An engine at whose writes of these numbers (counted from 1) something goes wrong."""
 
-    engine: MemoryCluster
     faults: dict[int, str]
     look: Callable[[], None] = lambda: None
     writes: int = 0
     late: list[tuple[int, Callable[[], Any]]] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         self.arrive(1)

@@ -80,14 +80,12 @@ def test_users_decide_which_model_the_alias_is_set_to(
     a = put(small, linear((0.3, 0.3, -1.0)), search=search).alias.current
     b = put(small, linear((0.3, 0.3, 1.0)), role=CHALLENGER, search=search).model
     of_a = by_template(small)
-    where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
+    where = small.place
     name = "titles-on-node"
     rankers = ("--a", small.name, "--b", f"{small.name}:challenger")
     code, out, err = run("experiment", "start", name, *rankers, *where)
     assert (code, out.splitlines()[1]) == (0, f"A: {a} (of '{small.name}')"), err
-    everything = {"size": 200, "query": {"match_all": {}}}
-    answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
-    sizes = {hit["_id"]: hit["_source"]["size"] for hit in answer["hits"]["hits"]}
+    sizes = {name: source["size"] for name, source in small.sources().items()}
     shown, clicks = tmp_path / "shown.jsonl", tmp_path / "clicks.jsonl"
     options = (small.name, *where[2:], "--impressions", str(shown), "--deadline", "20")
     with service(tmp_path, node_url, *options) as made:

@@ -65,12 +65,7 @@ def the_disk() -> FailingDisk:
 
 @contextmanager
 def failing_disk(
-    folder: Path,
-    fail_at: int,
-    *,
-    reason: int = FULL,
-    lasting: bool = False,
-    reading: bool = False,
+    folder: Path, fail_at: int, *, reason: int = FULL, lasting: bool = False, reading: bool = False
 ) -> Iterator[FailingDisk]:
     """The disk, failing at an operation on the files below a folder; with 0 it only counts."""
     disk = the_disk()

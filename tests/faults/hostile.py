@@ -332,12 +332,7 @@ LINES = _cases(
     ],
 )
 
-RUNS = _cases(
-    "run",
-    [
-        ("NUL", b"q Q0 d\0 1 1 t\n", "is not UTF-8 text"),
-    ],
-)
+RUNS = _cases("run", [("NUL", b"q Q0 d\0 1 1 t\n", "is not UTF-8 text")])
 
 QUERIES = _cases(
     "queries",
@@ -348,11 +343,7 @@ QUERIES = _cases(
         ("UTF-16", "rambo\n".encode("utf-16"), "UTF-16"),
         ("mustache", b"{{>file:///etc/passwd}}\n", READ),
         ("an empty line first", b"\nquery_id,query\nq1,rambo\n", READ),
-        (
-            "empty lines and a short row",
-            b"\n\nquery_id,query\nq1\n",
-            "line 4: 1 fields where",
-        ),
+        ("empty lines and a short row", b"\n\nquery_id,query\nq1\n", "line 4: 1 fields where"),
         ("open quote in the header", b'query,"a\n', "cannot read"),
         ("column twice", b"query,query\na,b\n", "two columns 'query'"),
         ("gz bomb", _bomb(b"rambo\n"), "decompression bomb"),

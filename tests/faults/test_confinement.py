@@ -25,8 +25,7 @@ def told_by(killer: Killer, commands: list[tuple[str, ...]], *, network: bool) -
     world = killer.laboratory.world
     here, there = killer.context.Pipe(duplex=False)
     child = killer.context.Process(
-        target=confined,
-        args=(commands, world.folder, {"OWPC_LTR_URL": world.url}, there, network),
+        target=confined, args=(commands, world.folder, {"OWPC_LTR_URL": world.url}, there, network)
     )
     child.start()
     there.close()

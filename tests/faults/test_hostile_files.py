@@ -78,9 +78,7 @@ def check(cases: Sequence[Case], found: list[list[object]]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_small_hostile_files_are_read_or_refused_in_one_line(
-    of_small: list[list[object]],
-) -> None:
+def test_small_hostile_files_are_read_or_refused_in_one_line(of_small: list[list[object]]) -> None:
     check(SMALL, of_small[: len(SMALL)])
 
 

@@ -123,9 +123,7 @@ def nights(small: Small, node_url: str, tmp_path: Path) -> Iterator[Nights]:
 def clicks_of_users(small: Small, seed: int = 1) -> list[dict[str, Any]]:
     """People see ten documents of the index, in any order, and click on large ones."""
     rng = np.random.default_rng(seed)
-    everything = {"size": 100, "query": {"match_all": {}}}
-    answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
-    sizes = {hit["_id"]: hit["_source"]["size"] for hit in answer["hits"]["hits"]}
+    sizes = {name: source["size"] for name, source in small.sources().items()}
     lines = []
     for number, words in enumerate([*combinations(WORDS, 2)] * 30):
         search, client = f"s{number}", f"u{number}"

@@ -34,9 +34,7 @@ small = shared_cluster(documents=40)
 def judge(small: Small, path: Path) -> None:
     """Every document for every query: most of the large ones are good."""
     rng = np.random.default_rng(1)
-    everything = {"size": 100, "query": {"match_all": {}}}
-    answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
-    sizes = {hit["_id"]: hit["_source"]["size"] for hit in answer["hits"]["hits"]}
+    sizes = {name: source["size"] for name, source in small.sources().items()}
     queries = [" ".join(words) for n in (2, 3) for words in combinations(WORDS, n)]
     path.write_text(
         "query,sku,grade\n"

@@ -172,9 +172,7 @@ def test_a_reranker_reads_fields_that_the_answer_does_not_show(
 
 
 @ONE_SHARD
-def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
-    small: Small,
-) -> None:
+def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(small: Small) -> None:
     models = [put(small, linear(weights)).alias.current for weights in ((1, 0.5, -0.2), (0, 0, 1))]
     rankers = Rankers(small.cluster, [small.name], refresh=0.02)
     rankers.start()

@@ -393,20 +393,25 @@ def test_external_features_are_looked_up_for_ids(service: Service, tmp_path: Pat
     )
 
 
+def of_whole_lists(service: Service, folder: Path) -> tuple[ReorderingModel, Service]:
+    """A reranker that compares the documents of a list, and the endpoints that serve it."""
+    shape = ReorderingShape("cosine,rbf")
+    reordering = ExchangeableReordering(NAMES, shape, np.array([[2.0, -3.0]]), np.ones(1))
+    reranker = ReorderingModel(MODEL, Exchangeable.name, reordering, MODEL.record)
+    save_model(reranker, folder / "lists.json")
+    rankers = Rankers(service.rankers.cluster, [folder / "lists.json"], "movies")
+    return reranker, Service(rankers, service.engine)
+
+
 @pytest.mark.parametrize("kind", ["object", "id"])
 def test_a_reranker_of_whole_lists_sees_the_list(
     service: Service, tmp_path: Path, kind: str
 ) -> None:
-    shape = ReorderingShape("cosine,rbf")
-    reordering = ExchangeableReordering(NAMES, shape, np.array([[2.0, -3.0]]), np.ones(1))
-    reranker = ReorderingModel(MODEL, Exchangeable.name, reordering, MODEL.record)
-    save_model(reranker, tmp_path / "reranker.json")
-    rankers = Rankers(service.rankers.cluster, [tmp_path / "reranker.json"], "movies")
+    reranker, lists = of_whole_lists(service, tmp_path)
     documents = [KINDS[kind](number) for number in NUMBERS]
     rows = [[features_of(n).get(name, math.nan) for name in NAMES] for n in NUMBERS]
     # What it compiles is no part of the request's time.
     scores = reranker.rerank(np.array(rows, np.float32))
-    lists = Service(rankers, service.engine)
     answer = lists.ask("/v2/rerank", {"query": "title", "documents": documents})
     assert [one["index"] for one in answer["results"]] == np.argsort(-scores).tolist()
     assert np.abs(scores - MODEL.score(np.array(rows, np.float32))).max() > 1e-3
@@ -414,13 +419,7 @@ def test_a_reranker_of_whole_lists_sees_the_list(
 
 def test_documents_that_are_not_there_change_no_score(service: Service, tmp_path: Path) -> None:
     """A reranker of whole lists sees those that are."""
-    shape = ReorderingShape("cosine,rbf")
-    reordering = ExchangeableReordering(NAMES, shape, np.array([[2.0, -3.0]]), np.ones(1))
-    save_model(
-        ReorderingModel(MODEL, Exchangeable.name, reordering, MODEL.record), tmp_path / "lists.json"
-    )
-    rankers = Rankers(service.rankers.cluster, [tmp_path / "lists.json"], "movies")
-    lists = Service(rankers, service.engine)
+    _, lists = of_whole_lists(service, tmp_path)
     for kind, nothing in (("id", "x1"), ("log", "")):
         whole = [KINDS[kind](number) for number in NUMBERS]
         found = lists.ask("/v2/rerank", {"query": "title", "documents": whole})["results"]

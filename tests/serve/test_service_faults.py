@@ -414,9 +414,7 @@ def test_hostile_bodies_are_refused_in_a_moment(gateway: Running, body: bytes) -
     assert time.monotonic() - started < 2
 
 
-def test_a_window_of_ten_thousand_documents_is_ranked_or_degraded_in_time(
-    tmp_path: Path,
-) -> None:
+def test_a_window_of_ten_thousand_documents_is_ranked_or_degraded_in_time(tmp_path: Path) -> None:
     with running(tmp_path, DEADLINE) as made:
         made.engine.documents = 100_000
         ext = {"owpc_ltr": {**SEARCH["ext"]["owpc_ltr"], "window": 10_000}}

@@ -13,15 +13,13 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line
+from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line, told
 
 
 def test_a_certificate_that_nobody_signed_is_tried_once(clock: Clock, certificates: Path) -> None:
     with FakeEngine(certificates / "local.pem") as fake:
         engine = make_engine(fake.url, clock)
-        with pytest.raises(EngineUnavailable) as error:
-            engine.request("GET", "/", deadline=5)
-        assert "OWPC_LTR_CA" in one_line(error)
+        assert "OWPC_LTR_CA" in told(engine, "GET", "/", deadline=5)
         assert (fake.handshakes, fake.requests, clock.pauses) == (1, [], [])
 
 
@@ -35,9 +33,7 @@ def test_a_certificate_of_our_ca_is_good_and_one_for_another_host_is_not(
         engine.close()
     with FakeEngine(certificates / "elsewhere.pem") as fake:
         engine = make_engine(fake.url, clock, ca=certificates / "ca.pem")
-        with pytest.raises(EngineUnavailable) as error:
-            engine.request("GET", "/")
-        assert "127.0.0.1" in one_line(error)
+        assert "127.0.0.1" in told(engine, "GET", "/")
         assert (fake.handshakes, fake.requests) == (1, [])
 
 
@@ -52,18 +48,14 @@ def test_insecure_goes_on_without_a_check_and_cautions(clock: Clock, certificate
 
 def test_https_to_a_server_that_speaks_http_is_told_at_once(fake: FakeEngine, clock: Clock) -> None:
     engine = make_engine(fake.url.replace("http:", "https:"), clock)
-    with pytest.raises(EngineUnavailable) as error:
-        engine.request("GET", "/")
-    assert "without TLS; use http://127.0.0.1" in one_line(error)
+    assert "without TLS; use http://127.0.0.1" in told(engine, "GET", "/")
     assert clock.pauses == []
 
 
 def test_http_to_a_server_that_speaks_tls_is_told(clock: Clock, certificates: Path) -> None:
     with FakeEngine(certificates / "local.pem") as fake:
         engine = make_engine(fake.url.replace("https:", "http:"), clock)
-        with pytest.raises(EngineUnavailable) as error:
-            engine.request("GET", "/", deadline=5)
-        assert f"if it speaks TLS, use {fake.url}" in one_line(error)
+        assert f"if it speaks TLS, use {fake.url}" in told(engine, "GET", "/", deadline=5)
         assert fake.requests == []
 
 
@@ -127,9 +119,7 @@ def test_ndjson_is_one_value_a_line(fake: FakeEngine, engine: Engine) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 def test_what_is_not_json_is_not_sent(value: Any, fake: FakeEngine, engine: Engine) -> None:
-    with pytest.raises(BadInput) as error:
-        engine.request("POST", "/docs/_search", body={"x": value})
-    one_line(error)
+    told(engine, "POST", "/docs/_search", body={"x": value}, kind=BadInput)
     assert not fake.requests
 
 

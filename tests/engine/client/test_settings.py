@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, port_of, split_url
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.text import check_index, check_name, check_store
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line
+from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line, told
 
 CANARY = "c4n4ry-s3cret"
 URL = "https://search.example.org:9200"
@@ -321,9 +321,7 @@ def test_refused_credentials_name_where_they_came_from(
     fake.on("GET", "/docs", Reply({"error": "no"}, status))
     for way, name in (("basic", "OWPC_LTR_PASSWORD"), ("api key", "OWPC_LTR_API_KEY")):
         engine = Engine(secret_settings(fake.url, way))
-        with pytest.raises(EngineUnavailable) as error:
-            engine.request("GET", "/docs")
-        assert name in one_line(error)
+        assert name in told(engine, "GET", "/docs")
         engine.close()
     assert len(fake.requests) == 2
     with pytest.raises(EngineUnavailable, match="OWPC_LTR_USER"):

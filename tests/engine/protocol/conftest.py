@@ -10,11 +10,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.engine.fake_engine import FakeEngine
-from tests.engine.recorded import (
-    Exchange,
-    Replay,
-    load_exchanges,
-)
+from tests.engine.recorded import Exchange, Replay, load_exchanges
 
 
 @pytest.fixture(scope="session")

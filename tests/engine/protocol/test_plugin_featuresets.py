@@ -94,8 +94,7 @@ MODELS = whole([{"_id": f"model-{name}", "_source": {"name": name}} for name in 
 
 
 @pytest.mark.parametrize(
-    ("act", "number"),
-    [("get_featureset", "033"), ("get_model", "217"), ("delete_model", "233")],
+    ("act", "number"), [("get_featureset", "033"), ("get_model", "217"), ("delete_model", "233")]
 )
 def test_what_is_not_there_is_bad_input(
     act: str, number: str, protocol: dict[str, Exchange], replay: Any
@@ -181,9 +180,7 @@ def test_a_feature_that_is_no_number_is_not_taken_for_a_missing_one(
         )
 
 
-def test_derived_features_are_computed_as_the_plugin_does(
-    protocol: dict[str, Exchange],
-) -> None:
+def test_derived_features_are_computed_as_the_plugin_does(protocol: dict[str, Exchange]) -> None:
     derived = compile_expression("title_bm25 * 2 + ln(1 + n) * boostp")
     for hit in protocol["053"].answer["hits"]["hits"]:
         values = {e["name"]: e.get("value", 0.0) for e in hit["fields"]["_ltrlog"][0]["main"]}

@@ -13,13 +13,7 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.fake_engine import Reply
-from tests.engine.recorded import (
-    REFUSALS,
-    Exchange,
-    featureset_of,
-    found,
-    stored,
-)
+from tests.engine.recorded import REFUSALS, Exchange, featureset_of, found, stored
 
 PARAMS = {"keywords": "alpha beta", "tag": "x"}
 LINEAR = {
