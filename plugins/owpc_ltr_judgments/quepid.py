@@ -2,7 +2,8 @@
 
 - `query,docid,rating`: what Quepid exports and imports. A query that nobody rated has a line of its
   own, without commas, and a document that nobody rated an empty rating. Quepid puts a blank before
-  a text that begins with one of - = + @, so that no spreadsheet takes it for a formula.
+  a text that begins with one of - = + @, so that no spreadsheet takes it for a formula, and so do
+  we before an id.
 - `query,docid`, then a column for each judge.
 - A book: `query_doc_pairs`, each with `judgements` by `user_email`; what is unrateable is left out
   and counted.
@@ -66,11 +67,9 @@ class Quepid:
         if judges:
             return _by_judge(judges, rows, path)
         lines = parse_table(text, path, ",", None, unjudged_queries=True)
-        query = lines.params["query"]
-        if not pc.any(pc.match_substring_regex(query, _GUARDED)).as_py():
-            return lines
-        query = pc.replace_substring_regex(query, _GUARDED, r"\1")
-        return replace(lines, query_ids=query, params={"keywords": query, "query": query})
+        query, documents = _unguarded(lines)
+        params = {"keywords": query, "query": query}
+        return replace(lines, query_ids=query, doc_ids=documents, params=params)
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """Ratings as CSV. Raises BadInput where two queries have the same text."""
@@ -79,10 +78,9 @@ class Quepid:
         rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
         out.write("query,docid,rating\n")
         for query in judgments.queries:
-            text = query.params["query"]
-            text = f" {text}" if _FORMULA.match(text) else text
+            text = _guarded(query.params["query"])
             for document, grade in zip(query.doc_ids, query.grades, strict=True):
-                rows.writerow([text, document, decimal(grade)])
+                rows.writerow([text, _guarded(document), decimal(grade)])
         return out.getvalue().encode()
 
     def example(self) -> bytes:
@@ -94,6 +92,16 @@ class Quepid:
 def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     """Offer the format `quepid`."""
     return [Quepid]
+
+
+def _guarded(text: str) -> str:
+    return f" {text}" if _FORMULA.match(text) else text
+
+
+def _unguarded(lines: JudgmentLines) -> list[Any]:
+    """The texts of queries and the ids of documents, as they were before."""
+    columns = (lines.query_ids, lines.doc_ids)
+    return [pc.replace_substring_regex(column, _GUARDED, r"\1") for column in columns]
 
 
 def _header(line: str) -> list[str]:
@@ -111,7 +119,7 @@ def _by_judge(judges: list[str], rows: str, path: Path) -> JudgmentLines:
     columns = [f"judge {number}" for number in range(1, len(judges))]
     header = ",".join([*_FIRST, "grade", *columns])
     table = parse_table(f"{header}\n{rows}", path, ",", None)
-    texts, documents = table.query_ids.to_pylist(), table.doc_ids.to_pylist()
+    texts, documents = (column.to_pylist() for column in _unguarded(table))
     cells = [table.grades, *(table.params[name] for name in columns)]
     entries = [
         (number, text, document, cell, judge)

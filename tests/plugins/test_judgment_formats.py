@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from owpc_ltr_judgments.srw import Srw
 from owpc_ltr_judgments.tables import Csv, Jsonl
 
 from owpc_ltr import read_judgments
-from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from tests.judgment_writers import RAMBO, Ratings, entries, fetched, told
@@ -278,6 +280,23 @@ def test_texts_that_look_like_formulas_are_as_people_type_them(tmp_path: Path) -
     found = read_quepid("query,docid,rating\n -18 jeans,a,1\n@home,b,1\n =1+2,c,0\n", tmp_path)
     assert [query.query_id for query in found.queries] == ["-18 jeans", "@home", "=1+2"]
     assert found.queries[0].params == {"keywords": "-18 jeans", "query": "-18 jeans"}
+
+
+def test_no_spreadsheet_takes_a_query_or_an_id_for_a_formula(tmp_path: Path) -> None:
+    texts = ["=1+1", "+2", "-x", "@sum", "'=1", "plain"]
+    queries = [
+        JudgedQuery(text, {"query": text, "keywords": text}, texts, np.ones(6, np.float32))
+        for text in texts
+    ]
+    path = tmp_path / "a.csv"
+    path.write_bytes(Quepid().to_bytes(Judgments(queries)))
+    with path.open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert not [cell for cell in cells if cell[:1] in {"=", "+", "-", "@"}]
+    for header in ("query,docid,rating", "query,docid,ann"):
+        path.write_text(path.read_text().replace("query,docid,rating", header))
+        found = read_judgments(path).queries
+        assert [(query.query_id, query.doc_ids) for query in found] == [(q, texts) for q in texts]
 
 
 def test_what_csv_reads_too_is_read_as_csv_reads_it(tmp_path: Path) -> None:
