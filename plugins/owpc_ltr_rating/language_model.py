@@ -29,8 +29,9 @@ from owpc_ltr.data.blocks import Block, BlockResult, TableRows, html_of
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.settings import Secret, is_loopback
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
-from owpc_ltr.files.input import read_text
+from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import Journal, digest_of, write_output
+from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr.text import shortened
 from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet
@@ -503,11 +504,17 @@ class ChatEndpoint:
 def _answer(content: bytes) -> Answer:
     """The grade of an answer. Raises Unanswered for everything that is not exactly one."""
     try:
-        answer = json.loads(content)
-        choice = answer["choices"][0]
-        text = choice["message"]["content"]
-        grade = json.loads(text)["grade"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        answer = read_json_value(content.decode())
+        choice, *others = answer["choices"]
+        message, end = choice["message"], choice["finish_reason"]
+        if others:
+            raise Unanswered(f"{len(others) + 1} choices, where one was asked for")
+        if refusal := message.get("refusal"):
+            raise Unanswered(f"the model refused: {shown(str(refusal))}")
+        if end != "stop":
+            raise Unanswered(f"the answer did not end by itself (finish_reason {shown(str(end))})")
+        grade = read_json_value(message["content"])["grade"]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Unanswered(f"an answer that cannot be read: {_reason(content)}") from error
     if type(grade) is not int or not 0 <= grade <= BEST_GRADE:
         raise Unanswered(f"the grade {shortened(repr(grade))} is not one of 0 to {BEST_GRADE}")
@@ -519,4 +526,5 @@ def _answer(content: bytes) -> Answer:
 
 
 def _reason(content: bytes) -> str:
-    return shortened(content[:400].decode("utf-8", "replace")) or "no reason given"
+    words = content[:400].decode("utf-8", "replace").split()
+    return shortened(" ".join(words)) or "no reason given"

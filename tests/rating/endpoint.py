@@ -49,8 +49,13 @@ class Stub:
         grade = self.grade(query[1], found[2])
         text = json.dumps({"intent": "x", "match": 1, "trust": 1, "grade": grade})
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20}
-        content = {"choices": [{"message": {"content": text}}], "usage": usage}
-        return 200, json.dumps(content).encode()
+        return 200, answer_of(text, usage=usage)
+
+
+def answer_of(text: str, *, end: str | None = "stop", **more: Any) -> bytes:
+    """What an endpoint answers where the model said this."""
+    choice = {"message": {"content": text, **more.pop("message", {})}, "finish_reason": end}
+    return json.dumps({"choices": [choice], **more}).encode()
 
 
 @contextmanager

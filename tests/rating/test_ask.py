@@ -22,21 +22,24 @@ from owpc_ltr_rating.ratings import read_ratings
 from owpc_ltr import OwpcLtrWarning, read_judgments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.files.output import Journal
-from tests.rating.endpoint import Stub, running
+from tests.rating.endpoint import Stub, answer_of, running
 from tests.rating.grading_sheets import grading_sheet
 
 BROKEN: dict[str, Any] = {
-    "no JSON": b"I think it is good",
+    "no JSON": b"I think\nit is good",
     "half": b'{"choices": [{"message": {"content": "{\\"grade\\": 3',
     "no choice": b'{"choices": []}',
-    "prose": json.dumps({"choices": [{"message": {"content": "3"}}]}).encode(),
+    "prose": answer_of("3"),
+    "two grades": answer_of('{"grade": 3, "grade": 0}'),
+    "NaN": answer_of('{"grade": 3, "trust": NaN}'),
+    "JSON and prose": answer_of('{"grade": 3} I think'),
+    "no text": answer_of("x").replace(b'"x"', b"null"),
+    "no end": answer_of('{"grade": 3}').replace(b', "finish_reason": "stop"', b""),
     "deep": b"[" * 100_000,
     "server": 500,
     "bad request": 400,
     **{
-        f"grade {grade}": json.dumps(
-            {"choices": [{"message": {"content": json.dumps({"grade": grade})}}]}
-        ).encode()
+        f"grade {grade}": answer_of(json.dumps({"grade": grade}))
         for grade in (4, -1, 2.5, True, "3", None)
     },
 }
@@ -84,6 +87,30 @@ def test_the_ratings_are_judgments_of_the_model(sheet: Path, stub: Stub, tmp_pat
     assert body["response_format"]["json_schema"]["schema"]["properties"]["grade"]["enum"] == [
         *range(4)
     ]
+
+
+TWO = json.loads(answer_of('{"grade": 3}'))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (json.dumps({"choices": TWO["choices"] * 2}).encode(), "2 choices, where one was asked"),
+        (
+            answer_of('{"grade": 3}', message={"refusal": "I\ncannot"}),
+            "the model refused: 'I\\ncannot'",
+        ),
+        (answer_of('{"grade": 3}', end="length"), "did not end by itself (finish_reason 'length"),
+        (answer_of('{"grade": 3}', end=None), "did not end by itself (finish_reason 'None')"),
+    ],
+)
+def test_a_grade_of_a_model_that_did_not_finish_or_refused_is_none(
+    content: bytes, why: str, sheet: Path, stub: Stub
+) -> None:
+    stub.fault = lambda _number, document: content if "title 2" in document else None
+    with pytest.raises(EngineUnavailable, match="6 of 30 pairs have no grade") as raised:
+        asked(sheet, stub)
+    assert {why in one.reason for one in raised.value.result.failures} == {True}
 
 
 @pytest.mark.parametrize("fault", BROKEN, ids=str)
@@ -278,7 +305,7 @@ class _Pool:
         return self
 
     def read(self, _size: int) -> bytes:
-        return json.dumps({"choices": [{"message": {"content": '{"grade": 2}'}}]}).encode()
+        return answer_of('{"grade": 2}')
 
     def release_conn(self) -> None:
         """Nothing."""
