@@ -6,8 +6,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +31,32 @@ def person_buckets(
     Where they are too many for memory they are on disk until the end.
     """
     with ExitStack() as stack:
-        waiting, n_waiting, folder = [np.zeros(0, ROW)], 0, None
+        files: list[IO[bytes]] = []
+        waiting, n_waiting = [np.zeros(0, ROW)], 0
         for rows in parts:
             waiting.append(rows)
             n_waiting += len(rows)
             if n_waiting > in_memory:
-                if folder is None:
-                    temporary = tempfile.TemporaryDirectory(prefix="owpc-ltr-events-")
-                    folder = Path(stack.enter_context(temporary))
-                for bucket, held in enumerate(_split(waiting)):
-                    file = folder / f"{bucket}"
-                    with disk_faults(file), file.open("ab") as out:
-                        held.tofile(out)
+                with disk_faults(tempfile.gettempdir()):
+                    if not files:
+                        # Without a name: the end of the process removes them, whatever ends it.
+                        files = [
+                            stack.enter_context(tempfile.TemporaryFile()) for _ in range(BUCKETS)
+                        ]
+                    for file, held in zip(files, _split(waiting), strict=True):
+                        held.tofile(file)
                 waiting, n_waiting = [np.zeros(0, ROW)], 0
-        yield _buckets(waiting, folder)
+        yield _buckets(waiting, files)
 
 
-def _buckets(waiting: list[Rows], folder: Path | None) -> Iterator[Rows]:
+def _buckets(waiting: list[Rows], files: list[IO[bytes]]) -> Iterator[Rows]:
     for bucket, held in enumerate(_split(waiting)):
         rows = held
-        if folder is not None:
-            file = folder / f"{bucket}"
-            with disk_faults(file):
-                rows = np.concatenate([np.fromfile(file, ROW), held])
-                file.unlink()
+        if files:
+            with disk_faults(tempfile.gettempdir()):
+                files[bucket].seek(0)
+                rows = np.concatenate([np.fromfile(files[bucket], ROW), held])
+                files[bucket].close()
         if len(rows):
             yield rows
 
