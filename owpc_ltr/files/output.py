@@ -1,12 +1,13 @@
-"""Output: a plain file, replaced as a whole, or `-`, standard output; locks, and journals.
+"""Output: a plain file, replaced as a whole, or `-`, standard output; locks, appends and journals.
 
 Files and folders of another user are refused in shared places, and one process at a time holds a
-lock. A journal has the finished pieces of a resumable job. A crash leaves no half-written file,
-lock or piece.
+lock. All files that grow by lines grow by `open_to_append`. A journal has the finished pieces of a
+resumable job. A crash leaves no half-written file, lock or piece.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -15,13 +16,15 @@ import re
 import stat
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.strict_json import is_torn
 
 STANDARD_OUTPUT = "-"
 _LONGEST_CHAIN = 40
@@ -369,6 +372,78 @@ def _planted(path: Path) -> Refused:
     )
 
 
+@dataclass(frozen=True)
+class LockedLines:
+    """A file of JSON lines that is locked; `torn` is what a crash had left of a line at its end."""
+
+    descriptor: int
+    torn: bytes
+
+    def append(self, lines: bytes, *, durable: bool = True) -> None:
+        """Append whole lines, or nothing. Raises OSError; what was written of them is taken back.
+
+        `durable` ones have reached the disk.
+        """
+        size = os.fstat(self.descriptor).st_size
+        try:
+            left = memoryview(lines)
+            while left:
+                # Where the disk takes a part, the next call tells why.
+                if not (written := os.write(self.descriptor, left)):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                left = left[written:]
+            if durable:
+                os.fsync(self.descriptor)
+        except BaseException:
+            with suppress(OSError):  # the next one to append cuts it off
+                # Whoever rotates logs may have emptied the file meanwhile.
+                os.ftruncate(self.descriptor, min(size, os.fstat(self.descriptor).st_size))
+            raise
+
+
+@contextmanager
+def open_to_append(path: Path) -> Iterator[LockedLines]:
+    """A file of JSON lines, for one process and thread at a time; it is made if need be.
+
+    What a crash has left of a line at the end is cut off. Raises OSError, Refused for a link, and
+    BadInput for a file of something else.
+    """
+    while True:
+        descriptor = open_in_shared(path, os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # A file that was moved away or replaced meanwhile is not the one to append to.
+            if _is_still(descriptor, path):
+                size = os.fstat(descriptor).st_size
+                if not size:  # it may be new
+                    sync_folder(path.parent)
+                is_whole = not size or os.pread(descriptor, 1, size - 1) == b"\n"
+                torn = b"" if is_whole else _cut_torn(descriptor, size, path)
+                yield LockedLines(descriptor, torn)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _cut_torn(descriptor: int, size: int, path: Path) -> bytes:
+    """Cut off the half of a line at the end, and give it back; a whole one is ended."""
+    for length in (1 << 12, 1 << 24, size):
+        end = os.pread(descriptor, length, max(0, size - length))
+        if b"\n" in end:
+            break
+    last = end[end.rfind(b"\n") + 1 :]
+    if is_torn(last):
+        os.ftruncate(descriptor, size - len(last))
+        return last
+    if last.strip() and not last.lstrip().startswith(b"{"):
+        raise BadInput(
+            f"cannot append to {path}: its last line is no JSON: restore it, or name another file"
+        )
+    # An editor leaves out the last line feed.
+    LockedLines(descriptor, b"").append(b"\n")
+    return b""
+
+
 _LARGEST_JOURNAL = 1 << 30
 _BEGINNING = b'{"key": "'
 
@@ -383,32 +458,23 @@ class FinishedPiece(NamedTuple):
 class Journal:
     """The journal in a file, which is made with the first piece; None keeps nothing.
 
-    `pieces` has the last one of each key. A piece is one line of JSON with a `key`, a `value`, the
-    `scope` that it belongs to (the digest of what the work depends on) and a digest of all three. A
-    line that is torn or damaged does not count. Raises BadInput for a file that is not a journal.
+    `pieces` has the last one of each key. A piece is a sealed line with a `key`, a `value` and the
+    `scope` that it belongs to (the digest of what the work depends on). A line that is torn or
+    damaged does not count. Raises BadInput for a file that is not a journal.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.pieces: dict[str, FinishedPiece] = {}
         self._path = path
-        self._torn = False
         if path is not None and path.exists():
             self._read(path)
 
     def append(self, key: str, value: Any, scope: str = "") -> None:
-        """Make a piece durable. Raises OSError."""
+        """Make a piece durable. Raises DiskFault."""
         if self._path is not None:
-            line = _line(key, value, scope)
-            content = b"\n" + line if self._torn else line
-            descriptor = open_in_shared(self._path, os.O_APPEND)
-            try:
-                self._torn = True
-                if os.write(descriptor, content) != len(content):
-                    raise OSError("the disk took only part of a line")
-                os.fsync(descriptor)
-                self._torn = False
-            finally:
-                os.close(descriptor)
+            line = sealed_line({"key": key, "value": value, "scope": scope})
+            with disk_faults(self._path), open_to_append(self._path) as file:
+                file.append(line)
         self.pieces[key] = FinishedPiece(value, scope)
 
     def _read(self, path: Path) -> None:
@@ -416,27 +482,39 @@ class Journal:
         if not _BEGINNING.startswith(content.lstrip()[: len(_BEGINNING)]):
             raise BadInput(f"{path} is not a journal of owpc-ltr: name another file")
         for line in content.splitlines(keepends=True):
-            try:
-                piece = json.loads(line)
-                key, value, scope = piece["key"], piece["value"], piece["scope"]
-                if line == _line(key, value, scope):
-                    self.pieces[key] = FinishedPiece(value, scope)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-        self._torn = bool(content) and not content.endswith(b"\n")
+            if (piece := unsealed(line)) is not None:
+                self.pieces[piece["key"]] = FinishedPiece(piece["value"], piece["scope"])
 
 
 def digest_of(content: Any) -> str:
     """Hex SHA-256 of a JSON value, whatever the order of its keys."""
-    return _sha256(json.dumps(content, sort_keys=True))
+    return _sha256(json.dumps(content, sort_keys=True).encode())
 
 
-def _line(key: str, value: Any, scope: str) -> bytes:
-    piece = {"key": key, "value": value, "scope": scope}
-    return json.dumps({**piece, "sha256": _sha256(json.dumps(piece))}).encode() + b"\n"
+_SEAL = b', "sha256": "'
 
 
-def _sha256(text: str) -> str:
+def sealed_line(content: Mapping[str, Any]) -> bytes:
+    """A line of JSON that ends with a digest of the rest, which tells of any change."""
+    text = json.dumps(content).encode()
+    return text[:-1] + _SEAL + _sha256(text).encode() + b'"}\n'
+
+
+def unsealed(line: bytes) -> dict[str, Any] | None:
+    """The content of a line, without its digest; None where any byte of it was changed.
+
+    >>> unsealed(sealed_line({"a": 1})), unsealed(sealed_line({"a": 1}).replace(b"1", b"2"))
+    ({'a': 1}, None)
+    """
+    text, _, digest = line.rpartition(_SEAL)
+    text += b"}"
+    if digest != _sha256(text).encode() + b'"}\n':
+        return None
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def _sha256(content: bytes) -> str:
     import hashlib
 
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(content).hexdigest()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.files.input import (
     bad_line_of,
     first_duplicate,
@@ -249,16 +249,32 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path, *, appended: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file, one a line, with their lines' numbers; empty lines are left out.
 
-    Raises BadInput, with its number, for a line that is none.
+    A file that a service has `appended` to may end in a torn line, of which a warning tells. Raises
+    BadInput, with its number, for any other line that is none.
     """
     with open_bytes(path) as source:
         for first, block in line_blocks(source):
-            for number, line in enumerate(block.split(b"\n"), first):
+            lines = block.split(b"\n")
+            if appended and is_torn(lines[-1]):
+                number = first + len(lines) - 1
+                give_warnings([f"{path}, line {number}: the last line is torn, and is left out"])
+                lines.pop()
+            for number, line in enumerate(lines, first):
                 if line.strip():
                     yield number, _object(path, number, line)
+
+
+def is_torn(line: bytes) -> bool:
+    """Whether this is the half of an object, as a crash leaves it at the end of a file of them."""
+    if line.lstrip()[:1] not in {b"{", b"\0"}:
+        return False
+    try:
+        return not isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return True
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:

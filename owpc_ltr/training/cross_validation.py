@@ -25,7 +25,7 @@ from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.output import Journal, disk_faults, output_file
+from owpc_ltr.files.output import Journal, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
@@ -199,8 +199,7 @@ def cross_validate(
             for future in as_completed(waiting):
                 number, key = waiting[future]
                 results[number] = future.result()
-                with disk_faults(journal or ""):
-                    finished.append(key, [vars(row) for row in results[number]])
+                finished.append(key, [vars(row) for row in results[number]])
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -18,7 +18,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.measurement import values_of
-from owpc_ltr.files.output import Journal, digest_of, disk_faults, finite_json
+from owpc_ltr.files.output import Journal, digest_of, finite_json
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric
@@ -117,7 +117,7 @@ def fitted(job: Job, fold: DataFold, tools: Tools, base: Model | None = None) ->
 
 @dataclass
 class Bench:
-    """Runs jobs, and keeps their results in the journal of the folder `out`, if any.
+    """Runs jobs, and keeps their results in the journal.
 
     A stored result is valid while its data, the version and the base that it was built on are the
     same. `stale` counts the stored results that are not valid, `reused` those that are.
@@ -125,7 +125,6 @@ class Bench:
 
     tools: Tools
     journal: Journal
-    out: Path | None = None
     stale: int = 0
     reused: int = 0
 
@@ -158,8 +157,7 @@ class Bench:
         # The bench tells which job is under way.
         quiet = replace(self.tools, run=replace(self.tools.run, progress=silent))
         value = _as_json(fitted(job, fold, quiet, base))
-        with disk_faults(self.out or ""):
-            self.journal.append(key, value, scope)
+        self.journal.append(key, value, scope)
         return _from_json(value)
 
     def _scope(self, fold: DataFold, base: Model | None) -> str:

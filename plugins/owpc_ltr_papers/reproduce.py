@@ -88,7 +88,7 @@ def reproduce(
         _prepare(folder, protocol)
     run = Run(seed=seed, threads=threads, progress=progress)
     journal = Journal(None if folder is None else folder / "journal.jsonl")
-    bench = Bench(Tools(load(map(Path, plugins)), run, ()), journal, folder)
+    bench = Bench(Tools(load(map(Path, plugins)), run, ()), journal)
     collections, ignored = find_collections(Path(letor))
     collections = _selected(collections, data_sets)
     try:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.interleaving import Interleaved, interleave
+from owpc_ltr.files.output import open_to_append, output_file
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr_serve.model_search import (
     Degraded,
@@ -91,61 +91,30 @@ class ImpressionLog:
     """
 
     def __init__(self, path: Path | str, lost: Callable[[], None] = lambda: None) -> None:
-        self.path = Path(path)
+        self.path = output_file(path) or Path(path)
         self._lost = lost
-        self._lock = threading.Lock()
-        self._file = -1
         self._failed = False
         try:
-            self._open()
+            with open_to_append(self.path):
+                pass
         except OSError as error:
             raise UsageError(f"cannot write impressions to {path}: {error.strerror}") from error
 
     def write(self, impression: Impression) -> None:
         """Append one line. Where that fails, `lost` is called, and the log says so once."""
         line = impression.as_line(datetime.now(UTC))
-        with self._lock:
-            try:
-                self._append(line)
-                self._failed = False
-            except OSError as error:
-                self._lost()
-                if not self._failed:
-                    _log.error("impressions are lost: %s: %s", self.path, error.strerror)
-                self._failed = True
-
-    def close(self) -> None:
-        """Write nothing any more."""
-        with self._lock:
-            self._close()
-
-    def _append(self, line: bytes) -> None:
-        if self._file < 0 or self._is_moved():
-            self._close()
-            self._open()
-        written = os.write(self._file, line)
-        if written < len(line):
-            self._close()  # a cut line is ended when the file is opened again
-            raise OSError(0, "the device is full")
-
-    def _is_moved(self) -> bool:
         try:
-            return not os.path.samestat(os.fstat(self._file), self.path.stat())
-        except FileNotFoundError:
-            return True
-
-    def _open(self) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._file = os.open(self.path, flags, 0o600)
-        size = os.fstat(self._file).st_size
-        # A process that was killed may have left half a line.
-        if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
-
-    def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
+            with open_to_append(self.path) as file:
+                # No search waits for the disk. A machine that stops loses the lines of some
+                # seconds, as if they were of searches that nobody made.
+                file.append(line, durable=False)
+            self._failed = False
+        except (OSError, OwpcLtrError) as error:
+            self._lost()
+            if not self._failed:
+                why = getattr(error, "strerror", None) or error
+                _log.error("impressions are lost: %s: %s", self.path, why)
+            self._failed = True
 
 
 FIELD = "_owpc_ltr"

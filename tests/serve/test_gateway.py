@@ -468,7 +468,6 @@ def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
     body["ext"]["owpc_ltr"] = {"model": "other"}
     served.search(body)
     served.search({**body, "from": 3})  # what stands above is not known
-    served.log.close()
     lines = [json.loads(line) for line in (tmp_path / "shown.jsonl").read_text().splitlines()]
     ids = expected()[0]
     assert [line["query_response_hit_ids"] for line in lines] == [

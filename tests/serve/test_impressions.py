@@ -21,6 +21,7 @@ from owpc_ltr_serve.experiment_search import Impression, ImpressionLog
 from owpc_ltr import connect, judge_clicks
 from owpc_ltr.errors import OwpcLtrWarning, UsageError
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
+from tests.faults.disk import full_after
 
 SHOWN = Impression("s1", "alien 3", ["d2", "d1"], "c7", {"model": "m-11111111"})
 
@@ -45,7 +46,6 @@ def test_a_line_is_a_query_of_ubi(tmp_path: Path) -> None:
         "query_attributes": {"model": "m-11111111"},
     }
     assert SHOWN.as_line(datetime(2026, 1, 2, 3, 4, 5, 6000, UTC)).count(b"05.006Z") == 1
-    log.close()
 
 
 @pytest.mark.parametrize("mask", [0, 0o002, 0o022, 0o077], ids=oct)
@@ -60,7 +60,6 @@ def test_only_its_owner_reads_a_log_whatever_the_umask(mask: int, tmp_path: Path
         os.umask(before)
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    log.close()
 
 
 def test_a_file_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
@@ -70,7 +69,6 @@ def test_a_file_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
     log.write(SHOWN)
     (tmp_path / "shown.jsonl").unlink()
     log.write(SHOWN)
-    log.close()
     assert len(lines_of(tmp_path / "shown.jsonl.1")) == len(lines_of(log.path)) == 1
 
 
@@ -79,8 +77,7 @@ def test_half_a_line_of_a_killed_process_spoils_no_other(tmp_path: Path) -> None
     path.write_text('{"query_id": "s0", "user_que')
     log = ImpressionLog(path)
     log.write(SHOWN)
-    log.close()
-    assert json.loads(path.read_text().splitlines()[1])["query_id"] == "s1"
+    assert [line["query_id"] for line in lines_of(path)] == ["s1"]
 
 
 def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
@@ -96,16 +93,15 @@ def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    log.close()
     assert len(lines_of(log.path)) == 400
 
 
 def test_what_cannot_be_written_is_counted_and_told_once_without_the_query(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     lost: list[int] = []
-    log = ImpressionLog("/dev/full", lambda: lost.append(1))
-    with caplog.at_level(logging.DEBUG):
+    log = ImpressionLog(tmp_path / "shown.jsonl", lambda: lost.append(1))
+    with caplog.at_level(logging.DEBUG), full_after(20):
         for _ in range(3):
             log.write(SHOWN)
     assert len(lost) == 3
@@ -114,6 +110,8 @@ def test_what_cannot_be_written_is_counted_and_told_once_without_the_query(
     assert "alien" not in caplog.text
     with pytest.raises(UsageError, match="cannot write impressions to /nowhere/x"):
         ImpressionLog("/nowhere/x")
+    with pytest.raises(UsageError, match="cannot write /dev/full: it is a pipe, a socket or a dev"):
+        ImpressionLog("/dev/full")
 
 
 def behaviour(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -139,7 +137,6 @@ def behaviour(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
                 },
             }
         )
-    log.close()
     return lines_of(log.path), clicks
 
 
@@ -165,7 +162,6 @@ def test_a_later_page_of_a_search_counts_its_first_one_once(tmp_path: Path) -> N
     log = ImpressionLog(tmp_path / "shown.jsonl")
     for size in (5, 10):
         log.write(Impression("s1", "alien", [f"d{n}" for n in range(size)], "c1"))
-    log.close()
     click = {
         "action_name": "click", "query_id": "s1", "client_id": "c1", "user_query": "alien",
         "event_attributes": {"object": {"object_id": "d7"}, "position": {"ordinal": 8}},
