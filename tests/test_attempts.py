@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
 from owpc_ltr.evaluation.attempts import (
     AttemptsFile,
     Sketch,
@@ -40,6 +43,7 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
+from tests.faults.disk import full_after
 from tests.proxy_labels import comparison
 from tests.rankers import judged, linear
 
@@ -95,10 +99,63 @@ def test_further_queries_are_another_look_and_other_queries_are_none(
     assert looks([f"other {n}" for n in range(100)], rng) == 0
     file = AttemptsFile().path
     assert "q1" not in file.read_text().replace("sketch", "")
-    with file.open("ab") as lines:
-        lines.write(b'damaged\n{"n": 1}\n[]\n\xff\n')
+
+
+LATER = ("crlf", "changed byte", "NULs", "a line of something else", "a blank line")
+
+
+@pytest.mark.parametrize("damage", LATER)
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_line_that_was_changed_stops_everything_until_it_is_restored(
+    damage: str, line: int, rng: np.random.Generator
+) -> None:
+    """It was skipped, so that fewer attempts counted: the next one began at the level .025."""
+    ids = [f"q{n}" for n in range(30)]
+    assert [looks(ids, rng) for _ in range(3)] == [0, 1, 2]
+    path = AttemptsFile().path
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    text = lines[line - 1]
+    places = rng.integers(len(text) - 1, size=20)
+    damaged = {
+        "crlf": [text[:-1] + b"\r\n"],
+        "changed byte": [text[:n] + bytes([text[n] ^ 1]) + text[n + 1 :] for n in places],
+        "NULs": [b"\0" * (len(text) - 1) + b"\n", text[:40] + b"\0" * 9 + text[49:]],
+        "a line of something else": [b'{"n": 1}\n', b"[]\n", b"\xff\n", text[30:]],
+        "a blank line": [b"\n" + text],
+    }[damage]
+    for one in damaged:
+        path.write_bytes(b"".join([*lines[: line - 1], one, *lines[line:]]))
+        with pytest.raises(BadInput, match=rf"attempts\.jsonl, line {line}: .*: restore it$"):
+            looks(ids, rng)
+    path.write_bytes(whole)
     assert looks(ids, rng) == 3
-    assert looks(ids, rng) == 4
+
+
+@pytest.mark.parametrize("torn", [b'{"n"', b"\0\0", b"{", b'{"n": 30, "sketch": ["0'])
+def test_a_torn_last_line_is_an_attempt_for_good(torn: bytes, rng: np.random.Generator) -> None:
+    ids = [f"q{n}" for n in range(30)]
+    assert [looks(ids, rng) for _ in range(2)] == [0, 1]
+    with AttemptsFile().path.open("ab") as file:
+        file.write(torn)
+    assert [looks(ids, rng) for _ in range(2)] == [3, 4]
+
+
+def test_where_nothing_can_be_written_what_was_counted_counts(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """On a full disk, every comparison was the first."""
+    ids = [f"q{n}" for n in range(30)]
+    assert [looks(ids, rng) for _ in range(3)] == [0, 1, 2]
+    size = AttemptsFile().path.stat().st_size
+    with full_after(size + 100), pytest.warns(OwpcLtrWarning, match="this comparison is not count"):
+        assert looks(ids, rng) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", Mock(side_effect=OSError(errno.EROFS, "read-only file system")))
+        patch.setattr("owpc_ltr.files.input.os.open", os.open)
+        with pytest.raises(BadInput, match="read-only"), pytest.warns(OwpcLtrWarning):
+            looks(ids, rng)
+    assert looks(ids, rng) == 3
 
 
 def test_of_comparisons_at_the_same_time_one_alone_is_the_first(rng: np.random.Generator) -> None:

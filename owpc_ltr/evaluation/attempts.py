@@ -11,9 +11,8 @@ comparison had most, or all and some more, are the same.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import give_warnings
+from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.files.folders import state_folder
-from owpc_ltr.files.output import write_atomically
+from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.output import open_to_append, sealed_line, unsealed, write_atomically
 from owpc_ltr.text import normalised_text
 
 Sketch = Mapping[str, Any]
@@ -36,6 +36,7 @@ _HASHES = 64
 _MOSTLY = 0.5
 _LONGEST = 5_000
 """Older comparisons are forgotten."""
+_LARGEST = 1 << 28
 _DIGITS = 9
 
 
@@ -110,7 +111,8 @@ def earlier_words(earlier: int, place: str, n_queries: int) -> str:
 class AttemptsFile:
     """All comparisons of this user but those that a cluster counts.
 
-    Where the file cannot be read or written, nothing is known of others, and a warning says so.
+    Where a comparison cannot be written down, a warning says so. A line that was changed is an
+    error: without it, fewer comparisons would count. One that is torn is an attempt on any queries.
     """
 
     @property
@@ -124,47 +126,56 @@ class AttemptsFile:
         return str(self.path)
 
     def count(self, queries: Sketch, _metric: str, pairs: Pairs, /) -> int:
-        """How many other pairs of rankers were compared on these queries; these are added."""
+        """How many other pairs of rankers were compared on these queries; these are added.
+
+        Raises BadInput for a damaged line, or a file that cannot be read.
+        """
         tests = {_digest(*pair) for pair in pairs}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+", errors="replace") as file:
-                # Of commands that run at the same time, one alone is the first.
-                fcntl.flock(file, fcntl.LOCK_EX)
-                file.seek(0)
-                lines = file.read().splitlines()
-                known = _tests_on(queries, lines)
-                before = len(known)
+            # Of commands that run at the same time, one alone is the first.
+            with open_to_append(self.path) as file:
+                known, lines = self._tests_on(queries)
+                # What was compared when a line was torn is not known: it may be these queries.
+                torn = {_hash(repr(file.torn))} if file.torn else set()
+                before = len(known) + len(torn)
                 # A pair that was compared before must not hide that another one is new.
                 new = [
-                    {**queries, "test": one, "earlier": before} for one in tests.difference(known)
+                    sealed_line({**queries, "test": one, "earlier": before})
+                    for one in sorted(torn | tests.difference(known))
                 ]
                 if len(lines) + len(new) <= _LONGEST:
-                    file.write("".join(f"{json.dumps(one)}\n" for one in new))
+                    file.append(b"".join(new))
                 else:
-                    newest = [*lines, *map(json.dumps, new)][-_LONGEST // 2 :]
-                    write_atomically(self.path, "".join(f"{one}\n" for one in newest).encode())
+                    write_atomically(self.path, b"".join([*lines, *new][-_LONGEST // 2 :]))
         except OSError as error:
             why = error.strerror or str(error)
-            give_warnings([f"comparisons on the same queries are not counted: {self.path}: {why}"])
-            return 0
+            give_warnings([f"this comparison is not counted: {self.path}: {why}"])
+            known = self._tests_on(queries)[0]
+            before = len(known)
         return max((known.get(test, before) for test in tests), default=before)
+
+    def _tests_on(self, queries: Sketch) -> tuple[dict[str, int], list[bytes]]:
+        """The tests on these queries, with how many had come before each, and all lines."""
+        tests: dict[str, int] = {}
+        lines: list[bytes] = []
+        if os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
+            lines = read_regular(self.path, _LARGEST).splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            made = unsealed(line)
+            if made is None and not line.endswith(b"\n"):
+                made = {**queries, "test": _hash(repr(line)), "earlier": len(tests)}
+            if made is None or not is_sketch(made):
+                raise BadInput(
+                    f"cannot read {self.path}, line {number}: it was changed, and fewer "
+                    "comparisons on the same queries would count: restore it"
+                )
+            if same_queries(made, queries):
+                tests.setdefault(made["test"], made["earlier"])
+        return tests, lines
 
 
 ATTEMPTS_FILE = AttemptsFile()
-
-
-def _tests_on(queries: Sketch, lines: Sequence[str]) -> dict[str, int]:
-    """The tests on these queries, and how many had come before each. Damaged lines are skipped."""
-    tests: dict[str, int] = {}
-    for line in lines:
-        try:
-            made = json.loads(line)
-        except ValueError:
-            continue
-        if is_sketch(made) and type(made.get("earlier")) is int and same_queries(made, queries):
-            tests.setdefault(str(made.get("test")), made["earlier"])
-    return tests
 
 
 def _hash(text: str) -> str:
