@@ -132,7 +132,7 @@ def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
     A role has the first of its names that an object has, also where later lines bring it.
     """
     roles: dict[str, str] = {}
-    lines = (row for _, row in json_lines(path))
+    lines = (row for _, row in json_lines(path, appended=True))
     while rows := list(islice(lines, _LINES)):
         known = {name: None for row in rows for name in _json_paths(row)}
         names = [*dict.fromkeys([*roles.values(), *known])]

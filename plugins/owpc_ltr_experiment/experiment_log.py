@@ -97,7 +97,7 @@ def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
     """The log in files of JSON lines. Raises BadInput, with its number, for a line that is none."""
     log = ExperimentLog(experiment)
     for path in paths:
-        objects = (document for _, document in json_lines(path))
+        objects = (document for _, document in json_lines(path, appended=True))
         while documents := list(islice(objects, _LINES)):
             log.add(documents)
     return log
