@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Block, BlockResult
+from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter, table_rows
 from owpc_ltr.engine.live_results.judge_pool import names_between_commas
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.input import read_text, why_no_id
-from owpc_ltr.files.output import digest_of, open_in_shared, write_output
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
+from owpc_ltr.files.input import read_text, shown, why_no_id
+from owpc_ltr.files.output import digest_of, disk_faults, open_to_append, write_output
 from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
-from owpc_ltr_rating.ratings import rating_of, read_ratings
+from owpc_ltr_rating.ratings import rating_of, read_ratings, why_no_rater
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -88,6 +89,7 @@ def read_sheet(path: Path | str) -> Sheet:
     }
     need = header.index(NEED) if NEED in header else None
     pairs_by_key: dict[tuple[str, str], Pair] = {}
+    ids: dict[str, str] = {}
     graded = 0
     for line, row in zip(lines, rows, strict=True):
         query, document = row[roles["query"]], row[roles["doc_id"]]
@@ -97,6 +99,11 @@ def read_sheet(path: Path | str) -> Sheet:
         why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)
         if why or not query.strip():
             raise BadInput(f"cannot read {path}, line {line}: an id {why or 'has no query text'}")
+        if ids.setdefault(query, query_id) != query_id:
+            raise BadInput(
+                f"cannot read {path}, line {line}: the query {shown(query)} has the ids "
+                f"{shown(ids[query])} and {shown(query_id)}: give it one"
+            )
         if pair.key in pairs_by_key:
             raise BadInput(
                 f"cannot read {path}, line {line}: document '{document}' of query "
@@ -106,7 +113,20 @@ def read_sheet(path: Path | str) -> Sheet:
         graded += bool(row[roles["grade"]].strip())
     if not pairs_by_key:
         raise BadInput(f"cannot read {path}: the sheet has no document to grade")
-    return Sheet(tuple(pairs_by_key.values()), graded)
+    pairs = tuple(pairs_by_key.values())
+    texts = [pair.query for pair in pairs]
+    # What judge merge would refuse is refused before anybody rates.
+    group_judgments(
+        JudgmentLines(
+            path,
+            lines,
+            [pair.query_id for pair in pairs],
+            [pair.doc_id for pair in pairs],
+            grades=["0"] * len(pairs),
+            params={"query": texts},
+        )
+    )
+    return Sheet(pairs, graded)
 
 
 REPEATED = 0.03
@@ -219,10 +239,8 @@ def judge_page(
     """
     read = read_sheet(sheet)
     names = tuple(dict.fromkeys(name.strip() for name in raters))
-    if wrong := next((name for name in names if not name or "=" in name or "," in name), None):
-        raise UsageError(
-            f"{option_name('raters')}: '{wrong}' has an equals sign or a comma: rename it"
-        )
+    if wrong := next(filter(None, map(why_no_rater, names)), None):
+        raise UsageError(f"{option_name('raters')}: {wrong}: rename it")
     fields = list(read.pairs[0].fields)
     if unknown := next((name for name in images if name not in fields), None):
         raise UsageError(
@@ -252,7 +270,7 @@ def judge_page(
     if out is not None and not serve:
         write_output(out, page.html.encode(), [sheet])
     if serve:
-        _serve(page, read, out, port)
+        _serve(page, read, out, port, grades)
     return page
 
 
@@ -277,14 +295,14 @@ def page_html(content: dict[str, Any]) -> str:
     return page.replace("@SCRIPT@", script).replace("@DATA@", data)
 
 
-def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) -> None:
+def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int, grades: int) -> None:
     """Serve the page on this computer until Ctrl-C."""
     if out is None:
         raise UsageError(f"{option_name('out')} names the file of the answers: give it")
     try:
         import uvicorn
 
-        app = create_app(page.html, sheet, Path(out))
+        app = create_app(page.html, sheet, Path(out), grades, page.raters)
     except ModuleNotFoundError as error:
         raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
     config = uvicorn.Config(app, "127.0.0.1", port, log_level="error", limit_concurrency=100)
@@ -298,10 +316,13 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) ->
         socket.close()
 
 
-def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
+def create_app(
+    html: str, sheet: Sheet, out: Path, grades: int = 4, raters: Sequence[str] = ()
+) -> Starlette:
     """The page of a sheet as a service: GET / is the page, POST /answers appends one answer.
 
-    An answer of another sheet is refused (409), and a file that holds such answers, too.
+    204 means that the answer has reached the disk, and that judge merge reads it. One of another
+    sheet is refused (409), and a file that holds such answers, too.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -314,7 +335,10 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
         others = [one.sheet for one in read_ratings(out).values() if one.sheet != sheet.digest]
         if others:
             raise BadInput(f"{out} has answers to another sheet ({others[0]}): name another file")
-    keys = {pair.key for pair in sheet.pairs}
+    # The file can be written, and what a crash has left of an answer is cut off.
+    with disk_faults(out), open_to_append(out):
+        pass
+    texts = {pair.key: pair.query for pair in sheet.pairs}
 
     def page(_request: Request) -> Response:
         return HTMLResponse(html, headers={"Cache-Control": "no-store"})
@@ -328,13 +352,16 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
             if len(body) > _LARGEST:
                 return PlainTextResponse(f"an answer has at most {_LARGEST} bytes", 413)
         try:
-            content = read_json_value(body.decode())
-            rating, _ = rating_of(content, "the answer")
+            line = _answer_line(body, sheet, texts, grades, raters)
         except (ValueError, BadInput) as error:
             return PlainTextResponse(str(error), 400)
-        if rating.sheet != sheet.digest or (rating.query_id, rating.doc_id) not in keys:
-            return PlainTextResponse("the answer is to another sheet: load the page again", 409)
-        _append(out, content)
+        except Refused as error:
+            return PlainTextResponse(str(error), 409)
+        try:
+            with disk_faults(out), open_to_append(out) as file:
+                file.append(line)
+        except OwpcLtrError as error:
+            return PlainTextResponse(str(error), 500)
         return Response(status_code=204)
 
     return Starlette(
@@ -343,15 +370,29 @@ def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
     )
 
 
-def _append(out: Path, content: object) -> None:
-    """Make one line durable, and cut off what a crash has left of a line: it is sent again."""
-    descriptor = open_in_shared(out, os.O_APPEND | os.O_RDWR)
-    try:
-        size = os.fstat(descriptor).st_size
-        tail = os.pread(descriptor, _LARGEST, max(0, size - _LARGEST))
-        if not tail.endswith(b"\n"):
-            os.ftruncate(descriptor, size - len(tail) + tail.rfind(b"\n") + 1)
-        os.write(descriptor, json_text(content).encode() + b"\n")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _answer_line(
+    body: bytes,
+    sheet: Sheet,
+    texts: Mapping[tuple[str, str], str],
+    grades: int,
+    raters: Sequence[str],
+) -> bytes:
+    """The line of an answer. Raises ValueError or BadInput for what judge merge would not read.
+
+    Raises Refused for an answer to another sheet.
+    """
+    rating, undone = rating_of(read_json_value(body.decode()), "the answer")
+    if rating.sheet != sheet.digest:
+        raise Refused("the answer is to another sheet: load the page again")
+    if texts.get((rating.query_id, rating.doc_id)) != rating.query:
+        raise BadInput(
+            f"the sheet has no document {shown(rating.doc_id)} of query {shown(rating.query)}"
+        )
+    if rating.grade is not None and rating.grade not in range(grades + 1):
+        raise BadInput(f"the grade {rating.grade:g} is no whole number from 0 to {grades}")
+    if raters and rating.judged_by not in raters:
+        raise BadInput(f"{shown(rating.judged_by)} is none of the raters: {', '.join(raters)}")
+    if why := why_no_rater(rating.judged_by):
+        raise BadInput(f"{why}: choose another name")
+    entry = rating.as_dict() | ({"undone": True} if undone else {})
+    return f"{json_text(entry)}\n".encode()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,16 +20,21 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
-from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, votes_of
+from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, is_machine, votes_of
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, shown
+from owpc_ltr.files.input import first_lines, shown, why_no_id
 from owpc_ltr.files.strict_json import json_lines, json_text
 from owpc_ltr.host.judgment_lists import reader_of_file
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import JudgmentReader
 
 _TEXTS = ("sheet", "judged_by", "query_id", "query", "doc_id")
+_FURTHER = (
+    *((name, str, "a text") for name in ("reason", "prompt")),
+    *((name, bool, "true or false") for name in ("repeat", "undone")),
+)
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
@@ -75,19 +81,45 @@ def rating_of(content: Any, place: str) -> tuple[Rating, bool]:
             f"cannot read {place}: the rater {shown(content['judged_by'])} has a comma or an "
             "equals sign in the name: rename the rater"
         )
-    grade = content.get("grade")
-    if grade is not None and (isinstance(grade, bool) or not isinstance(grade, int | float)):
-        raise BadInput(f"cannot read {place}: its 'grade' is no number: {shown(str(grade))}")
-    seconds = content.get("seconds")
+    for name, kind, words in _FURTHER:
+        if not isinstance(content.get(name, kind()), kind):
+            value = shown(str(content[name]))
+            raise BadInput(f"cannot read {place}: its '{name}' is not {words}: {value}")
     rating = Rating(
         **{name: content[name] for name in _TEXTS},
-        grade=None if grade is None else float(grade),
-        reason=str(content.get("reason", "")),
-        repeat=content.get("repeat") is True,
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
-        prompt=str(content.get("prompt", "")),
+        grade=_number(content, "grade", place),
+        reason=content.get("reason", ""),
+        repeat=content.get("repeat", False),
+        seconds=_number(content, "seconds", place),
+        prompt=content.get("prompt", ""),
     )
-    return rating, content.get("undone") is True
+    return rating, content.get("undone", False)
+
+
+def _number(content: Mapping[str, Any], name: str, place: str) -> float | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and abs(value) <= sys.float_info.max:
+        return float(value)
+    what = "too large" if is_number else "no number"
+    raise BadInput(f"cannot read {place}: its '{name}' is {what}: {shown(str(value))}")
+
+
+def why_no_rater(name: str) -> str | None:
+    """Why a person who rates cannot be called so; None for a name.
+
+    >>> why_no_rater("ann"), why_no_rater("model:ann")
+    (None, "'model:ann' is a name for clicks or a language model")
+    """
+    if "," in name or "=" in name:
+        return f"{shown(name)} has an equals sign or a comma"
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        return f"{shown(name)} is longer than {_LONGEST_NAME} characters, or not printable"
+    if is_machine(name) or name.startswith(UNNAMED):
+        return f"{shown(name)} is a name for clicks or a language model"
+    return why_no_id(name)
 
 
 def read_ratings(path: Path | str) -> dict[int, Rating]:
@@ -96,7 +128,7 @@ def read_ratings(path: Path | str) -> dict[int, Rating]:
     Raises BadInput naming the line of what is no rating.
     """
     latest: dict[Any, tuple[int, Rating]] = {}
-    for number, content in json_lines(Path(path)):
+    for number, content in json_lines(Path(path), appended=True):
         rating, undone = rating_of(content, f"{path}, line {number}")
         latest.pop(rating.key, None)
         if not undone:

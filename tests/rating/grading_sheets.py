@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,3 +33,22 @@ def grading_sheet(
         judged.append(JudgedQuery(f"q{number}", params, ids, np.zeros(documents, np.float32)))
     write_sheet(judged, ("title", "body"), shown, path)
     return truth
+
+
+def posted(app: Any, body: bytes) -> tuple[int, str]:
+    """The answer of the service of a page to a rater's answer, without a connection."""
+    headers = {"host": "127.0.0.1", "content-type": "application/json"}
+    scope = {
+        "type": "http", "method": "POST", "path": "/answers", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    return sent[0]["status"], sent[1]["body"].decode()

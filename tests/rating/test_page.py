@@ -18,12 +18,17 @@ from typing import Any
 import pytest
 import urllib3
 import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_rating.merge import judge_merge
 from owpc_ltr_rating.page import create_app, judge_page, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
 
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.data.judgments.grouping import is_machine
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from tests.commands import commands_in
-from tests.rating.grading_sheets import grading_sheet
+from tests.faults.disk import full_after
+from tests.rating.grading_sheets import grading_sheet, posted
 
 
 @pytest.fixture
@@ -72,6 +77,11 @@ def test_images_are_shown_only_if_asked_for(sheet: Path) -> None:
         ("query_id,query,doc_id,grade\nq, ,d,\n", "line 2: an id"),
         ("query_id,query,grade\nq,a,\n", "no column is called 'doc_id'"),
         ('query_id,query,doc_id,grade\n"q,a,d,\n', "line 2: "),
+        (
+            "query_id,query,doc_id,grade\nq,a,d,\nq,b,e,\n",
+            "line 3: query 'q' has query 'b', and",
+        ),
+        ("query_id,query,doc_id,grade\nq,a,d,\np,a,d,\n", "line 3: the query 'a' has the ids 'q'"),
     ],
 )
 def test_what_is_no_sheet_is_refused_by_line(text: str, message: str, tmp_path: Path) -> None:
@@ -139,7 +149,7 @@ def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Pat
         before = out.read_bytes()
         for content, status, words in (
             ({**answer, "doc_id": "d0-1", "grade": 2, "sheet": "another"}, 409, "another sheet"),
-            ({**answer, "doc_id": "nosuch", "grade": 2}, 409, "another sheet"),
+            ({**answer, "doc_id": "nosuch", "grade": 2}, 400, "has no document 'nosuch'"),
             ({**answer, "doc_id": "d0-1", "grade": "2"}, 400, "'grade' is no number"),
             (b"{", 400, ""),
             (b"\xff", 400, ""),
@@ -154,9 +164,113 @@ def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Pat
         assert post(url, sent, Host="evil.example")[0] == 400
         assert out.read_bytes() == before
     assert oct(out.stat().st_mode & 0o077) == "0o0"
+    with out.open("a") as file:
+        file.write('{"sheet": "')
+    with pytest.warns(OwpcLtrWarning, match="the last line is torn"):
+        create_app("", read_sheet(sheet), out)
+    assert out.read_bytes() == before
     grading_sheet(tmp_path / "other.csv", queries=2)
     with pytest.raises(BadInput, match="has answers to another sheet"):
         create_app("", read_sheet(tmp_path / "other.csv"), out)
+
+
+ODD = st.sampled_from((
+    None, True, "", " ", "3", [], {}, -5, 0.5, 5, 99, 1e308, 10**400, -(10**400), 2.0, "x" * 300,
+    "model:gpt", "GPT-5", "clicks", "Claude", "ann=1", "ann,bob", "a\nb", "a\x1b[31m", "\u202eann",
+    " ann", "unnamed:x", "bob", "q1", "alien1", "d1-1", "\ufdd0",
+))  # fmt: skip
+NAMES = ("sheet", "judged_by", "query_id", "query", "doc_id", "grade", "seconds", "reason",
+         "repeat", "undone", "prompt", "more")  # fmt: skip
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), ODD, max_size=2), max_size=6))
+def test_every_answer_that_is_acknowledged_is_read_by_judge_merge(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]
+) -> None:
+    folder = tmp_path_factory.mktemp("answers")
+    grading_sheet(folder / "sheet.csv", queries=2)
+    sheet, out = read_sheet(folder / "sheet.csv"), folder / "out.jsonl"
+    app = create_app("", sheet, out)
+    pair = sheet.pairs[0]
+    plain = {
+        "sheet": sheet.digest, "judged_by": "ann", "query_id": pair.query_id, "query": pair.query,
+        "doc_id": pair.doc_id, "grade": 2, "seconds": 1.5,
+    }  # fmt: skip
+    last = {**plain, "doc_id": sheet.pairs[1].doc_id}
+    acknowledged = 0
+    for number, changed in enumerate([*changes, {}]):
+        content = {**plain, **changed} if number < len(changes) else last
+        status, text = posted(app, json.dumps(content).encode())
+        assert status in {204, 400, 409}
+        assert "\n" not in text
+        assert bool(text) == (status != 204)
+        acknowledged += status == 204
+    assert status == 204
+    assert len(out.read_text().splitlines()) == acknowledged
+    merged = judge_merge([out], sheet=folder / "sheet.csv").judgments
+    known = {one.key: one.query for one in sheet.pairs}
+    for query in merged.queries:
+        assert all(known[query.query_id, one] == query.params["query"] for one in query.doc_ids)
+        assert set(query.grades.tolist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+        assert not any(map(is_machine, query.judged_by or ()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"query": "alien1"}, "the sheet has no document 'd0-1' of query 'alien1'"),
+        ({"query_id": "q1"}, "the sheet has no document 'd0-1' of query 'alien0'"),
+        ({"grade": -5}, "the grade -5 is no whole number from 0 to 2"),
+        ({"grade": 1e308}, "the grade 1e+308 is no whole number from 0 to 2"),
+        ({"grade": 0.5}, "the grade 0.5 is no whole number from 0 to 2"),
+        ({"grade": 3}, "the grade 3 is no whole number from 0 to 2"),
+        ({"grade": 10**400}, "the answer: its 'grade' is too large: '10000"),
+        ({"grade": True}, "the answer: its 'grade' is no number: 'True'"),
+        ({"seconds": 10**400}, "the answer: its 'seconds' is too large: '10000"),
+        ({"seconds": "1"}, "the answer: its 'seconds' is no number: '1'"),
+        ({"repeat": 1}, "the answer: its 'repeat' is not true or false: '1'"),
+        ({"undone": "yes"}, "the answer: its 'undone' is not true or false: 'yes'"),
+        ({"reason": {}}, "the answer: its 'reason' is not a text: '{}'"),
+        ({"judged_by": "cyd"}, "'cyd' is none of the raters: ann, bob"),
+    ],
+)
+def test_an_answer_is_one_of_this_sheet_on_its_scale_by_its_raters(
+    changed: dict[str, Any], complaint: str, sheet: Path, tmp_path: Path
+) -> None:
+    read, out = read_sheet(sheet), tmp_path / "answers.jsonl"
+    app = create_app("", read, out, 2, ("ann", "bob"))
+    answer = {"sheet": read.digest, "judged_by": "ann", "query_id": "q0", "query": "alien0",
+              "doc_id": "d0-1", "grade": 2}  # fmt: skip
+    status, text = posted(app, json.dumps({**answer, **changed}).encode())
+    assert (status, complaint in text) == (400, True), text
+    assert out.read_bytes() == b""
+    assert posted(app, json.dumps(answer).encode()) == (204, "")
+
+
+@pytest.mark.parametrize(
+    "name", ["model:gpt", "GPT-5", "clicks", "Claude", "unnamed:x", "a\nb", "\u202eann", "x" * 61]
+)
+def test_a_person_is_not_called_as_a_machine_is(name: str, sheet: Path) -> None:
+    """Their grades would count as a machine's."""
+    with pytest.raises(UsageError, match=r"raters=: .*: rename it"):
+        judge_page(sheet, raters=["ann", name])
+    app = create_app("", read_sheet(sheet), sheet.parent / "answers.jsonl")
+    answer = {"sheet": read_sheet(sheet).digest, "judged_by": name, "query_id": "q0",
+              "query": "alien0", "doc_id": "d0-1", "grade": 2}  # fmt: skip
+    status, text = posted(app, json.dumps(answer).encode())
+    assert (status, text.endswith("choose another name")) == (400, True), text
+
+
+def test_on_a_full_disk_an_answer_is_refused_in_one_line(sheet: Path, tmp_path: Path) -> None:
+    read, out = read_sheet(sheet), tmp_path / "answers.jsonl"
+    app = create_app("", read, out)
+    answer = {"sheet": read.digest, "judged_by": "ann", "query_id": "q0", "query": "alien0",
+              "doc_id": "d0-1", "grade": 2}  # fmt: skip
+    with full_after(50):
+        status, text = posted(app, json.dumps(answer).encode())
+    assert status == 500
+    assert text.startswith(f"cannot write {out}: File too large; ")
+    assert out.read_bytes() == b""
 
 
 def test_without_the_extra_a_page_is_not_served(
