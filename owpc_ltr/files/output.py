@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
-from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import is_torn
 
@@ -226,7 +225,6 @@ def open_atomically(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
 
     It has the rights of the file that it replaces; a new one has those that the umask leaves.
     """
-    refuse_outside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = _mode_of(path) if mode is None else mode
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
@@ -303,7 +301,6 @@ def lock_folder(folder: Path, purpose: Path) -> int:
     Raises Refused, naming the `purpose`, where another process has it, and where another user has
     made the folder or can write to it.
     """
-    refuse_outside(folder)
     while True:
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -334,7 +331,6 @@ def open_in_shared(path: Path, flags: int = 0, mode: int = 0o600) -> int:
     Raises Refused for a link, and for anything else that is no plain file of one name: what is
     written there would go into a file that somebody else chose.
     """
-    refuse_outside(path)
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, mode)
@@ -413,27 +409,28 @@ def open_to_append(path: Path) -> Iterator[LockedLines]:
     BadInput for a file of something else.
     """
     while True:
-        is_new = not path.exists()
         descriptor = open_in_shared(path, os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # A file that was moved away or replaced meanwhile is not the one to append to.
             if _is_still(descriptor, path):
-                if is_new:
+                size = os.fstat(descriptor).st_size
+                if not size:  # it may be new
                     sync_folder(path.parent)
-                yield LockedLines(descriptor, _cut_torn(descriptor, path))
+                is_whole = not size or os.pread(descriptor, 1, size - 1) == b"\n"
+                torn = b"" if is_whole else _cut_torn(descriptor, size, path)
+                yield LockedLines(descriptor, torn)
                 return
         finally:
             os.close(descriptor)
 
 
-def _cut_torn(descriptor: int, path: Path) -> bytes:
+def _cut_torn(descriptor: int, size: int, path: Path) -> bytes:
     """Cut off the half of a line at the end, and give it back; a whole one is ended."""
-    size, length = os.fstat(descriptor).st_size, 1
-    end = os.pread(descriptor, length, size - length) if size else b"\n"
-    while b"\n" not in end and length < size:
-        length = min(size, length << 12)
-        end = os.pread(descriptor, length, size - length)
+    for length in (1 << 12, 1 << 24, size):
+        end = os.pread(descriptor, length, max(0, size - length))
+        if b"\n" in end:
+            break
     last = end[end.rfind(b"\n") + 1 :]
     if is_torn(last):
         os.ftruncate(descriptor, size - len(last))
@@ -442,9 +439,8 @@ def _cut_torn(descriptor: int, path: Path) -> bytes:
         raise BadInput(
             f"cannot append to {path}: its last line is no JSON: restore it, or name another file"
         )
-    if last:
-        # An editor leaves out the last line feed.
-        LockedLines(descriptor, b"").append(b"\n")
+    # An editor leaves out the last line feed.
+    LockedLines(descriptor, b"").append(b"\n")
     return b""
 
 

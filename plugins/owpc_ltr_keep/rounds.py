@@ -90,10 +90,10 @@ class Round:
         if candidate == alias.current:
             return self._promoted(alias)
         if last is not None and last.end and drifted is None:
-            due = moment(last.began) + timedelta(days=self._plan.every)
+            began, every = moment(last.began), timedelta(days=self._plan.every)
             # A round that begins later than now is of a clock that was wrong.
-            if moment(last.began) <= now < due:
-                line = f"the next round begins on {due:%Y-%m-%d} at the earliest"
+            if began <= now < began + every:
+                line = f"the next round begins on {began + every:%Y-%m-%d} at the earliest"
                 return self._step("round", line, "nothing")
         inputs = self._workflow.inputs(drifted)
         if last is not None and last.end and last.inputs == inputs:

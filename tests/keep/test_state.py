@@ -62,6 +62,13 @@ def test_a_wrong_type_is_named(world: KeepWorld, key: str, value: Any, complaint
         world.run(better())
 
 
+def test_a_round_of_a_far_future_is_of_a_clock_that_was_wrong(world: KeepWorld) -> None:
+    world.run(better())
+    path = Path(world.plan.folder) / "state.json"
+    path.write_text(changed(json.loads(path.read_text()), "round.began", "9999-12-31T23:59:59Z"))
+    assert world.run(better()).done == "nothing"
+
+
 def test_a_damaged_state_is_told_and_leaves_with_3(tmp_path: Path, run: Run) -> None:
     told = tmp_path / "told.jsonl"
     told.write_text("")
