@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -217,7 +218,7 @@ def test_pages_of_other_origins_are_refused(service: Running) -> None:
         {"Sec_Fetch_Site": "Cross-Site"},
     ):
         assert service.post(Content_Type=JSON, **headers) == 403, headers
-        assert service.ask("GET", "/", **headers)[0] == 403, headers
+        assert service.ask("GET", "/", None, **headers)[0] == 403, headers
     taken = service.post(Content_Type=JSON)
     assert taken in {400, 422}  # `{}` is neither a rerank request nor an answer
     for headers in ({"Origin": own}, {"Origin": own, "Sec_Fetch_Site": "same-origin"}):
@@ -259,7 +260,7 @@ def test_no_answer_is_shown_in_a_frame_or_says_what_serves_it(service: Running) 
     for page in ("/", "/health"):
         found = service.ask("GET", page)
         answers |= {200: found} if found[0] == 200 else {}
-    texts = {status: found[1] for status, found in answers.items()}
+    texts: dict[Any, dict[str, str]] = {status: found[1] for status, found in answers.items()}
     for status, data in (
         (400, b"no request\r\n\r\n"),
         (413, large + b"x" * service.start.of_large),

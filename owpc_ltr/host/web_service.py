@@ -39,7 +39,7 @@ CLIENT_SECONDS = 10.0
 """For a whole request to arrive, and for a client to read what has been sent to it."""
 LARGEST_HEAD, MOST_HEADERS = 16_384, 100
 """Bytes and lines before a request's body."""
-FREE_PARTS, SMALLEST_PART = 200, 256
+FREE_PARTS, SMALLEST_PART = 100, 256
 """A body may come in so many parts of any size; of more, the mean size in bytes is at least this:
 each takes as long to read as thousands of bytes."""
 MOST_CONNECTIONS = 2_048
