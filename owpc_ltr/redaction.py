@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import quote, quote_plus
 
@@ -41,8 +42,8 @@ class Secret(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
-        """Make it known to `redacted`."""
-        _known.add(value)
+        """Make it known to `redacted`, with what a header or an address carries."""
+        _known.update(_parts(value))
         return super().__new__(cls, value)
 
     def __repr__(self) -> str:
@@ -86,6 +87,20 @@ def secrets_of(environ: Mapping[str, str] = os.environ) -> list[str]:
     user, password = environ.get("OWPC_LTR_USER"), environ.get("OWPC_LTR_PASSWORD")
     pairs = [f"{user}:{password}"] if user and password else []
     return [*held, *pairs, *(value for value in environ.values() if _USERINFO.search(value))]
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A secret, and what is one in a header (with what its base64 holds) or a webhook's address."""
+    yield value
+    yield value.partition("://")[2].partition("/")[2]
+    scheme, _, token = value.partition(" ")
+    if scheme in {"Basic", "Bearer", "ApiKey"}:
+        yield token
+        # Clients differ in the encoding.
+        for encoding in ("utf-8", "latin-1"):
+            with suppress(ValueError):
+                pair = base64.b64decode(token, validate=True).decode(encoding)
+                yield from (pair, pair.partition(":")[2])
 
 
 @functools.lru_cache(maxsize=4)

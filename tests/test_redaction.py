@@ -22,8 +22,9 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opensearchpy import OpenSearch
 
-from owpc_ltr import redaction
+from owpc_ltr import connect, redaction
 from owpc_ltr.cli.program import crash_message
 from owpc_ltr.cli.terminal import Outlet, print_json
 from owpc_ltr.data.blocks import Bars, FactList, Table, html_of
@@ -274,8 +275,7 @@ PRESENT = [name for name, out in EXITS.items() if find_spec(out.plugin)]
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    Secret(SECRET)
-    Secret(f"anna:{SECRET}")
+    Secret(f"Basic {PAIR}")
 
 
 @pytest.mark.usefixtures("told")
@@ -348,6 +348,20 @@ def test_no_form_of_a_secret_stays_whatever_is_around_it(
         assert redacted(text) != text
         assert secret not in redacted(text).replace(redaction.BLACK, "")
     redaction._known.clear()
+
+
+@pytest.mark.parametrize("header", ["Basic {}", "ApiKey {}", "Bearer {}"])
+def test_a_secret_is_known_by_what_carries_it(header: str) -> None:
+    Secret(header.format(PAIR))
+    Secret("https://hooks.example.org/services/T0/token-of-mine")
+    assert redacted(f"{PAIR}, anna:{SECRET}, {SECRET}") == "***, ***, ***"
+    assert redacted("POST /services/T0/token-of-mine") == "POST /***"
+
+
+def test_the_credentials_of_a_given_client_are_known() -> None:
+    client = OpenSearch("http://127.0.0.1:9", http_auth=("anna", SECRET))
+    connect(client)
+    assert redacted(f"no rights for {SECRET}") == "no rights for ***"
 
 
 def test_short_secrets_are_words_and_what_is_no_secret_stays() -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -167,19 +167,9 @@ def _about() -> str:
 
 
 def hidden_texts() -> list[str]:
-    """Secrets in the environment, on the command line and in the configuration file."""
+    """What may be a secret in the environment and on the command line, whether read or not."""
     addresses = [word.partition("=")[2] or word for word in sys.argv[1:] if "@" in word]
-    return [*secrets_of(), *addresses, *_of_config_file()]
-
-
-def _of_config_file() -> Sequence[str]:
-    folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    with suppress(OSError, RuntimeError, ValueError):
-        file = Path(folder).expanduser() / "owpc-ltr" / "config.toml"
-        text = file.read_bytes()[:100_000].decode("utf-8", "replace")
-        quoted = re.findall(r"""^\s*(?:password|api_key|url)\s*=\s*["'](.*)["']""", text, re.M)
-        return [value for value in quoted if "://" not in value or "@" in value]
-    return ()
+    return [*secrets_of(), *addresses]
 
 
 def _written(content: str) -> Path | None:

@@ -461,7 +461,7 @@ class ChatEndpoint:
             seconds=_SECONDS,
             largest=_LARGEST,
             tries=_TRIES,
-            headers={"Authorization": Secret(f"Bearer {Secret(key)}")} if key else {},
+            headers={"Authorization": Secret(f"Bearer {key}")} if key else {},
             connections=at_once,
         )
         self.host, self.model = self._server.host, model

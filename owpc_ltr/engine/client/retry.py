@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.errors import EngineUnavailable, UsageError
+from owpc_ltr.redaction import Secret
 
 if TYPE_CHECKING:
     from opensearchpy import OpenSearchException, Transport
@@ -220,6 +221,8 @@ def transport_of(client: Any) -> Transport:
         )
     transport = copy.copy(client.transport)
     transport.max_retries = 0
+    for connection in transport.connection_pool.connections:
+        Secret(connection.headers.get("authorization", ""))
     return transport
 
 

@@ -195,7 +195,7 @@ def _credentials(
         source = f"{names['api_key']}{place}"
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise UsageError(f"{source} is no API key: it holds a space or worse")
-        return Credentials(source, Secret(f"ApiKey {Secret(key)}"))
+        return Credentials(source, Secret(f"ApiKey {key}"))
     if region:
         source = f"{names['aws_region']}{place}"
         if not _REGION.fullmatch(region):
@@ -213,9 +213,8 @@ def _pair(user: str, password: str, names: Mapping[str, str], place: str) -> str
         raise UsageError(
             f"{names['user']}{place} holds a ':', which no user name may: leave it out"
         )
-    pair = Secret(f"{user}:{Secret(password)}")
     try:
-        return base64.b64encode(pair.encode()).decode()
+        return base64.b64encode(f"{user}:{password}".encode()).decode()
     except UnicodeEncodeError:
         # Such bytes of the environment are half characters here.
         raise UsageError(
