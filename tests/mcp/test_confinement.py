@@ -173,8 +173,8 @@ def test_no_file_is_opened_outside_while_an_agent_is_the_caller(
 
 
 OPENS = re.compile(
-    r"(?<![\w.])(?<!def )open\(|(?<!self)(?<!formatter)\.(open|(read|write)_(bytes|text)|read_table|"
-    r"(from|to|mem)file|memmap|memory_map|load_model)\("
+    r"(?<![\w.])(?<!def )open\(|(?<!self)(?<!formatter)\.(open|(read|write)_(bytes|text)|"
+    r"read_table|(from|to|mem)file|memmap|memory_map|load_model)\("
 )
 """What opens a file by its name."""
 OPENED = {

@@ -280,7 +280,7 @@ class Engine:
             )
         source = credentials.source if credentials and not self.client_given else "the given client"
         if status == 401:
-            return f"{url} does not accept the credentials (401): check {source}"
+            return f"{url} does not accept the credentials of {source} (401): check them"
         return (
             f"{url} does not allow {request}{because} (403): the credentials of {source} need "
             f"{missing_right(reason)}"
