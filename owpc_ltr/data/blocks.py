@@ -34,8 +34,11 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The headers where columns are not told from text by capitals."""
-        return [name.lower() if len(name) > 1 and name.isupper() else name for name in self.headers]
+        """The headers where columns are not told from text by capitals; a ranker's letter stays."""
+        return [
+            name.lower() if name.isupper() and (len(name) > 1 or name == "P") else name
+            for name in self.headers
+        ]
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def test_every_block_is_text_html_and_markdown() -> None:
     name = r"x\_y\|z"
     assert shown.to_markdown() == (
         f"{name}\n\nunder {name}\n\n- a: {name}\n- longer: b\n\n- n: 5 of 9\n\nof {name}\n\n"
-        f"| name | with p | P |\n| --- | --- | --- |\n| {name} | 0.2500 | – |\n"
+        f"| name | with p | p |\n| --- | --- | --- |\n| {name} | 0.2500 | – |\n"
     )
     page = shown._repr_html_()
     assert page.startswith("<div><b>x_y|z</b>")

@@ -267,7 +267,7 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     # The one comparison that decides, and no corrected one.
     own = dict(zip(headers, rows[-1], strict=True))
     assert own["diff"] == signed(found.decision.mean_difference)
-    assert own["P"] == f"{found.decision.p_permutation:.4f}"
+    assert own["p"] == f"{found.decision.p_permutation:.4f}"
     recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
     assert recall == {
         **found.recall.legs,
