@@ -292,7 +292,7 @@ def timed(
     """Search with one query a repeat in every variant."""
     turns = [list(variants.values())] * (WARM_UP + repeat)
     random = np.random.default_rng(seed)
-    passed = _time_turns(engine, index, turns, queries, random, "windows", progress)
+    passed = _time_turns(engine, index, turns, queries, random, stage="windows", progress=progress)
     return {name: _summary(column) for name, column in zip(variants, passed.T, strict=True)}
 
 
@@ -425,7 +425,9 @@ def feature_costs(
     random = np.random.default_rng(seed)
     designs = [weighing(len(names), random) for _ in range(WARM_UP + repeat)]
     turns = [[without, with_all, *map(in_group, groups)] for groups in designs]
-    passed = _time_turns(engine, subject.index, turns, queries, random, "features", progress)
+    passed = _time_turns(
+        engine, subject.index, turns, queries, random, stage="features", progress=progress
+    )
     costs = [
         weighed(groups, row[2:]) for groups, row in zip(designs[WARM_UP:], passed, strict=True)
     ]
