@@ -217,7 +217,7 @@ def judged_titles(small: Small, queries: int, seed: int, *, both: bool = False) 
     for number in range(queries):
         words = [WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]]
         grades = np.array([len(title & set(words)) for title in titles.values()], np.float32)
-        top, grades = (1, np.float32(grades == 2)) if both else (2, grades)
+        top, grades = (1, (grades == 2).astype(np.float32)) if both else (2, grades)
         wrong = rng.random(len(titles)) < 0.1
         grades = np.where(wrong, top - grades, grades)
         # The third word is in no document: without it, two orders of words are one request.
