@@ -174,7 +174,7 @@ def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Pat
         create_app("", read_sheet(tmp_path / "other.csv"), out)
 
 
-ODD = st.sampled_from((
+ODD: st.SearchStrategy[Any] = st.sampled_from((
     None, True, "", " ", "3", [], {}, -5, 0.5, 5, 99, 1e308, 10**400, -(10**400), 2.0, "x" * 300,
     "model:gpt", "GPT-5", "clicks", "Claude", "ann=1", "ann,bob", "a\nb", "a\x1b[31m", "\u202eann",
     " ann", "unnamed:x", "bob", "q1", "alien1", "d1-1", "\ufdd0",
