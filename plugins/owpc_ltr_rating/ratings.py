@@ -158,27 +158,7 @@ class RatingReader:
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
         """The grades; what could not be rated or was shown twice is left out and counted."""
-        ratings = read_ratings(path)
-        graded = {line: one for line, one in ratings.items() if one.grade is not None}
-        first = {line: one for line, one in graded.items() if not one.repeat}
-        if not first:
-            raise BadInput(f"cannot read {path}: none of its {len(ratings)} ratings has a grade")
-        rows = list(first.values())
-        queries = [one.query for one in rows]
-        left_out = {
-            "pairs could not be rated": len(ratings) - len(graded),
-            "second ratings by the same rater": len(graded) - len(first),
-        }
-        return JudgmentLines(
-            path,
-            list(first),
-            [one.query_id for one in rows],
-            [one.doc_id for one in rows],
-            grades=[repr(one.grade) for one in rows],
-            params={"keywords": queries, "query": queries},
-            judged_by=[one.judged_by for one in rows],
-            notes=tuple(f"{n} {what}: left out" for what, n in left_out.items() if n),
-        )
+        return _lines_of(path, read_ratings(path))
 
     def example(self) -> bytes:
         """Two ratings of one query."""
@@ -187,6 +167,29 @@ class RatingReader:
             Rating("0b5c5a1d", "ann", "q1", "rambo", doc_id=document, grade=grade)
             for document, grade in pairs
         )
+
+
+def _lines_of(path: Path, ratings: Mapping[int, Rating]) -> JudgmentLines:
+    graded = {line: one for line, one in ratings.items() if one.grade is not None}
+    first = {line: one for line, one in graded.items() if not one.repeat}
+    if not first:
+        raise BadInput(f"cannot read {path}: none of its {len(ratings)} ratings has a grade")
+    rows = list(first.values())
+    queries = [one.query for one in rows]
+    left_out = {
+        "pairs could not be rated": len(ratings) - len(graded),
+        "second ratings by the same rater": len(graded) - len(first),
+    }
+    return JudgmentLines(
+        path,
+        list(first),
+        [one.query_id for one in rows],
+        [one.doc_id for one in rows],
+        grades=[repr(one.grade) for one in rows],
+        params={"keywords": queries, "query": queries},
+        judged_by=[one.judged_by for one in rows],
+        notes=tuple(f"{n} {what}: left out" for what, n in left_out.items() if n),
+    )
 
 
 @hookimpl
@@ -237,7 +240,9 @@ def read_votes(paths: Sequence[Path | str]) -> list[Votes]:
 
 def _read(path: Path) -> Votes:
     reader = reader_of_file(installed(), path)
-    lines = reader.read(path)
+    # Read once: a torn last line is told once.
+    ratings = read_ratings(path) if isinstance(reader, RatingReader) else {}
+    lines = _lines_of(path, ratings) if ratings else reader.read(path)
     judged, left_out = judged_lines(lines, skip=True)
     # Duplicates are other raters' votes; the queries are checked as in every judgment list.
     checked = group_judgments(judged, "first")
@@ -258,9 +263,6 @@ def _read(path: Path) -> Votes:
                     f"{shown(who)} grades document {shown(key[1])} of query {shown(key[0])} as "
                     f"{vote:g}, and as {before:g} before: keep one of them",
                 )
-    ratings: Iterable[Rating] = ()
-    if isinstance(reader, RatingReader):
-        ratings = read_ratings(path).values()
     # Several votes and second ratings are what these commands are for.
     unnamed = [
         "it does not name who judged: its grades are those of one rater, for whom nobody vouches; "
@@ -272,8 +274,8 @@ def _read(path: Path) -> Votes:
         {query.query_id: query for query in checked.queries},
         grades,
         notes=(*notes, *left_out, *unnamed),
-        repeats=tuple(_repeats(list(ratings))),
-        sheets=frozenset(rating.sheet for rating in ratings),
+        repeats=tuple(_repeats(list(ratings.values()))),
+        sheets=frozenset(rating.sheet for rating in ratings.values()),
     )
 
 
