@@ -297,8 +297,8 @@ class FairHttp(H11Protocol):
         ]
         reason = HTTPStatus(status).phrase.encode()
         head = h11.Response(status_code=status, headers=headers, reason=reason)
-        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
+        events = head, h11.Data(data=body), h11.EndOfMessage()
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
 
     def _arrived(self) -> None:
