@@ -81,7 +81,8 @@ def exchange(
             if len(content) > most:
                 break
         whole = len(content) <= most
-        del content[most:]
+        if not whole:
+            del content[LARGEST_ERROR:]
         return Answer(response.status, received, bytes(content), whole)
     finally:
         # Gives the connection back where the answer was read, and drops it elsewhere.
