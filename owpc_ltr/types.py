@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Matrix as Matrix
     from owpc_ltr.arrays import Vector as Vector
     from owpc_ltr.compiling import compiled as compiled
+    from owpc_ltr.data.blocks import Bars as Bars
+    from owpc_ltr.data.blocks import ChartData as ChartData
+    from owpc_ltr.data.blocks import FactList as FactList
+    from owpc_ltr.data.blocks import Table as Table
+    from owpc_ltr.data.blocks import Tiles as Tiles
     from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary

@@ -242,7 +242,7 @@ EXITS = {
         "owpc_ltr_node.engine", "owpc_ltr_node.make_lock", "owpc_ltr_node.places",
         "owpc_ltr_rating.page", "owpc_ltr_serve.serve",
         # Logging of the standard library, whose records hold errors of ours alone.
-        "owpc_ltr_serve.app", "owpc_ltr_serve.gateway", "owpc_ltr_serve.limits",
+        "host.web_service", "owpc_ltr_serve.app", "owpc_ltr_serve.gateway",
         "owpc_ltr_serve.experiment_search", "owpc_ltr_serve.rankers",
     )),
     "crash": Exit(crash, ("cli.program",)),

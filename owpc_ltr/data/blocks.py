@@ -173,11 +173,9 @@ _BAR = 120
 
 def html_of(blocks: Iterable[Block]) -> str:
     """The blocks for a notebook, under the first line, if they begin with one."""
-    title, *others = _plainly(blocks)
-    if not isinstance(title, str):
-        title, others = "", [title, *others]
-    parts = (_html_part(block) for block in others if block)
-    return f"<div><b>{_safe(title)}</b>{''.join(parts)}</div>"
+    first, *others = [block for block in _plainly(blocks) if block]
+    title = f"<b>{_safe(first)}</b>" if isinstance(first, str) else _html_part(first)
+    return f"<div>{title}{''.join(map(_html_part, others))}</div>"
 
 
 def _html_part(block: str | Table | FactList) -> str:

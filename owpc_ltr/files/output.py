@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import is_torn
 
@@ -225,6 +226,7 @@ def open_atomically(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
 
     It has the rights of the file that it replaces; a new one has those that the umask leaves.
     """
+    refuse_outside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = _mode_of(path) if mode is None else mode
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
@@ -301,6 +303,7 @@ def lock_folder(folder: Path, purpose: Path) -> int:
     Raises Refused, naming the `purpose`, where another process has it, and where another user has
     made the folder or can write to it.
     """
+    refuse_outside(folder)
     while True:
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -331,6 +334,7 @@ def open_in_shared(path: Path, flags: int = 0, mode: int = 0o600) -> int:
     Raises Refused for a link, and for anything else that is no plain file of one name: what is
     written there would go into a file that somebody else chose.
     """
+    refuse_outside(path)
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, mode)

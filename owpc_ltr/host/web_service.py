@@ -1,6 +1,6 @@
 """Who may call a service of this product over HTTP, and what one client may take of it.
 
-Every service runs in a `Server`. A web page that another site has opened in a browser on this
+Every service runs in a `WebServer`. A web page that another site has opened in a browser on this
 machine can send it requests, in the user's name and without being asked: `Gate` refuses them. A
 client that sends a byte at a time, or nothing, can hold connections, and one that sends thousands
 of header lines the event loop: `FairHttp` bounds both.
@@ -61,7 +61,7 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _log = logging.getLogger("owpc_ltr.service")
 
 
-class Server(uvicorn.Server):
+class WebServer(uvicorn.Server):
     """An application as a service of this product; `run([listening(…)])` runs it until a signal.
 
     `hosts` are the names that requests must use in `Host`; none: any. Without them, a page that
@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket for a `Server`. Raises UsageError where it cannot be bound."""
+    """A socket for a `WebServer`. Raises UsageError where it cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)

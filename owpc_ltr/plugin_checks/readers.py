@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.files.input import read_head, shown
 from owpc_ltr.host.click_fits import checked_fit, list_log_likelihoods
 from owpc_ltr.host.judgment_lists import first_to_recognise, judgment_readers
@@ -393,7 +394,10 @@ class _ReaderCheck:
     def _rows(self, content: bytes) -> list[Row] | BadInput:
         """The rows of a file, or its refusal."""
         try:
-            judgments = group_judgments(self._judgments(content))
+            # What a reader warns of is for those whose file it is.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OwpcLtrWarning)
+                judgments = group_judgments(self._judgments(content))
         except BadInput as error:
             return error
         except Exception as error:

@@ -306,10 +306,10 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int, gr
     if out is None:
         raise UsageError(f"{option_name('out')} names the file of the answers: give it")
     try:
-        from owpc_ltr.host.web_service import LOOPBACK, Server, listening
+        from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 
         app = create_app(page.html, sheet, Path(out), grades, page.raters)
-        server = Server(app, LOOPBACK, policy=page.policy)
+        server = WebServer(app, LOOPBACK, policy=page.policy)
     except ModuleNotFoundError as error:
         raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
     with listening("127.0.0.1", port) as listener:

@@ -39,7 +39,7 @@ from owpc_ltr_serve.endpoint import (
     raised_in,
     status_of,
 )
-from owpc_ltr_serve.limits import MEMORY, BodyRefused, BodySize, Busy, Places
+from owpc_ltr_serve.limits import MEMORY, BodyRefused, BodySize, Busy, RequestPlaces
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.metrics import Metrics
@@ -112,9 +112,9 @@ class _Service:
     def __init__(self, rankers: Rankers, settings: ServeSettings, metrics: Metrics) -> None:
         self._rankers, self._settings, self._metrics = rankers, settings, metrics
         self._threads = RequestThreads(settings.concurrency)
-        self._places = Places(settings.concurrency)
-        self._turns, self._turn = Places(settings.concurrency), asyncio.Lock()
-        self._memory = Places(MEMORY)
+        self._places = RequestPlaces(settings.concurrency)
+        self._turns, self._turn = RequestPlaces(settings.concurrency), asyncio.Lock()
+        self._memory = RequestPlaces(MEMORY)
         self._refusing = 0
 
     async def health(self, _: Request) -> Response:

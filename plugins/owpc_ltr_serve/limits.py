@@ -31,7 +31,7 @@ class BodyRefused(Exception):
     """A body that is too large: the status of its answer, and what is wrong."""
 
 
-class Places:
+class RequestPlaces:
     """So many places for requests, or bytes; while several addresses ask, each has at most half.
 
     Behind a proxy all requests come from one address, which then has all places.

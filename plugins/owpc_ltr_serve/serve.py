@@ -20,7 +20,7 @@ from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.host.web_service import LOOPBACK, Server, listening
+from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
@@ -230,7 +230,7 @@ def _tls(
     return {**files, "ssl_ca_certs": str(client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
 
 
-class _Server(Server):
+class _Server(WebServer):
     """A server that a signal ends without an error."""
 
     @contextlib.contextmanager

@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.client.servers import Answer
+from owpc_ltr.engine.client.servers import ServerAnswer
 from owpc_ltr.engine.ubi import pages
 from owpc_ltr.errors import Refused
 from tests.clicks.counts import cells_of
@@ -131,7 +131,7 @@ def test_rejections_slow_reading_down_and_lose_nothing(
         asked += search
         if search and asked % 7 == 0:
             headers = {"content-type": "application/json", "retry-after": "0"}
-            return Answer(429, headers, b"{}", whole=True)
+            return ServerAnswer(429, headers, b"{}", whole=True)
         return exchange(connection, method, path, *given)
 
     def counted(limiter: ConcurrencyLimiter, *given: int) -> None:

@@ -160,7 +160,7 @@ def test_a_bad_line_is_an_error_with_its_number(
     lines: list[str], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "events"
-    path.write_text("\n".join(lines))
+    path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(BadInput, match=message):
         counted_file(path)
 

@@ -241,7 +241,7 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     found = measured(cluster, small, model, judgments)
     assert (found.split, found.n_queries) == ("folds", len(judgments.queries))
     assert found.pairs[0].comparison == known.pairs[0].comparison
-    assert "24 queries (cross-validated: " in str(found)
+    assert "24 queries (cross-validated)" in str(found)
     asked: dict[str, Any] = {"judgments": judgments, "query_template": BODY, **NDCG}
     asked["index"] = small.index
     live = cluster.compare_live({"new": model, "title": linear(BY_TITLE)}, **asked)

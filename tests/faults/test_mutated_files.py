@@ -19,6 +19,7 @@ MOST_MEMORY = 1 << 30
 SEEDS = mutated.seeds()
 
 
+@pytest.mark.filterwarnings("ignore:.*the last line is torn")
 @pytest.mark.parametrize("kind", SEEDS)
 def test_changed_files_are_read_or_refused(kind: str) -> None:
     number = 20_000 if Selection.asked().whole else 20

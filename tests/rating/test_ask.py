@@ -308,8 +308,7 @@ def test_calls_a_minute_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", slept.append)
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     endpoint = ChatEndpoint("http://127.0.0.1:1/v1", "m", per_minute=30)
-    content = {"choices": [{"message": {"content": '{"grade": 2}'}}]}
-    answered = servers.Answer(200, {}, json.dumps(content).encode(), whole=True)
+    answered = servers.ServerAnswer(200, {}, answer_of('{"grade": 2}'), whole=True)
     monkeypatch.setattr(servers.Server, "post", lambda *_: answered)
     for _ in range(3):
         assert endpoint.ask("x") == Answer(2)

@@ -24,7 +24,7 @@ from owpc_ltr_rating.ratings import read_ratings
 
 from owpc_ltr.data.judgments.grouping import is_machine
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.host.web_service import LOOPBACK, Server, listening
+from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from tests.commands import commands_in
 from tests.faults.disk import full_after
 from tests.rating.grading_sheets import grading_sheet, posted
@@ -113,7 +113,7 @@ def served_page(sheet: Path, out: Path, port: int = 0) -> Iterator[str]:
         for text in (made.html, made.policy)
     )
     app = create_app(html, read_sheet(sheet), out)
-    server = Server(app, LOOPBACK, policy=policy)
+    server = WebServer(app, LOOPBACK, policy=policy)
     with listening("127.0.0.1", port) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = Thread(target=server.run, args=([listener],), daemon=True)

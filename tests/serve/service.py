@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 from owpc_ltr_serve.metrics import Metrics
 
-from owpc_ltr.host.web_service import FairHttp, Server, listening
+from owpc_ltr.host.web_service import FairHttp, WebServer, listening
 
 JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -98,12 +98,12 @@ class NotedMetrics(Metrics):
 @contextmanager
 def in_a_thread(
     app: Any, port: int = 0, seconds: float | None = None, **options: Any
-) -> Iterator[tuple[Server, int]]:
+) -> Iterator[tuple[WebServer, int]]:
     """The application in a thread of this process: its server, and its port.
 
     Clients have so many `seconds`.
     """
-    server = Server(app, (), **options)
+    server = WebServer(app, (), **options)
     with pytest.MonkeyPatch.context() as patch, listening("127.0.0.1", port) as listener:
         port = listener.getsockname()[1]
         if seconds is not None:

@@ -21,14 +21,14 @@ import trustme
 from owpc_ltr_serve import app as application
 from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
-from owpc_ltr_serve.limits import Busy, Places
+from owpc_ltr_serve.limits import Busy, RequestPlaces
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
 
 from owpc_ltr import connect
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, UsageError
-from owpc_ltr.host.web_service import Server
+from owpc_ltr.host.web_service import WebServer
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.redaction import Secret
 from tests.commands import Run
@@ -44,7 +44,7 @@ class Running:
     """A service in a thread of this process."""
 
     port: int
-    server: Server
+    server: WebServer
     noted: NotedMetrics
     slow: threading.Event = field(default_factory=threading.Event)
     """Set, it lets go of what waits in `/slow`."""
@@ -279,7 +279,7 @@ def test_feature_values_are_refused_where_too_many_come_at_once(plain: Running) 
 
 
 def test_one_address_has_half_of_the_places_while_others_ask() -> None:
-    places = Places(4)
+    places = RequestPlaces(4)
     with contextlib.ExitStack() as first:
         with contextlib.ExitStack() as second:
             for stack in (first, first, second, second):

@@ -30,7 +30,7 @@ from owpc_ltr_serve.serve import service_endpoints
 
 from owpc_ltr import connect
 from owpc_ltr.host import web_service
-from owpc_ltr.host.web_service import FIRST_BYTE, Server
+from owpc_ltr.host.web_service import FIRST_BYTE, WebServer
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
@@ -56,7 +56,7 @@ class Running(Service):
     fake: FakeEngine
     rankers: Rankers
     folder: Path
-    server: Server
+    server: WebServer
 
     def search(self, **more: Any) -> Answer:
         """The search of the tests."""

@@ -28,7 +28,7 @@ from opensearchpy import (
 from owpc_ltr.engine.client.servers import (
     FAULTS,
     LARGEST_ERROR,
-    Answer,
+    ServerAnswer,
     TimedHttp,
     TimedHttps,
     exchange,
@@ -124,7 +124,7 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float
-    ) -> Answer:
+    ) -> ServerAnswer:
         return exchange(self.pool, method, path, body, headers, seconds, self._largest_answer)
 
 

@@ -40,7 +40,7 @@ _REFUSALS = 3
 """Attempts to make a connection before a server counts as gone."""
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """An answer; its headers' names are in lower case. `whole`: no more of its body came."""
 
     status: int
@@ -57,7 +57,7 @@ def exchange(
     headers: Mapping[str, str],
     seconds: float,
     largest: int,
-) -> Answer:
+) -> ServerAnswer:
     """The answer to a request, of which at most so many bytes, of an error fewer, are read.
 
     It must be there in `seconds`. No redirect is followed. Raises FAULTS.
@@ -83,7 +83,7 @@ def exchange(
         whole = len(content) <= most
         if not whole:
             del content[LARGEST_ERROR:]
-        return Answer(response.status, received, bytes(content), whole)
+        return ServerAnswer(response.status, received, bytes(content), whole)
     finally:
         # Gives the connection back where the answer was read, and drops it elsewhere.
         response.close() if not response.closed else response.release_conn()
@@ -129,7 +129,7 @@ class Server:
         self._seconds, self._largest, self._tries = seconds, largest, tries
         self._headers = {"Content-Type": "application/json", **(headers or {})}
 
-    def post(self, content: Any) -> Answer:
+    def post(self, content: Any) -> ServerAnswer:
         """The answer, which may be an error, and may be cut. Raises NoAnswer."""
         body = json.dumps(content).encode()
         waited, attempts = 0.0, 0
@@ -153,7 +153,7 @@ class Server:
             tell_wait(asked, self.host)
             time.sleep(pause)
 
-    def _exchange(self, body: bytes) -> Answer:
+    def _exchange(self, body: bytes) -> ServerAnswer:
         """One attempt. Raises TransientError, and NoAnswer where another would not help."""
         try:
             return exchange(
