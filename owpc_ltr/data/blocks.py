@@ -19,8 +19,8 @@ WARNING = "warning: "
 """How a line begins that is a warning."""
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(ShortRepr):
     """Rows of cells under headers; its caption stands on pages, where a reader may begin at it.
 
     On a page a cell may also be a tuple of lines, or None for a dash.
@@ -41,15 +41,15 @@ class Table:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bars(Table):
     """A table of names and numbers, which are bars in a notebook, the numbers in this `form`."""
 
     form: str = "{:.4g}"
 
 
-@dataclass(frozen=True)
-class ChartData:
+@dataclass(frozen=True, repr=False)
+class ChartData(ShortRepr):
     """A chart: a `kind` of the report's charts over `rows`, its content as a sentence and a table.
 
     `name` is unique on a page. `words` are the other variables of the kind: `bars` and `columns` of
@@ -68,8 +68,8 @@ class ChartData:
     words: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class FactList:
+@dataclass(frozen=True, repr=False)
+class FactList(ShortRepr):
     """Names with values; one that is None is left out."""
 
     block: ClassVar[str] = "facts"
@@ -82,8 +82,8 @@ class FactList:
         return [(name, value) for name, value in self.rows if value is not None]
 
 
-@dataclass(frozen=True)
-class Tiles:
+@dataclass(frozen=True, repr=False)
+class Tiles(ShortRepr):
     """Figures in large type on a page: a label, the figure, a note."""
 
     block: ClassVar[str] = "tiles"

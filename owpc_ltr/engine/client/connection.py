@@ -125,7 +125,8 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float
     ) -> ServerAnswer:
-        return exchange(self.pool, method, path, body, headers, seconds, self._largest_answer)
+        largest = self._largest_answer
+        return exchange(self.pool, method, path, body, headers, seconds=seconds, largest=largest)
 
 
 def _error_answer(status: int, headers: dict[str, str], text: str) -> Any:

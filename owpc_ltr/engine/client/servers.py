@@ -55,6 +55,7 @@ def exchange(
     path: str,
     body: bytes | None,
     headers: Mapping[str, str],
+    *,
     seconds: float,
     largest: int,
 ) -> ServerAnswer:
@@ -157,7 +158,13 @@ class Server:
         """One attempt. Raises TransientError, and NoAnswer where another would not help."""
         try:
             return exchange(
-                self._pool, "POST", self._path, body, self._headers, self._seconds, self._largest
+                self._pool,
+                "POST",
+                self._path,
+                body,
+                self._headers,
+                seconds=self._seconds,
+                largest=self._largest,
             )
         except FAULTS as error:
             fault = fault_of([*causes(error)], self._address, "have this machine trust its CA")

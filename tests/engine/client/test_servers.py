@@ -226,7 +226,7 @@ def test_every_module_that_asks_a_server_is_on_the_list(tmp_path: Path) -> None:
 def test_each_caller_asks_by_the_bounded_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def unbounded(*given: Any) -> Any:
+    def unbounded(*given: Any, **_bounds: Any) -> Any:
         asked.append(given)
         raise TimeoutError
 
