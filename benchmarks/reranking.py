@@ -30,7 +30,7 @@ from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
 from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable import Exchangeable
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset

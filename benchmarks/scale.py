@@ -32,8 +32,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import DEFAULT_MEMORY
-from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned import open_partitioned, write_partitioned
 from owpc_ltr.kernels.risk import RiskOfWeights
 
 DOCUMENTS = 120

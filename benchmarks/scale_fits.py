@@ -33,8 +33,7 @@ from owpc_ltr_optimizers.larank import LaRank
 from scale import generated
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned import PartitionedDataset, open_partitioned, write_partitioned
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan

@@ -34,8 +34,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting
 from scale import generated
 
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned import PartitionedDataset, open_partitioned, write_partitioned
 from owpc_ltr.kernels.risk import RiskOfWeights, part_sums
 from owpc_ltr.protocols import Run
 

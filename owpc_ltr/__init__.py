@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         read_external_features as read_external_features,
     )
     from owpc_ltr.data.parquet import save_dataset as save_dataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset as PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset as PartitionedDataset
     from owpc_ltr.data.runs import read_run as read_run
     from owpc_ltr.engine.cluster import Cluster as Cluster
     from owpc_ltr.engine.connect import connect as connect

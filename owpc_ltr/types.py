@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import machines_among as machines_among
     from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
     from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
-    from owpc_ltr.data.partitioned.dataset import JudgedTable as JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable as JudgedTable
     from owpc_ltr.data.runs import RankedDocuments as RankedDocuments
     from owpc_ltr.data.runs import TrecRun as TrecRun
     from owpc_ltr.data.splits import DatasetSplits as DatasetSplits

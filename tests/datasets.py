@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from owpc_ltr import PartitionedDataset, read_external_features, train
+from owpc_ltr.data import partitioned
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.data.partitioned import writing as writing_module
-from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned import open_partitioned, write_partitioned
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, digests_of
 from owpc_ltr.models.linear import LinearModel
@@ -108,7 +107,7 @@ def dataset(queries: int = 60, seed: int = 0, first: int = 0, width: int = 5) ->
 
 def in_parts(data: RankingDataset, folder: Path, memory: int = 1 << 20) -> PartitionedDataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_module, "PART_BYTES", 32 * 40)
+        patch.setattr(partitioned, "PART_BYTES", 32 * 40)
         write_partitioned([replace(data, feature_scales=None)], folder)
     return replace(open_partitioned(folder, memory), feature_scales=data.feature_scales)
 

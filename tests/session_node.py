@@ -22,8 +22,7 @@ from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 
 if TYPE_CHECKING or find_spec("owpc_ltr_node"):
     from owpc_ltr_node.engine import NodeStatus, start_node, stop_node
-    from owpc_ltr_node.places import Places, find_places
-    from owpc_ltr_node.release import ELASTICSEARCH, Release, usual_release
+    from owpc_ltr_node.release import ELASTICSEARCH, Places, Release, find_places, usual_release
     from owpc_ltr_node.settings import LocalNode, command, jvm_options, prepare_folder
 
 _ONCE = "-XX:TieredStopAtLevel=1"

@@ -239,7 +239,7 @@ EXITS = {
     "notebook": Exit(notebook, ()),
     "terminal": Exit(terminal, (
         "cli.app", "cli.generator", "cli.program", "engine.client.retry", "owpc_ltr_demo.session",
-        "owpc_ltr_node.engine", "owpc_ltr_node.make_lock", "owpc_ltr_node.places",
+        "owpc_ltr_node.engine", "owpc_ltr_node.make_lock", "owpc_ltr_node.release",
         "owpc_ltr_rating.page", "owpc_ltr_serve.serve",
         # Logging of the standard library, whose records hold errors of ours alone.
         "host.web_service", "owpc_ltr_serve.app", "owpc_ltr_serve.gateway",
@@ -258,8 +258,8 @@ EXITS = {
 }  # fmt: skip
 DATA = (
     # Judgments, features, models, ids and figures, which stay as they are; no message of others.
-    "data.judgments.pools", "data.judgments.tables", "data.letor.text", "data.parquet.writing",
-    "data.partitioned.writing", "data.runs", "engine.evidence", "engine.feature_log.run_folder",
+    "data.judgments.pools", "data.judgments.tables", "data.letor", "data.parquet",
+    "data.partitioned", "data.runs", "engine.evidence", "engine.feature_log.log",
     "engine.feature_sets", "evaluation.attempts", "evaluation.compare", "files.input",
     "files.output", "formats.import_export", "fusion.fuse", "host.judgment_lists",
     "models.model_file", "plugin_checks.readers", "training.cross_validation",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
-from owpc_ltr.engine.feature_log.run_folder import open_run
+from owpc_ltr.engine.feature_log.log import open_run
 from owpc_ltr.errors import Refused
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.redaction import redacted, secrets_of
@@ -161,7 +161,7 @@ def _run(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    places = pytest.importorskip("owpc_ltr_node.places")
+    places = pytest.importorskip("owpc_ltr_node.release")
     with places.locked(folder / "out.run" / "lock", "a start"):
         pass
 

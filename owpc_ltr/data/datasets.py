@@ -14,7 +14,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, pu
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
 
 
 @public
@@ -51,7 +51,7 @@ def open_dataset(folder: str | Path, *, memory: int | None = None) -> Partitione
     passes (default: 512 MiB). `read_dataset(folder)` reads all of it at once. Raises BadInput if
     the folder is not a dataset, was not finished, or lacks a part.
     """
-    from owpc_ltr.data.partitioned.dataset import open_partitioned
+    from owpc_ltr.data.partitioned import open_partitioned
 
     return open_partitioned(folder, memory)
 
@@ -61,7 +61,7 @@ def is_partitioned(path: Path) -> bool:
     try:
         if not path.is_dir():
             return False
-        from owpc_ltr.data.partitioned.writing import FOLDER_PATTERNS
+        from owpc_ltr.data.partitioned import FOLDER_PATTERNS
 
         return any(any(path.glob(pattern)) for pattern in FOLDER_PATTERNS)
     except OSError:
@@ -156,7 +156,7 @@ def partition(
     DiskFault.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.writing import write_partitioned
+    from owpc_ltr.data.partitioned import write_partitioned
 
     datasets: Iterable[RankingDataset]
     if isinstance(data, RankingDataset):

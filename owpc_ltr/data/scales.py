@@ -9,7 +9,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import UsageError
 
 NORMALISATIONS = ("scale", "none")

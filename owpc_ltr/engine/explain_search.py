@@ -41,8 +41,7 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, explain
-from owpc_ltr.explanations.explanation import Explanation
-from owpc_ltr.explanations.ranked_list import ServedList, explain_list
+from owpc_ltr.explanations.explanation import Explanation, ServedList, explain_list
 from owpc_ltr.formats.client_models import client_model, is_client_scored
 from owpc_ltr.formats.engine_versions import LINEAR
 from owpc_ltr.formats.ltr_plugin import import_linear

@@ -20,7 +20,7 @@ from owpc_ltr.text import ShortRepr
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.evaluation.ranked_lists import RankedLists
     from owpc_ltr.features.feature_set import FeatureSet
@@ -75,7 +75,7 @@ def judged_queries(
         counts_by_judge,
         machines_among,
     )
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
     if isinstance(judgments, Path | str):

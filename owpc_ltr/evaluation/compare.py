@@ -32,7 +32,7 @@ from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.results import Resampling

@@ -35,7 +35,7 @@ from owpc_ltr.text import ShortRepr, printable_lines, shortened
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
 
 _UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",

@@ -17,7 +17,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError

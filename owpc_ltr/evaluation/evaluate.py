@@ -28,7 +28,7 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, op
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_table import Evaluation
     from owpc_ltr.models.reordering import ReorderingModel
@@ -103,7 +103,7 @@ def evaluate(
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
     from owpc_ltr.data.runs import write_scores
     from owpc_ltr.evaluation.comparison import compare_results
     from owpc_ltr.evaluation.comparison_table import Evaluation

@@ -32,8 +32,8 @@ from owpc_ltr.data.judgments.grouping import (
     judges_of,
     weights_of,
 )
-from owpc_ltr.data.parquet.writing import DATASET_KEY
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.parquet import DATASET_KEY
+from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.evaluation.significance import ResultWarning

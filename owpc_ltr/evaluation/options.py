@@ -13,7 +13,7 @@ from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
 
 METRICS = ("ndcg@10", "map", "mrr")
 """What is measured unless metrics are named; the first one decides."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.compared_pair import ComparedPair

@@ -13,7 +13,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.duplicate_queries import clusters_of
 from owpc_ltr.data.joining import logged_with
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of, machines_among
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
     QueryDigests,

@@ -13,7 +13,7 @@ from owpc_ltr.signatures import NO_MODEL, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.explanations.explanation import Explanation
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -61,7 +61,7 @@ def explain(
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.documents import fields_of, with_document_fields
     from owpc_ltr.evaluation.query_choice import model_data
-    from owpc_ltr.explanations.ranked_list import ServedList, explain_list
+    from owpc_ltr.explanations.explanation import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 
     opened = open_or_read(data, memory=memory) if isinstance(data, Path | str) else data

@@ -14,7 +14,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
 
     Data = RankingDataset | PartitionedDataset
 

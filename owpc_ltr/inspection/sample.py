@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import listed
 

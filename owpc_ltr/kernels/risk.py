@@ -21,7 +21,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import (

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import sort_ascending
 from owpc_ltr.kernels.linear import query_blocks, run_blocks

@@ -40,7 +40,7 @@ from owpc_ltr.text import printable, shortened
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
 
 AnyRanker = TypeVar("AnyRanker", bound=RankingModel)
 

@@ -31,7 +31,7 @@ from owpc_ltr.signatures import Argument, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
 
 FEATURE = "feature:"

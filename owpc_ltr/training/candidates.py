@@ -13,7 +13,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.options import row_number
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset, in_memory
+from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
 from owpc_ltr.errors import Refused, UsageError

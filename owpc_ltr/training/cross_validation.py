@@ -22,7 +22,7 @@ import numpy as np
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError

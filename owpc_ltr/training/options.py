@@ -15,7 +15,7 @@ from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
 
 Normalisation = Literal["scale", "none"]
 
@@ -180,7 +180,7 @@ def workers_at(
 
 def by_workers(data: Any, workers: Any) -> Any:
     """The data, gone through by the workers where there are any and the data have parts."""
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned import PartitionedDataset
 
     parted = workers is not None and isinstance(data, PartitionedDataset)
     return workers.parts(data) if parted else data

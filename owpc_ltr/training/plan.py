@@ -17,7 +17,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.scales import check_normalisation
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, class_of

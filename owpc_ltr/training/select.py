@@ -24,7 +24,7 @@ from owpc_ltr.training.options import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.training.cross_validation import Fold, Selection
 
 
@@ -145,7 +145,7 @@ def _folds(
     data: Any, folds: int, workers: Any, max_feature_number: int | None, memory: int | None
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
-    from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+    from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
     from owpc_ltr.training.cross_validation import cut_folds, read_folds
 
     several = isinstance(data, Sequence) and data and isinstance(data[0], Path | str)

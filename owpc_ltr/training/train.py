@@ -38,7 +38,7 @@ from owpc_ltr.training.options import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.partitioned.dataset import JudgedTable
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
@@ -200,7 +200,7 @@ def train(
     >>> int(model.score([[1.0], [2.0]]).argmax())
     1
     """
-    from owpc_ltr.data.partitioned.dataset import in_memory
+    from owpc_ltr.data.partitioned import in_memory
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import constant_in_training

@@ -105,7 +105,7 @@ def train_reranker(
     Raises UsageError for a choice that cannot be made.
     """
     from owpc_ltr.data.documents import with_document_fields
-    from owpc_ltr.data.partitioned.dataset import in_memory
+    from owpc_ltr.data.partitioned import in_memory
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import ColumnSet, PartReader, PartSelection, open_partitioned
+from owpc_ltr.data.partitioned import ColumnSet, PartReader, PartSelection, open_partitioned
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr.version import VERSION

@@ -28,8 +28,8 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress
-from owpc_ltr_demo.preparation import LoggedFeatures
-from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.corpus import DemoQuery
+from owpc_ltr_demo.preparation import LoggedFeatures, MultiMatch, field_columns
 from owpc_ltr_demo.session import (
     INDEX,
     MODEL,
@@ -39,7 +39,6 @@ from owpc_ltr_demo.session import (
     DemoSession,
 )
 from owpc_ltr_demo.training import train_lambdamart
-from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns
 
 METRICS = ("map", "mrr", SELECT)
 OWPC, TREES = "OWPC (linear)", "pairwise-interaction trees"

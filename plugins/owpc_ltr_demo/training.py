@@ -16,9 +16,15 @@ from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr.training.plan import Plan
-from owpc_ltr_demo.preparation import LoggedFeatures, Splits
+from owpc_ltr_demo.preparation import (
+    LoggedFeatures,
+    MultiMatch,
+    Splits,
+    engine_scores,
+    field_columns,
+    tune,
+)
 from owpc_ltr_demo.session import INDEX, SELECT, DemoSession
-from owpc_ltr_demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune
 
 PARITY = 1e-5
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")

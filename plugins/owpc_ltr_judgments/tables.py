@@ -47,7 +47,7 @@ from owpc_ltr.data.judgments.tables import (
     parse_table,
     table_bytes,
 )
-from owpc_ltr.data.parquet.writing import DATASET_KEY
+from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
 from owpc_ltr.files.input import first_lines, read_text, shown

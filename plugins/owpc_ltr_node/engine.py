@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.output import disk_faults
 from owpc_ltr.signatures import Help, Progress, job, option_name, silent
-from owpc_ltr_node.places import Places, find_places, locked, say
 from owpc_ltr_node.process import (
     Record,
     await_health,
@@ -27,7 +26,17 @@ from owpc_ltr_node.process import (
     read_records,
     record_file,
 )
-from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL, VECTORS, known_versions
+from owpc_ltr_node.release import (
+    ELASTICSEARCH,
+    OPENSEARCH,
+    USUAL,
+    VECTORS,
+    Places,
+    find_places,
+    known_versions,
+    locked,
+    say,
+)
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT, LocalNode, check_folder
 
 Port = Annotated[

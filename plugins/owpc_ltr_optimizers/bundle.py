@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import (
     NOTHING_TO_GAIN,

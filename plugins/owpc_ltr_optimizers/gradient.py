@@ -23,7 +23,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import BoundLoss, bind, call_kernel

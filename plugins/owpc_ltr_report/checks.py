@@ -11,7 +11,7 @@ import numpy as np
 
 from owpc_ltr.data.blocks import WARNING, FactList, Table, Tiles
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_table import RankerComparison

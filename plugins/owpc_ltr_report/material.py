@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError

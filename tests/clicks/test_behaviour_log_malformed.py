@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from owpc_ltr_clicks.counting import Behaviour
+from owpc_ltr_clicks.counting import AGAIN, Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_clicks.ubi import UbiOptions, snapshot
 
 from owpc_ltr import Cluster, connect

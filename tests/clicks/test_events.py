@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.cleaning import EventOptions, parse_actions
+from owpc_ltr_clicks.counting import AGAIN
 from owpc_ltr_clicks.encoding import normalised
-from owpc_ltr_clicks.sessions import AGAIN
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.errors import BadInput, UsageError

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks.counting import refuse_without_clicks
+from owpc_ltr_clicks.counting import AGAIN, refuse_without_clicks
 from owpc_ltr_clicks.encoding import DocumentCodes
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_clicks.ubi import UbiOptions, snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 

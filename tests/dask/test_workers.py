@@ -35,8 +35,7 @@ from owpc_ltr_optimizers.bundle import Bundle
 import owpc_ltr as ltr
 from owpc_ltr import PartitionedDataset, RankingDataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.partitioned.dataset import PartSelection
-from owpc_ltr.data.partitioned.writing import Part
+from owpc_ltr.data.partitioned import Part, PartSelection
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import RiskOfWeights

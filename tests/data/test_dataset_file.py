@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 
 from owpc_ltr import RankingDataset, make_dataset, read_dataset, save_dataset
+from owpc_ltr.data import parquet
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput, DiskFault
 from owpc_ltr.files.input import open_bytes, read_text, shown
 from tests.datasets import datasets, same
@@ -158,7 +158,7 @@ def test_long_parameters_are_read_once_a_query_and_written_in_smaller_groups(
         query_params=pa.array([json.dumps({"vector": vector}) for vector in vectors]),
     )
     save_dataset(data, tmp_path / "whole")
-    monkeypatch.setattr(saving_module, "_BYTES", 400_000)
+    monkeypatch.setattr(parquet, "_BYTES", 400_000)
     save_dataset(data, tmp_path / "groups")
     groups = pq.ParquetFile(tmp_path / "groups").num_row_groups
     assert pq.ParquetFile(tmp_path / "whole").num_row_groups == 1 < groups < count * size

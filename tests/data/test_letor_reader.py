@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import RankingDataset, read_folds
+from owpc_ltr.data import letor
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.letor import read_letor, write_letor
-from owpc_ltr.data.letor import text as letor_text
-from owpc_ltr.data.letor.reader import Reader
-from owpc_ltr.data.letor.text import last_query
+from owpc_ltr.data.letor import Reader, last_query, read_letor, write_letor
 from owpc_ltr.errors import BadInput
 from tests.commands import Run
 
@@ -73,7 +71,7 @@ def test_threads_change_nothing(
     path.write_bytes(text[: -1 if cut else None].encode("latin-1"))
     alone = told(path, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor_text, "PIECE", piece)
+        patch.setattr(letor, "PIECE", piece)
         together = told(path, threads)
     if isinstance(alone, str) or isinstance(together, str):
         assert together == alone
@@ -97,7 +95,7 @@ def test_pieces_are_read_by_other_threads(
         take(whole, piece, size, share)
 
     monkeypatch.setattr(Reader, "take", noted)
-    monkeypatch.setattr(letor_text, "PIECE", 300)
+    monkeypatch.setattr(letor, "PIECE", 300)
     path = tmp_path / "data.txt"
     path.write_text(text_of(rng))
     again = tmp_path / "again.txt"
@@ -117,15 +115,15 @@ def test_millions_of_blank_lines_are_passed_over_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matched: list[bytes] = []
-    query = letor_text._QUERY
+    query = letor._QUERY
 
     class Counted:
         def match(self, line: bytes) -> re.Match[bytes] | None:
             matched.append(line)
             return query.match(line)
 
-    monkeypatch.setattr(letor_text, "_QUERY", Counted())
-    monkeypatch.setattr(letor_text, "PIECE", 1 << 16)
+    monkeypatch.setattr(letor, "_QUERY", Counted())
+    monkeypatch.setattr(letor, "PIECE", 1 << 16)
     path = tmp_path / "blank.txt"
     path.write_bytes(b"0 qid:1 1:1\n" + b"\n" * (1 << 20) + b"1 qid:2 1:2\n")
     assert read_letor(path, threads=2).fingerprint == read_letor(path, threads=1).fingerprint

@@ -12,13 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
+from owpc_ltr.data import parquet
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets, stream_parquet
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, memory_from
-from owpc_ltr.data.parquet import writing as saving_module
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned import write_partitioned
 from owpc_ltr.errors import BadInput, UsageError
 from tests.commands import Run
 from tests.datasets import by_query, dataset, datasets, same
@@ -37,7 +37,7 @@ def test_queries_come_whole_however_row_groups_cut_them(
     data: RankingDataset, rows: int, tmp_path: Path
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saving_module, "_ROWS", rows)
+        patch.setattr(parquet, "_ROWS", rows)
         save_dataset(data, tmp_path / "a.parquet")
     parts = list(stream_parquet(tmp_path / "a.parquet"))
     assert all(part.manifest == data.manifest for part in parts)

@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError, PartitionedDataset, RankingDataset, make_dataset
+from owpc_ltr.data import partitioned
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.data.partitioned import writing as writing_module
-from owpc_ltr.data.partitioned.dataset import ahead, open_partitioned
-from owpc_ltr.data.partitioned.writing import (
+from owpc_ltr.data.partitioned import (
+    ahead,
     bucket_of,
+    open_partitioned,
     whole_side,
     write_partitioned,
 )
@@ -37,7 +38,7 @@ quick = settings(max_examples=25)
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing_module, "PART_BYTES", 32 * 12)
+    monkeypatch.setattr(partitioned, "PART_BYTES", 32 * 12)
 
 
 def written(data: RankingDataset, folder: Path, **how: Any) -> PartitionedDataset:
@@ -71,7 +72,7 @@ def test_how_the_queries_come_does_not_change_a_byte(tmp_path: Path, small_parts
 def test_every_part_is_a_dataset_file_in_row_groups_of_whole_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.data.parquet.writing._ROWS", 10)
+    monkeypatch.setattr("owpc_ltr.data.parquet._ROWS", 10)
     parts = written(dataset(200), tmp_path / "a")
     groups = 0
     for piece in parts.pieces:
@@ -280,7 +281,7 @@ def test_a_folder_that_was_not_finished_is_refused_and_begun_anew(
     with pytest.raises(wanted, match=message):
         write_partitioned(stream(), folder)
     monkeypatch.undo()
-    monkeypatch.setattr(writing_module, "PART_BYTES", 32 * 12)
+    monkeypatch.setattr(partitioned, "PART_BYTES", 32 * 12)
     assert (folder / "_unfinished").exists()
     with pytest.raises(BadInput, match="it is half-written; run the command that writes it again"):
         open_partitioned(folder)
@@ -294,12 +295,12 @@ import os, signal, sys
 sys.path.insert(0, ".")
 from pathlib import Path
 from tests.datasets import dataset
-from owpc_ltr.data.partitioned import writing
-writing.PART_BYTES = 32 * 12
+from owpc_ltr.data import partitioned
+partitioned.PART_BYTES = 32 * 12
 def stream():
     yield dataset()
     os.kill(os.getpid(), signal.SIGKILL)
-writing.write_partitioned(stream(), Path(sys.argv[1]))
+partitioned.write_partitioned(stream(), Path(sys.argv[1]))
 """
     folder = tmp_path / "a"
     root = Path(__file__).resolve().parents[2]

@@ -16,23 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_demo import corpus as corpus_module
 from owpc_ltr_demo.corpus import (
+    MODULE,
     MODULES,
+    CandidatePool,
+    DemoQuery,
     Document,
+    candidate_pools,
+    candidate_recall,
+    candidates_of,
     index_body,
+    make_queries,
     read_corpus,
     split_docstring,
     words_of,
 )
 from owpc_ltr_demo.demo import next_commands
-from owpc_ltr_demo.queries import (
-    MODULE,
-    CandidatePool,
-    DemoQuery,
-    candidate_pools,
-    candidate_recall,
-    candidates_of,
-    make_queries,
-)
 from owpc_ltr_demo.session import DemoOptions, DemoSession
 from typer.core import TyperGroup
 
@@ -123,7 +121,7 @@ def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...])
     """Reading it imports nothing but the compiled modules."""
     script = (
         "import json, sys, sysconfig; from owpc_ltr_demo import corpus;"
-        "from owpc_ltr_demo.queries import make_queries; sysconfig.get_paths();"
+        "from owpc_ltr_demo.corpus import make_queries; sysconfig.get_paths();"
         "before = set(sys.modules); c = corpus.read_corpus(); read = set(sys.modules) - before;"
         "asked = [q.query_id for q in make_queries(c, 200)];"
         "print(json.dumps([[vars(d) for d in c], asked, sorted(read)]))"

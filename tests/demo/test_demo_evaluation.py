@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_demo.corpus import index_body
+from owpc_ltr_demo.corpus import DemoQuery, index_body
 from owpc_ltr_demo.demo import demo
 from owpc_ltr_demo.evaluation import (
     LAMBDAMART,
@@ -23,11 +23,9 @@ from owpc_ltr_demo.evaluation import (
     search_live,
     verdict,
 )
-from owpc_ltr_demo.preparation import featureset_file
-from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.preparation import MultiMatch, featureset_file, field_columns, tune
 from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession
 from owpc_ltr_demo.training import train_lambdamart
-from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns, tune
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering, ReorderingShape
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import About, Engine, open_engine

@@ -15,7 +15,7 @@ from owpc_ltr.data.external_features.table import read_external_features
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.data.partitioned.dataset import open_partitioned
+from owpc_ltr.data.partitioned import open_partitioned
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

@@ -147,8 +147,8 @@ def _of_plugins() -> dict[str, SearchPath]:
 
         paths["documents by a field"] = lambda e, _: FieldLookup(e, "small")("sku", ["a"])
     if find_spec("owpc_ltr_demo"):
-        from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
-        from owpc_ltr_demo.tuned_bm25 import engine_scores
+        from owpc_ltr_demo.corpus import OBJECT, DemoQuery, candidates_of
+        from owpc_ltr_demo.preparation import engine_scores
 
         demo_query = DemoQuery("q", "x", OBJECT, {})
         paths["demo candidates"] = lambda e, _: candidates_of(e, "small", demo_query)

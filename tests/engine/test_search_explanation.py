@@ -103,7 +103,7 @@ def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small:
 
 
 def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
-    from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+    from owpc_ltr_rerankers.exchangeable import ExchangeableReordering, ReorderingShape
 
     shape = ReorderingShape("cosine,similarity:body")
     learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))

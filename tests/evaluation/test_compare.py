@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
 from owpc_ltr import save_model

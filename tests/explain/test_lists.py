@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_rerankers.exchangeable import ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.ranked_list import ServedList, explain_list
+from owpc_ltr.explanations.explanation import ServedList, explain_list
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ListTerm

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import xgboost
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile

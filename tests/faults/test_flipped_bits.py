@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from owpc_ltr.data import parquet
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset, save_dataset
-from owpc_ltr.data.parquet import writing as parquet_writing
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.output import Journal
 from owpc_ltr.models.average import AverageModel
@@ -95,7 +95,7 @@ def read_values(path: Path) -> list[Any]:
 
 
 def test_of_a_dataset(tmp_path: Path, seeds: Seeds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_writing, "_ROWS", 40)
+    monkeypatch.setattr(parquet, "_ROWS", 40)
     path = tmp_path / "a.parquet"
     save_dataset(dataset(), path)
     assert check_flips(path, seeds(sample=60, whole=WHOLE), read_values) > 30
@@ -188,7 +188,7 @@ def test_every_value_has_its_part_in_the_digest() -> None:
         part(featureset_hash="x"),
         part(feature_scales=np.ones(6)),
     ]
-    assert len({parquet_writing.digest_of(one) for one in [data, *others]}) == len(others) + 1
+    assert len({parquet.digest_of(one) for one in [data, *others]}) == len(others) + 1
 
 
 def test_a_dataset_of_before_is_read_unchecked(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from hypothesis import given
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.inspection.checks import warnings_before_training, warnings_of_log
+from owpc_ltr.inspection.checks import label_agreement, warnings_before_training, warnings_of_log
 from owpc_ltr.inspection.columns import column_facts
-from owpc_ltr.inspection.labels import label_agreement
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.inspection.sample import take_sample
 from tests.commands import Run

@@ -23,9 +23,8 @@ from hypothesis.extra import numpy as arrays
 
 from owpc_ltr import compiling
 from owpc_ltr.compiling import before_compiling, compiled, keep_privately, private_cache
-from owpc_ltr.data.parquet import reading, writing
-from owpc_ltr.data.parquet.reading import transpose_into
-from owpc_ltr.data.parquet.writing import column_sums
+from owpc_ltr.data import parquet
+from owpc_ltr.data.parquet import column_sums, transpose_into
 from owpc_ltr.kernels.kernel import call_kernel
 from tests.fresh_process import printed_by
 
@@ -383,8 +382,8 @@ def test_numpy_and_compiled_code_come_to_the_same_bits(matrix: Any) -> None:
     results = []
     for cells in (0, 1 << 40):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(writing, "SMALL", cells)
-            patch.setattr(reading, "SMALL", cells)
+            patch.setattr(parquet, "SMALL", cells)
+            patch.setattr(parquet, "SMALL", cells)
             sums, infinite = column_sums(matrix.view(np.uint32))
             rows = np.empty_like(matrix)
             transpose_into(rows, turned)

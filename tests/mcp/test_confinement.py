@@ -185,14 +185,14 @@ OPENED = {
     "owpc_ltr/cli/terminal.py": (4, "the null device"),
     "owpc_ltr/engine/client/settings.py": (1, "the user's configuration"),
     "owpc_ltr/engine/feature_log/log_features.py": (1, "judgments that a door has opened before"),
-    "owpc_ltr/engine/feature_log/run_folder.py": (
+    "owpc_ltr/engine/feature_log/log.py": (
         3,
         "what it wrote, by its digest; a job, checked",
     ),
     "owpc_ltr/host/judgment_lists.py": (1, "a temporary folder"),
     "owpc_ltr/host/registry.py": (1, "plugin files, which are code"),
     "owpc_ltr/plugin_checks/readers.py": (2, "a temporary folder"),
-    "plugins/owpc_ltr_clicks/sessions.py": (2, "a temporary folder"),
+    "plugins/owpc_ltr_clicks/counting.py": (2, "a temporary folder"),
     "plugins/owpc_ltr_clicks/ubi/snapshot.py": (1, "a temporary folder"),
     "plugins/owpc_ltr_papers/reproduce.py": (1, "what it wrote"),
 }

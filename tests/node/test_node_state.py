@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from owpc_ltr_node.engine import default_url, log_file, node_status, start_node, stop_node
-from owpc_ltr_node.places import Places, locked
 from owpc_ltr_node.process import Record, read_record, read_records
-from owpc_ltr_node.release import ELASTICSEARCH
+from owpc_ltr_node.release import ELASTICSEARCH, Places, locked
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError

@@ -15,8 +15,7 @@ import pytest
 from owpc_ltr_papers.folders import find_collections
 from owpc_ltr_papers.jobs import Bench, Job, Result, Tools, plan_of
 from owpc_ltr_papers.protocols import Method, parts_of
-from owpc_ltr_papers.reproduce import PROTOCOLS
-from owpc_ltr_papers.results import Row, chosen_of, fact_rows
+from owpc_ltr_papers.reproduce import PROTOCOLS, Row, chosen_of, fact_rows
 
 import owpc_ltr as ltr
 from owpc_ltr.data.letor import read_letor, write_letor

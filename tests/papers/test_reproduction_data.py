@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_papers.folders import Collection, find_collections, rotation
-from owpc_ltr_papers.reproduce import PROTOCOLS
-from owpc_ltr_papers.results import figures, published, sources
+from owpc_ltr_papers.reproduce import PROTOCOLS, figures, published, sources
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput

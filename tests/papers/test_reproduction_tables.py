@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_papers.folders import find_collections
 from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Job, Tools, fitted
-from owpc_ltr_papers.results import Reproduction, Row, compared, interval, mean_over_folds
+from owpc_ltr_papers.reproduce import Reproduction, Row, compared, interval, mean_over_folds
 
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers import _xgboost_growth as xgboost_growth
+from owpc_ltr_optimizers import boosting as xgboost_growth
 from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable, Objective
-from owpc_ltr_rerankers.exchangeable.lists import ListBatch, chosen_columns
-from owpc_ltr_rerankers.exchangeable.reordering import (
+from owpc_ltr_rerankers._exchangeable_kernels import ListBatch, chosen_columns
+from owpc_ltr_rerankers.exchangeable import (
+    Exchangeable,
     ExchangeableReordering,
+    Objective,
     ReorderingShape,
     log_factors,
     positive_base,

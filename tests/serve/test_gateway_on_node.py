@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import RequestError
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.gateway import Gateway
 from owpc_ltr_serve.metrics import Metrics

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks.counting import AGAIN
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
-from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_clicks.ubi import UbiOptions
 from owpc_ltr_serve.experiment_search import Impression, ImpressionLog
 

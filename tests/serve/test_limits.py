@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 import trustme
 from owpc_ltr_serve import app as application
-from owpc_ltr_serve.app import ServeSettings, create_app
+from owpc_ltr_serve.app import Busy, RequestPlaces, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
-from owpc_ltr_serve.limits import Busy, RequestPlaces
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token

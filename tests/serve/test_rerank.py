@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve import rerank
 from owpc_ltr_serve.endpoint import BadRequest, Call, json_reply
 from owpc_ltr_serve.rankers import Rankers

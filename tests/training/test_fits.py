@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.larank import LaRank
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable import Exchangeable
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable import Exchangeable
 
 from owpc_ltr import load_model, save_model
 from owpc_ltr.arrays import Vector

@@ -13,7 +13,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, PartitionedDataset, RankingDataset, save_dataset
-from owpc_ltr.data.partitioned import writing as writing_module
+from owpc_ltr.data import partitioned
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
@@ -33,7 +33,7 @@ def data() -> RankingDataset:
 def folder(data: RankingDataset, tmp_path: Path) -> Path:
     """The data in many parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_module, "PART_BYTES", 32 * 120)
+        patch.setattr(partitioned, "PART_BYTES", 32 * 120)
         ltr.partition(data, out=tmp_path / "parts")
     return tmp_path / "parts"
 
@@ -309,7 +309,7 @@ def test_a_sample_is_of_whole_queries_wherever_they_stand(folder: Path) -> None:
 def test_ohsumed_is_learned_as_in_memory(shared_data: Path, tmp_path: Path) -> None:
     texts = [shared_data / "letor3-ohsumed" / f"S{number}.txt.xz" for number in range(1, 6)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_module, "PART_BYTES", 45 * 4 * 300)
+        patch.setattr(partitioned, "PART_BYTES", 45 * 4 * 300)
         ltr.partition(texts, out=tmp_path / "parts")
     for optimizer in ("bundle", "larank"):
         how: dict[str, Any] = {"optimizer": optimizer, "settings": {"C": 0.1, "tolerance": 1e-4}}

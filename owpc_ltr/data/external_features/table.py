@@ -28,7 +28,7 @@ from owpc_ltr.data.external_features.sources import (
     refuse_taken,
 )
 from owpc_ltr.data.options import ROLES, row_number
-from owpc_ltr.data.parquet.writing import DATASET_KEY
+from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in

@@ -1,1 +1,0 @@
-"""Scores that depend on the whole list."""
