@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -28,6 +29,34 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def defined_in(source: str) -> set[str]:
+    """The names of functions, classes and variables of a module, and of fields and methods."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {part.id for part in targets if isinstance(part, ast.Name)}
+    return names
+
+
+def test_what_one_changes_is_where_the_design_says() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    section = page.partition("## Where do I change")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", section, flags=re.MULTILINE)[1:]
+    assert len(rows) > 35
+    for what, where in rows:
+        paths = re.findall(r"`((?:owpc_ltr|plugins)/[^`]+)`", where)
+        assert paths, what
+        assert [path for path in paths if not (ROOT / path).is_file()] == [], what
+        names = re.search(r"((?:`\w+`(?:, )?)+) in `([^`]+)`", where)
+        if names:
+            there = defined_in((ROOT / names[2]).read_text())
+            assert [name for name in re.findall(r"\w+", names[1]) if name not in there] == [], what
+    assert "gone" not in defined_in("kept = 1\ndef also_kept(gone): ...")
 
 
 _FETCHED = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?([^"'\s>]+)""")
