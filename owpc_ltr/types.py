@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector as Vector
     from owpc_ltr.compiling import compiled as compiled
     from owpc_ltr.data.blocks import Bars as Bars
+    from owpc_ltr.data.blocks import BlockResult as BlockResult
     from owpc_ltr.data.blocks import ChartData as ChartData
     from owpc_ltr.data.blocks import FactList as FactList
     from owpc_ltr.data.blocks import Table as Table
