@@ -34,7 +34,7 @@ train data.parquet --out model.json
 def products(small: Small) -> Iterator[Small]:
     """An index of this name with clicks; what is made there is gone at the end."""
     fill(small.engine, "products", 40)
-    yield replace(small, index="products", name="products")
+    yield replace(small, index="products", name="products", documents=40)
     for index in ("products", "ubi_queries", "ubi_events"):
         drop(small.engine, index)
     for document in ("products", "experiment%2Fproducts", "attempts%2Fproducts"):

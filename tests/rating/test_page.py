@@ -185,6 +185,7 @@ NAMES = ("sheet", "judged_by", "query_id", "query", "doc_id", "grade", "seconds"
          "repeat", "undone", "prompt", "more")  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*could not be rated")
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), ODD, max_size=2), max_size=6))
 def test_every_answer_that_is_acknowledged_is_read_by_judge_merge(
     tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]

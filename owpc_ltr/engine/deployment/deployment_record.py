@@ -33,6 +33,7 @@ from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
+_OBJECTS = ("search", "switch", "serving_mode", "search_template")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
@@ -183,6 +184,10 @@ def _read(place: str, source: Any) -> DeploymentRecord:
         }
         record = DeploymentRecord(**parts)
         check_settings(record)
+        given = {name: parts[name] for name in _OBJECTS if parts.get(name) is not None}
+        for name, part in (given | record.indices).items():
+            if not isinstance(part, dict):
+                raise TypeError(f"'{name}' is no object")
     except UsageError as error:
         raise BadInput(f"{place} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
