@@ -360,7 +360,7 @@ def unpacked(text: str, documents: int, features: int) -> Matrix:
     try:
         content = base64.b64decode(text, validate=True)
         return np.frombuffer(content, dtype="<f4").reshape(documents, features).astype(np.float32)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise BadInput(
             f"the features of a sample are not {documents} rows of {features}: {error}"
         ) from error

@@ -33,6 +33,7 @@ from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
+_TEMPLATE = {"source": "", "params": {}}
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
@@ -188,6 +189,11 @@ def _read(place: str, source: Any) -> DeploymentRecord:
         for name, part in (given | record.indices).items():
             if not isinstance(part, dict):
                 raise TypeError(f"'{name}' is no object")
+        if (
+            "search_template" in given
+            and not {"source", "params"} <= given["search_template"].keys()
+        ):
+            raise KeyError("search_template")
     except UsageError as error:
         raise BadInput(f"{place} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
