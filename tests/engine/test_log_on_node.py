@@ -15,6 +15,7 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.staging_index import create_index, drop_index
+from owpc_ltr.engine.stores import most_clauses
 from owpc_ltr.errors import BadInput, Refused
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, shared_cluster
 
@@ -101,6 +102,8 @@ def test_ids_of_another_kind_are_shown_beside_those_of_the_index(
 
 
 def test_a_search_with_too_many_clauses_is_named(small: Small, tmp_path: Path) -> None:
+    if most_clauses(small.engine) is None:
+        pytest.skip("Elasticsearch allows as many clauses as its heap holds")
     long = judgments()
     long.queries[0].params["keywords"] = " ".join(f"word{n}" for n in range(1100))
     with pytest.raises(Refused, match=r"document 'd0' of query 'q0' cannot be logged: .*too_many"):
