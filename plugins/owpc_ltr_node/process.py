@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MARK = "-Dowpc_ltr.node="
 _LTR_PLUGINS = {"opensearch-ltr", "ltr"}
 _GRACE = 20.0
+_EXECUTED = 10.0
+"""Seconds for a new process to have its command line."""
 # Most telling first: each names the cause where a later one names only what failed of it.
 _TELLING = (
     r"No space left on device",
@@ -215,6 +217,10 @@ def launch(node: LocalNode, folder: Path, places: Places, progress: Progress) ->
         folder=str(folder),
         java=str(java),
     )
+    # The command line of a new process is empty until it is executed, which a busy machine delays.
+    until = time.monotonic() + _EXECUTED
+    while record.process() is None and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
     try:
         content = json.dumps(asdict(record), indent=1).encode()
         write_atomically(record_file(places.nodes, node.port), content)

@@ -12,14 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from owpc_ltr_node.engine import default_url, log_file, node_status, start_node, stop_node
-from owpc_ltr_node.process import Record, read_record, read_records
+from owpc_ltr_node.process import Record, end, launch, read_record, read_records
 from owpc_ltr_node.release import ELASTICSEARCH, Places, locked
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.signatures import silent
 from tests.session_node import free_port
 
 MARK = "-Dowpc_ltr.node=" + "0123456789abcdef" * 2
@@ -206,6 +208,32 @@ def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
     assert "\n" not in message
     assert len(marks) == 1
     assert read_records(home / "state" / "nodes") == []
+
+
+def test_a_process_whose_command_line_comes_late_has_not_ended(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was just made has an empty command line, and runs."""
+    cmdline, asked = psutil.Process.cmdline, list[int]()
+
+    def late(process: psutil.Process) -> list[str]:
+        asked.append(process.pid)
+        return cmdline(process) if len(asked) > 5 else []
+
+    def command(*given: Any) -> list[str]:
+        return [sys.executable, "-c", "import time; time.sleep(60)", given[-1]]
+
+    module = "owpc_ltr_node.process."
+    monkeypatch.setattr(module + "choose_java", lambda *_, **__: Path(sys.executable))
+    monkeypatch.setattr(module + "provide_home", lambda *_: home)
+    monkeypatch.setattr(module + "command", command)
+    monkeypatch.setattr(psutil.Process, "cmdline", late)
+    places, port = Places(home / "cache", home / "state" / "nodes"), free_port()
+    record = launch(LocalNode(port=port), places.nodes / str(port), places, silent)
+    try:
+        assert record.process() is not None
+    finally:
+        assert end(record)
 
 
 RUNNING_AND_ASKED = [
