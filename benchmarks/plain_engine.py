@@ -22,8 +22,8 @@ import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.connect import connect
+from owpc_ltr.engine.search.client_scoring import Serve, Served, with_stored
 from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore_clauses
-from owpc_ltr.engine.search.serving import Serve, Served, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.errors import Refused

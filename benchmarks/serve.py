@@ -45,7 +45,7 @@ from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.connect import connect
 from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.experiments import Experiment, Experiments
-from owpc_ltr.engine.search.serving import whole_answer
+from owpc_ltr.engine.search.client_scoring import whole_answer
 from owpc_ltr.engine.staging_index import drop_index
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.versioned_documents import INDEX as POINTERS

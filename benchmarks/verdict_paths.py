@@ -29,7 +29,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation import results
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import ranked_lists

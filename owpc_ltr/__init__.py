@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from owpc_ltr.errors import UsageError as UsageError
     from owpc_ltr.errors import WorkersUnavailable as WorkersUnavailable
     from owpc_ltr.evaluation.compare import compare as compare
-    from owpc_ltr.evaluation.comparison_table import Evaluation as Evaluation
-    from owpc_ltr.evaluation.comparison_table import RankerComparison as RankerComparison
+    from owpc_ltr.evaluation.comparison_result import Evaluation as Evaluation
+    from owpc_ltr.evaluation.comparison_result import RankerComparison as RankerComparison
     from owpc_ltr.evaluation.evaluate import evaluate as evaluate
     from owpc_ltr.evaluation.evaluate import write_run as write_run
     from owpc_ltr.evaluation.interleaving import interleave as interleave

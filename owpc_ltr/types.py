@@ -79,14 +79,14 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.profile import SearchTimes as SearchTimes
+    from owpc_ltr.engine.search.client_scoring import Served as Served
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
     from owpc_ltr.engine.search.search import Hit as Hit
-    from owpc_ltr.engine.search.serving import Served as Served
     from owpc_ltr.engine.stores import Store as Store
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
-    from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
+    from owpc_ltr.evaluation.comparison_result import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.interleaving import Interleaved as Interleaved
     from owpc_ltr.evaluation.library_conventions import LibraryConvention as LibraryConvention
     from owpc_ltr.evaluation.library_conventions import Reconciled as Reconciled

@@ -11,7 +11,7 @@ import pyarrow as pa
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.live_results.rankers import LiveRanker, QuerySearch
-from owpc_ltr.engine.search.serving import Serve
+from owpc_ltr.engine.search.client_scoring import Serve
 from owpc_ltr.models.linear import LinearModel
 
 QUERIES, DOCUMENTS = 40, 8

@@ -34,7 +34,8 @@ from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings, reason_of
 from owpc_ltr.redaction import Secret, redacted
-from owpc_ltr.text import message_line, printable_lines, text_table, wrapped_text
+from owpc_ltr.text import message_line, printable_lines
+from owpc_ltr.text_tables import text_table, wrapped_text
 from tests.engine.fake_engine import FakeEngine, Reply
 
 SECRET = 'c4n4ry/Qu1ver "wörd" &x+9'

@@ -15,8 +15,8 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine import live_queries
 from owpc_ltr.engine.live_results.comparison import LiveResults
+from owpc_ltr.engine.search.client_scoring import Serve, Served
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.evaluation.significance import Verdict

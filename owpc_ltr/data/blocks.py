@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, Literal
 
-from owpc_ltr.text import ShortRepr, cell_text, printable, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, printable
+from owpc_ltr.text_tables import cell_text, text_table, wrapped_text
 
 Row = Sequence[Any]
 WARNING = "warning: "

@@ -20,7 +20,8 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.protocols import RankingModel
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import ShortRepr, wrapped_text
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.text_tables import wrapped_text
 
 LIVE, BY_USERS = "live results", "clicks of users"
 QUERY_ALONE = "the query alone"

@@ -28,15 +28,15 @@ from owpc_ltr.engine.options import (
     UploadedModel,
     Window,
 )
-from owpc_ltr.engine.search.request import SearchRequest, search_request
-from owpc_ltr.engine.search.search import named_ranker, search_ranked, served_hits, titles_of
-from owpc_ltr.engine.search.serving import (
+from owpc_ltr.engine.search.client_scoring import (
     as_reordering,
     fields_of_hits,
     find_featureset,
     live_search,
     prepare,
 )
+from owpc_ltr.engine.search.request import SearchRequest, search_request
+from owpc_ltr.engine.search.search import named_ranker, search_ranked, served_hits, titles_of
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.options import Documents, IdField

@@ -31,7 +31,8 @@ from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
-from owpc_ltr.text import ShortRepr, cut, text_table
+from owpc_ltr.text import ShortRepr, cut
+from owpc_ltr.text_tables import text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -168,8 +168,8 @@ def check_judgments(
     import numpy as np
 
     from owpc_ltr.engine.evidence import QUERY_ALONE
+    from owpc_ltr.engine.search.client_scoring import query_alone, serve_all
     from owpc_ltr.engine.search.request import SearchRequest
-    from owpc_ltr.engine.search.serving import query_alone, serve_all
     from owpc_ltr.evaluation.ranked_lists import mean_known
     from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_warnings
 

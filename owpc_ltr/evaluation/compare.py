@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
-    from owpc_ltr.evaluation.comparison_table import RankerComparison
+    from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.results import Resampling
 

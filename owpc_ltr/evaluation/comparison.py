@@ -19,7 +19,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
+from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips

@@ -22,7 +22,7 @@ from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data
 from owpc_ltr.evaluation.query_choice import (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.comparison_table import Evaluation
+    from owpc_ltr.evaluation.comparison_result import Evaluation
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -106,7 +106,7 @@ def evaluate(
     from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
     from owpc_ltr.data.runs import write_scores
     from owpc_ltr.evaluation.comparison import compare_results
-    from owpc_ltr.evaluation.comparison_table import Evaluation
+    from owpc_ltr.evaluation.comparison_result import Evaluation
     from owpc_ltr.evaluation.data_comparison import by_folds, ranker_of, records_of, with_fields
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data

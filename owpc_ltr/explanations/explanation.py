@@ -16,7 +16,8 @@ from owpc_ltr.explanations.contributions import TreePath, contributions, in_word
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model
-from owpc_ltr.text import ShortRepr, cut, message_line, text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, cut, message_line
+from owpc_ltr.text_tables import text_table, wrapped_text
 
 
 @dataclass(frozen=True, repr=False)

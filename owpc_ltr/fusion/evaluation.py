@@ -23,7 +23,7 @@ from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.engine.legs import Legs
 from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling

@@ -17,7 +17,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
 from owpc_ltr.signatures import Help, Reads, job, option_name
-from owpc_ltr.text import ShortRepr, printable_lines, wrapped_text
+from owpc_ltr.text import ShortRepr, printable_lines
+from owpc_ltr.text_tables import wrapped_text
 
 DEFAULT_SIZE = 10
 """How many hits an engine returns where the request does not say."""

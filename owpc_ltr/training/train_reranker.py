@@ -11,7 +11,7 @@ from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, job, silent
-from owpc_ltr.text import text_table
+from owpc_ltr.text_tables import text_table
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,

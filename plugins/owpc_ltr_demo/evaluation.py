@@ -14,12 +14,12 @@ from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
+from owpc_ltr.engine.search.client_scoring import Served, query_alone, serve_all, with_stored
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import move
-from owpc_ltr.engine.search.serving import Served, query_alone, serve_all, with_stored
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.measurement import results_of_scores
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.results import ComparisonPlan, Resampling

@@ -14,7 +14,7 @@ from typing import Any
 
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import text_table
+from owpc_ltr.text_tables import text_table
 
 PORT = 9270
 """The port of the demo's own node."""

@@ -30,7 +30,8 @@ from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
 from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
-from owpc_ltr.text import ShortRepr, wrapped_text
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.text_tables import wrapped_text
 from owpc_ltr_keep.state import SKEW, KeepRound, KeepState, KeepStep, as_text, locked, moment
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.live_queries import SearchOptions, graded_lists, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers, answers_of
 from owpc_ltr.engine.options import IN_FLIGHT, ServingOptions
+from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.judged_data import read_lists

@@ -14,7 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.result import Inspection

@@ -18,7 +18,7 @@ from owpc_ltr.evaluation.compared_pair import (
     measured_live_by,
     strength_in_words,
 )
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics

@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.compare import compare
-from owpc_ltr.evaluation.comparison_table import Evaluation, RankerComparison
+from owpc_ltr.evaluation.comparison_result import Evaluation, RankerComparison
 from owpc_ltr.evaluation.data_comparison import ranker_of
 from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.query_choice import Data, model_data

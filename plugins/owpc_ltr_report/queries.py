@@ -13,7 +13,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.host.report_parts import signed
 from owpc_ltr.metrics import Metric

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
+from owpc_ltr.engine.search.client_scoring import document_fields, within
 from owpc_ltr.engine.search.request import FILTERS
-from owpc_ltr.engine.search.serving import document_fields, within
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.interleaving import Interleaved, interleave
 from owpc_ltr.files.output import open_to_append, output_file

@@ -29,8 +29,8 @@ import orjson
 from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.experiments import QUERY, STOPPED, Experiment
+from owpc_ltr.engine.search.client_scoring import within
 from owpc_ltr.engine.search.request import COLLAPSE
-from owpc_ltr.engine.search.serving import within
 from owpc_ltr.engine.stores import check_collapse
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Reply, raised_in

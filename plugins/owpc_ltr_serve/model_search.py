@@ -16,13 +16,13 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import check_body
-from owpc_ltr.engine.search.serving import (
+from owpc_ltr.engine.search.client_scoring import (
     HitWindow,
     document_fields,
     score_hits,
     search_with_features,
 )
+from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value, shown

@@ -29,7 +29,7 @@ import orjson
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.engine.search.serving import (
+from owpc_ltr.engine.search.client_scoring import (
     check_featureset,
     document_fields,
     fields_of_hits,

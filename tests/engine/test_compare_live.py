@@ -17,8 +17,8 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
+from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel

@@ -16,8 +16,8 @@ from owpc_ltr import open_dataset, train
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.proof import logged
+from owpc_ltr.engine.search.client_scoring import live_search
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import live_search
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.client_models import is_client_scored

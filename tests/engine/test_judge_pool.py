@@ -20,8 +20,8 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.live_results.judge_pool import Pooled, pool, random_sample
 from owpc_ltr.engine.live_results.rankers import LiveRanker
+from owpc_ltr.engine.search.client_scoring import Serve, Served, serve_all
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from tests.engine.memory_engine import whole
 from tests.rankers import live_ranker

@@ -17,8 +17,8 @@ from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.options import ServingOptions
+from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.evaluation.options import METRICS

@@ -16,8 +16,8 @@ from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.search.client_scoring import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import LiveResult, live_search, prepare
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore

@@ -27,9 +27,9 @@ from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.profile import timed
+from owpc_ltr.engine.search.client_scoring import Served, live_search, query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_ranked
-from owpc_ltr.engine.search.serving import Served, live_search, query_alone
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore

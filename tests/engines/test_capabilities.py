@@ -19,8 +19,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.verify import verify_model
+from owpc_ltr.engine.search.client_scoring import live_search
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import live_search
 from owpc_ltr.engine.stores import NoWindowScores, Search, choose_store, most_clauses
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError

@@ -16,7 +16,7 @@ from owpc_ltr_keep.plan import KeepData, KeepWatch
 from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiments
-from owpc_ltr.engine.search.serving import Served
+from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput
 from tests.engine.small_cluster import Unreliable

@@ -23,7 +23,7 @@ import owpc_ltr
 from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.comparison_table import ComparedRanker, RankerComparison
+from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.significance import Comparison, ResultWarning
 from owpc_ltr.metrics import Metric, parse_metric

@@ -30,7 +30,7 @@ from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
-from owpc_ltr.text import cell_text
+from owpc_ltr.text_tables import cell_text
 from tests.commands import Run
 from tests.data.test_runs import judged_queries
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear

@@ -59,7 +59,8 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import ShortRepr, check_index, check_name, wrapped_text
+from owpc_ltr.text import ShortRepr, check_index, check_name
+from owpc_ltr.text_tables import wrapped_text
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000

@@ -11,8 +11,8 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.serving_mode import export_for
+from owpc_ltr.engine.search.client_scoring import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet

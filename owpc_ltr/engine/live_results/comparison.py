@@ -23,12 +23,12 @@ from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
 from owpc_ltr.engine.live_queries import graded_lists, typed_queries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
+from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.proxy_labels import with_proxy_labels

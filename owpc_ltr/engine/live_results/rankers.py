@@ -21,8 +21,8 @@ from owpc_ltr.engine.evidence import (
     model_digest,
 )
 from owpc_ltr.engine.live_queries import typed_queries
+from owpc_ltr.engine.search.client_scoring import Serve, Served, query_alone, serve_all, with_stored
 from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest
-from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
 from owpc_ltr.engine.staging_index import index_uuids
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live

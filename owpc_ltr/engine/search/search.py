@@ -22,13 +22,13 @@ from owpc_ltr.engine.options import (
     UploadedModel,
     Window,
 )
-from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
-from owpc_ltr.engine.search.serving import (
+from owpc_ltr.engine.search.client_scoring import (
     LiveResult,
     as_reordering,
     live_search,
     prepare,
 )
+from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.formats.client_models import is_client_scored
@@ -37,7 +37,8 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.signatures import Help, Writes, job, option_name
-from owpc_ltr.text import check_index, columns, cut
+from owpc_ltr.text import check_index, cut
+from owpc_ltr.text_tables import columns
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
