@@ -161,7 +161,9 @@ def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
         known = names or tuple(definition if isinstance(definition, dict) else ())
         return read_linear(definition, normalisers, known), LINEAR, []
     if normalisers:
-        raise BadInput(f"a {kind} with feature_normalizers: only linear models can keep them")
+        raise BadInput(
+            f"a model of type {a_json(kind)} with normalizers: only linear models keep them"
+        )
     if kind == XGBOOST:
         return from_dump(definition, _needed(names)), XGBOOST, [_DUMP_NOTE]
     if kind == XGBOOST_RAW:

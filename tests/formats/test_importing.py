@@ -134,6 +134,10 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
         (b"[]", "does not name its features"),
         (b'{"learner": {}}', "has no feature names"),
         (b'{"type": "model/x", "definition": {}}', "no LTR plugin has"),
+        (
+            b'{"type": "a\\nb", "definition": {}, "feature_normalizers": {"f": 1}}',
+            r'type "a\\nb" with norm',
+        ),
         (b'{"format": "owpc-ltr model", "kind": "x"}', "kind 'x'"),
         (pickle.dumps({"a": 1}), "is binary"),
         (b"{L\x00\x00learner", "save_model"),
