@@ -14,11 +14,12 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, printable
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -38,8 +39,7 @@ class Normaliser:
 
     def __post_init__(self) -> None:
         if self.kind not in {"standard", "min_max"}:
-            kind = printable(str(self.kind))
-            raise BadInput(f"a normaliser is standard or min_max, not '{kind}'")
+            raise BadInput(f"a normaliser is standard or min_max, not {shown(str(self.kind))}")
         if not (np.isfinite(self.shift) and np.isfinite(self.scale) and self.scale > 0):
             raise BadInput(
                 f"a normaliser needs a finite shift and a positive scale, not {self.shift}, "
@@ -70,11 +70,11 @@ class LinearModel(SavedRanker):
                 f"a linear model of {len(self.feature_names)} features has {rounded.size} weights"
             )
         if not np.isfinite(rounded).all():
-            name = printable(self.feature_names[int(np.flatnonzero(~np.isfinite(rounded))[0])])
-            raise BadInput(f"the weight of feature '{name}' is not a finite float32 number")
+            name = self.feature_names[int(np.flatnonzero(~np.isfinite(rounded))[0])]
+            raise BadInput(f"the weight of feature {shown(name)} is not a finite float32 number")
         unknown = set(self.normalisers) - set(self.feature_names)
         if unknown:
-            name = printable(sorted(unknown)[0])
+            name = shown(sorted(unknown)[0])
             raise BadInput(f"a normaliser is for a feature that is not there: {name}")
         object.__setattr__(self, "weights", rounded)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -347,7 +347,12 @@ ODD = "x\x1b[31m\n"
         (lambda: Normaliser(ODD, 0.0, 1.0), r"is standard or min_max, not 'x\\x1b.*\\n'$"),
         (
             lambda: LinearModel(("a",), np.ones(1), {ODD: Normaliser("standard", 0.0, 1.0)}),
-            r"^a normaliser is for a feature .*: x\\x1b.*\\n$",
+            r"^a normaliser is for a feature .*: 'x\\x1b.*\\n'$",
+        ),
+        (lambda: Normaliser("k" * 900, 0.0, 1.0), r"not 'k{48}…'$"),
+        (
+            lambda: LinearModel(("a",), np.ones(1), {"k" * 900: Normaliser("standard", 0.0, 1.0)}),
+            r"not there: 'k{48}…'$",
         ),
     ],
 )
