@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.text import ShortRepr
@@ -249,7 +250,8 @@ class TreeModel(SavedRanker):
                 f"{len(self.feature_names)} features"
             )
         if self.link not in LINKS:
-            raise BadInput(f"the link of a tree model is {' or '.join(LINKS)}, not '{self.link}'")
+            link = shown(str(self.link))
+            raise BadInput(f"the link of a tree model is {' or '.join(LINKS)}, not {link}")
         if not abs(self.base) <= HIGHEST:
             raise BadInput(f"the base score {self.base} is not a finite float32 number")
 

@@ -449,6 +449,14 @@ def test_a_damaged_form_in_a_store_is_told_as_such(damage: object) -> None:
         plugin_free_model(replace(stored, featureset=other))
 
 
+def test_an_unknown_link_is_named_on_one_short_line() -> None:
+    for link in ("a\x1b[31m\n", "k" * 900):
+        with pytest.raises(BadInput, match="identity or logistic, not") as caught:
+            TreeModel(NAMES, drawn(2)[0], link=link)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 120
+
+
 def test_scripts_are_the_same_for_every_model() -> None:
     sources = set()
     for seed in range(5):
