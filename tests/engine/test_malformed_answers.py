@@ -242,6 +242,25 @@ def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
         world.look()
 
 
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [
+        (("search",), True),
+        (("switch",), "text"),
+        (("indices", "small"), []),
+        (("search_template",), {"a": 1}),
+        (("samples", 0, "features"), {"a": 1}),
+    ],
+)
+def test_a_damaged_part_of_a_deployment_record_is_named(
+    place: tuple[str | int, ...], other: object, tmp_path: Path
+) -> None:
+    world = copied_world(tmp_path)
+    alter = partial(altered, place=("_source", "certificate", *place), other=other)
+    with pytest.raises(BadInput):
+        acts(world)["verify"](cast("Engine", Altered(world.cluster, 1, alter)))
+
+
 def test_a_document_of_100_000_levels_is_named_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     path.write_text('{"n": 1}\n{"n": ' + "[" * 100_000 + "]" * 100_000 + "}\n")

@@ -33,7 +33,6 @@ from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
-_TEMPLATE = {"source": "", "params": {}}
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
@@ -189,10 +188,8 @@ def _read(place: str, source: Any) -> DeploymentRecord:
         for name, part in (given | record.indices).items():
             if not isinstance(part, dict):
                 raise TypeError(f"'{name}' is no object")
-        if (
-            "search_template" in given
-            and not {"source", "params"} <= given["search_template"].keys()
-        ):
+        template = given.get("search_template")
+        if template is not None and not {"source", "params"} <= template.keys():
             raise KeyError("search_template")
     except UsageError as error:
         raise BadInput(f"{place} is damaged: {error}") from error
