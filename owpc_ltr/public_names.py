@@ -105,9 +105,13 @@ def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
         text = _meaning(parameter)
         if text:
             yield textwrap.fill(
-                in_python(text, function), _WIDTH, initial_indent=_INDENT,
-                subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip
+                in_python(text, function),
+                _WIDTH,
+                initial_indent=_INDENT,
+                subsequent_indent=_INDENT,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
 
 
 def _meaning(parameter: inspect.Parameter) -> str:

@@ -100,13 +100,19 @@ def explain_ranking(
     contributions do not add up to the score that was served.
     """
     local: Any = {
-        "data": data, "query_id": query_id, "documents": documents, "id_field": id_field,
+        "data": data,
+        "query_id": query_id,
+        "documents": documents,
+        "id_field": id_field,
         "memory": memory,
-    }  # fmt: skip
+    }
     live: Any = {
-        "index": index, "query_template": query_template, "params": params, "window": window,
+        "index": index,
+        "query_template": query_template,
+        "params": params,
+        "window": window,
         "title_field": title_field,
-    }  # fmt: skip
+    }
     for name, value in (live if cluster is None else local).items():
         if value:
             where = "without" if cluster is None else "with"
@@ -149,9 +155,14 @@ def explain_search(
     """
     store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
-        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
+        cluster,
+        keywords,
+        index=where,
+        query_template=query_template,
+        params=params,
+        size=size,
         window=window,
-    )  # fmt: skip
+    )
     explained = ExplainRequest(keywords, request.size, document, title=title_field)
     return explain_ranked(cluster.engine, store, request, ranker, explained)
 
@@ -196,9 +207,13 @@ def explain_ranked(
     fields: Fields = {}
     if client is not None:
         result = live_search(
-            engine, store, request.showing_window(), client,
-            featureset=featureset, deadline=_PATIENCE,
-        )  # fmt: skip
+            engine,
+            store,
+            request.showing_window(),
+            client,
+            featureset=featureset,
+            deadline=_PATIENCE,
+        )
         if not result.reordered and result.hits:
             raise Refused(f"the client could not reorder what it got: {result.reason}")
         hits = served_hits(result)
@@ -221,9 +236,15 @@ def explain_ranked(
             gone = next(document for document in ids if document not in present)
             raise Refused(f"document '{gone}' went away while it was explained: ask again")
     served = ServedList(
-        explained.query, name, doc_ids=ids, titles=titles, features=features.astype(np.float32),
-        scores=np.array(scores, dtype=np.float64), ranks_before=ranks, fields=fields,
-    )  # fmt: skip
+        explained.query,
+        name,
+        doc_ids=ids,
+        titles=titles,
+        features=features.astype(np.float32),
+        scores=np.array(scores, dtype=np.float64),
+        ranks_before=ranks,
+        fields=fields,
+    )
     return explain_list(model, served, size=explained.size, document=explained.document)
 
 

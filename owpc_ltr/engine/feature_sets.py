@@ -254,8 +254,11 @@ def _of_values(
             unused[field] = facts["reason"]
         elif kind in _KEYWORD:
             words = {
-                "query": "{{keywords}}", "fields": [field], "flags": "WHITESPACE", "lenient": True,
-            }  # fmt: skip
+                "query": "{{keywords}}",
+                "fields": [field],
+                "flags": "WHITESPACE",
+                "lenient": True,
+            }
             yield SuggestedFeature(
                 f"{called}_in_query",
                 f"1 if a word of the query is a value of {field}",

@@ -407,11 +407,13 @@ def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) 
         weights = None if query.weights is None else of_documents(query.weights, 1.0)
         return replace(query, doc_ids=documents, grades=grades, weights=weights, judged_by=None)
 
-    return Judgments([
-        as_judged(query, brought.documents)
-        for query, brought in zip(judged.queries, found, strict=True)
-        if brought.documents
-    ])  # fmt: skip
+    return Judgments(
+        [
+            as_judged(query, brought.documents)
+            for query, brought in zip(judged.queries, found, strict=True)
+            if brought.documents
+        ]
+    )
 
 
 def brought_by_legs(

@@ -197,9 +197,15 @@ def profile(
     with _profiled(cluster, model, featureset, index) as (store, where, features, stored):
         query = cluster.template(where, query_template)[0]
         return measure_profile(
-            cluster.engine, store, Subject(where, query, features, stored), typed,
-            repeat=repeat, window=window, seed=seed, progress=progress,
-        )  # fmt: skip
+            cluster.engine,
+            store,
+            Subject(where, query, features, stored),
+            typed,
+            repeat=repeat,
+            window=window,
+            seed=seed,
+            progress=progress,
+        )
 
 
 def measure_profile(
@@ -225,15 +231,26 @@ def measure_profile(
         engine, store, parts, params, repeat=repeat, window=window, seed=seed, progress=progress
     )
     windows = timed(
-        engine, subject.index, {size: with_features(store, subject, size) for size in WINDOWS},
-        params, repeat, seed=seed, progress=progress,
-    )  # fmt: skip
+        engine,
+        subject.index,
+        {size: with_features(store, subject, size) for size in WINDOWS},
+        params,
+        repeat,
+        seed=seed,
+        progress=progress,
+    )
     return Profile(
-        subject.index, store.kind, queries=len(params), repeat=repeat, window=window,
-        features=tuple(costs), searches=searches, windows=windows,
+        subject.index,
+        store.kind,
+        queries=len(params),
+        repeat=repeat,
+        window=window,
+        features=tuple(costs),
+        searches=searches,
+        windows=windows,
         derived=derived_from(subject.featureset),
         capacity=capacity(engine, store, subject.featureset, subject.model, params[0]),
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -137,10 +137,12 @@ class StagingIndex:
                 answer = self._engine.request("DELETE", path, idempotent=False)
                 check_acknowledged(answer, f"the removal of '{self.index}'")
         except (EngineUnavailable, Refused) as error:
-            give_warnings([
-                f"the index '{self.index}' is not used, and stays behind until documents are "
-                f"indexed under its name again: {error}"
-            ])  # fmt: skip
+            give_warnings(
+                [
+                    f"the index '{self.index}' is not used, and stays behind until documents are "
+                    f"indexed under its name again: {error}"
+                ]
+            )
 
     def _unmark(self) -> dict[str, Any]:
         return {"remove": {"index": self.index, "alias": self.mark, "must_exist": True}}

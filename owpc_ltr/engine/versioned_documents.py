@@ -146,9 +146,13 @@ class VersionedDocuments:
         what, params = self.what(name), {**_SEEN, **(before.version if before else {})}
         try:
             answer = answer_if_found(
-                self.engine, "DELETE", self.path(name), what,
-                params=params, idempotent=before is None,
-            )  # fmt: skip
+                self.engine,
+                "DELETE",
+                self.path(name),
+                what,
+                params=params,
+                idempotent=before is None,
+            )
             if answer is None:
                 return False
             check_written(answer.value, what, self.id_of(name), "deleted")

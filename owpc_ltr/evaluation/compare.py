@@ -107,9 +107,16 @@ def compare(
     check_table(per_query)
     options, named = options or ComparisonOptions(), named_rankers(rankers)
     request = comparison_request(
-        named, metrics, plugins, options, baseline=baseline, split=split,
-        drawing=Resampling(seed, resamples, progress), documents=documents, id_field=id_field,
-    )  # fmt: skip
+        named,
+        metrics,
+        plugins,
+        options,
+        baseline=baseline,
+        split=split,
+        drawing=Resampling(seed, resamples, progress),
+        documents=documents,
+        id_field=id_field,
+    )
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
     if isinstance(judged, Path | str):
         judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)

@@ -44,9 +44,13 @@ class ComparedPair(ShortRepr):
         figures: Comparison | Estimate = self.comparison if both is None else both.by_both
         p, own = (self.p_holm, self.comparison) if both is None else (both.p_holm, both)
         return decide(
-            figures.low, figures.high, p, (*self.warnings, *own.warnings),
-            higher_is_better=self.higher_is_better, smallest_gain=self.smallest_gain,
-        )  # fmt: skip
+            figures.low,
+            figures.high,
+            p,
+            (*self.warnings, *own.warnings),
+            higher_is_better=self.higher_is_better,
+            smallest_gain=self.smallest_gain,
+        )
 
     @property
     def better(self) -> str | None:

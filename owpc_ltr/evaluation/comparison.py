@@ -114,13 +114,18 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
     return {
         name: tuple(
             Measured(
-                metric, metric.average(values, weights) if alone else np.nan, values, baseline,
-                weights=weights, clusters=results.queries.clusters, seed=plan.drawing.seed,
+                metric,
+                metric.average(values, weights) if alone else np.nan,
+                values,
+                baseline,
+                weights=weights,
+                clusters=results.queries.clusters,
+                seed=plan.drawing.seed,
             )
             for metric, values, baseline in zip(metrics, ranker.values, tied, strict=False)
         )
         for name, ranker in results.rankers.items()
-    }  # fmt: skip
+    }
 
 
 def _compared_ranker(name: str, ranked: Ranked, results: PerQueryResults) -> ComparedRanker:
@@ -240,19 +245,25 @@ def compare_all(
         # alike are none.
         drawn = {
             (a, b, number): paired(
-                ranked[a][number].per_query[counted], ranked[b][number].per_query[counted],
-                _of(weights, counted), metrics[number].span, _of(clusters, counted),
+                ranked[a][number].per_query[counted],
+                ranked[b][number].per_query[counted],
+                _of(weights, counted),
+                metrics[number].span,
+                _of(clusters, counted),
             )
             for a, b in (*zip(names, names, strict=True), *opponents)
             for number in numbers
-        }  # fmt: skip
+        }
         columns = [one.a if a == b else one.differences for (a, b, _), one in drawn.items()]
         _coins, draws = generators(drawing.seed)
         ends = bca_intervals(
-            np.column_stack(columns), next(iter(drawn.values())).weights, level=LEVEL,
-            resamples=drawing.resamples, generator=draws,
+            np.column_stack(columns),
+            next(iter(drawn.values())).weights,
+            level=LEVEL,
+            resamples=drawing.resamples,
+            generator=draws,
             done=drawing.progress_of("drawing queries"),
-        )  # fmt: skip
+        )
         done = drawing.progress_of("flipping signs")
         for place, ((a, b, number), interval) in enumerate(zip(drawn, ends, strict=True), 1):
             sample, metric = drawn[a, b, number], metrics[number]
@@ -398,10 +409,8 @@ def powered_warnings(pair: ComparedPair, results: PerQueryResults) -> list[Resul
         return []
     others = {
         words: _as_powered(pair, other)
-        for words, other in zip(
-            results.by_treatment, (pair.left_out, pair.as_judged), strict=False
-        )
-    }  # fmt: skip
+        for words, other in zip(results.by_treatment, (pair.left_out, pair.as_judged), strict=False)
+    }
     number = [str(metric) for metric in metrics].index(pair.metric)
     warnings = [*treatment_warnings(verdict, pair.metric, others)]
     warnings += _deciding_warnings(pair, metrics[number], results)
@@ -484,10 +493,11 @@ def _by_guards(
     metrics = results.plan.metrics
     compared = {
         f"by {guard}": (
-            _compared_alone(a[number], b[number], guard, results), guard.higher_is_better
+            _compared_alone(a[number], b[number], guard, results),
+            guard.higher_is_better,
         )
         for number, guard in enumerate(results.guards, len(metrics))
-    }  # fmt: skip
+    }
     if results.queries.weights is not None:
         compared["with each query of one weight"] = (
             _compared_alone(a[0], b[0], metrics[0], results, weighted=False),
@@ -505,7 +515,11 @@ def _compared_alone(
     if counted.sum() < 2:
         return None
     return compare_paired(
-        a[counted], b[counted], seed=drawing.seed, resamples=drawing.resamples,
-        weights=_of(weights, counted), span=metric.span,
+        a[counted],
+        b[counted],
+        seed=drawing.seed,
+        resamples=drawing.resamples,
+        weights=_of(weights, counted),
+        span=metric.span,
         clusters=_of(results.queries.clusters, counted),
-    )  # fmt: skip
+    )

@@ -366,9 +366,14 @@ class RankerComparison(BlockResult):
         a, b = self.headline
         first, judged = str(self.metrics[0]), self.on_judged_documents
         return verdict_line(
-            self.verdict(a, b), a, b, first, judged=judged, weighted=self.weighted,
+            self.verdict(a, b),
+            a,
+            b,
+            first,
+            judged=judged,
+            weighted=self.weighted,
             smallest_gain=self.pair(a, b).smallest_gain,
-        )  # fmt: skip
+        )
 
     @property
     def _queries(self) -> str:
@@ -486,11 +491,14 @@ class Evaluation(RankerComparison):
         yield Table(
             ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
             [
-                (str(one.metric), *(ranker.measured[n].mean for ranker in self.rankers),
-                 one.all_tied_baseline)
+                (
+                    str(one.metric),
+                    *(ranker.measured[n].mean for ranker in self.rankers),
+                    one.all_tied_baseline,
+                )
                 for n, one in enumerate(self.measured)
             ],
-        )  # fmt: skip
+        )
         yield "  all tied: the baseline of scoring all documents the same"
         yield from (f"  {metric.convention}" for metric in self.metrics)
         if self.pairs:
@@ -567,9 +575,11 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | Non
         for both in [pair.prediction_powered]
         if both is not None
         for labels, one in (
-            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
+            ("both", both.by_both),
+            ("human", both.by_human),
+            ("proxy, biased", both.by_proxy),
         )
-    ]  # fmt: skip
+    ]
     caption = "Pairs of rankers by human and proxy labels, with 95 % intervals"
     return Table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows, caption)
 

@@ -290,10 +290,12 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
     weights = np.concatenate([data.query_importance for data, _ in folds])
     # Each fold's clusters get numbers of their own.
     starts = np.cumsum([0, *(len(queries.ids) for queries in several)])
-    clusters = np.concatenate([
-        start + (np.arange(len(one.ids)) if one.clusters is None else one.clusters)
-        for start, one in zip(starts, several, strict=False)
-    ])  # fmt: skip
+    clusters = np.concatenate(
+        [
+            start + (np.arange(len(one.ids)) if one.clusters is None else one.clusters)
+            for start, one in zip(starts, several, strict=False)
+        ]
+    )
     return ComparedQueries(
         ids=pa.concat_arrays([queries.ids for queries in several]),
         texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),

@@ -118,9 +118,14 @@ def evaluate(
     named = {name: model} if baseline is None else {name: model, other: baseline}
     options = ComparisonOptions(unweighted=unweighted, smallest_gain=smallest_gain)
     request = comparison_request(
-        named, metrics, plugins, options, baseline=None if baseline is None else other,
-        split=split, drawing=Resampling(seed),
-    )  # fmt: skip
+        named,
+        metrics,
+        plugins,
+        options,
+        baseline=None if baseline is None else other,
+        split=split,
+        drawing=Resampling(seed),
+    )
     judged = dataset_of(data, memory=memory, max_feature_number=max_feature_number)
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, option_name("documents"))
@@ -142,9 +147,13 @@ def evaluate(
     side = "folds" if seen.folds else chosen.side
     queries = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
     results = measure_on_data(
-        by_folds(rankers, seen), part, queries, request.plan,
-        weighted=request.weighted, tell_unjudged=True,
-    )  # fmt: skip
+        by_folds(rankers, seen),
+        part,
+        queries,
+        request.plan,
+        weighted=request.weighted,
+        tell_unjudged=True,
+    )
     comparison = compare_results(results)
     scores = results.rankers[name].scores
     if run is not None and scores is not None and isinstance(part, RankingDataset):

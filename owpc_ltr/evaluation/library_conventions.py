@@ -102,8 +102,11 @@ class Library(Convention):
 
 
 _TREC: dict[str, Any] = {
-    "single": True, "ties": "last-id-first", "absent": False, "takes_runs": True,
-}  # fmt: skip
+    "single": True,
+    "ties": "last-id-first",
+    "absent": False,
+    "takes_runs": True,
+}
 _BOOSTED: dict[str, Any] = {"ties": "file-order", "empty": "one"}
 # XGBoost looks at as many ranks as it makes pairs of (lambdarank_num_pair_per_sample).
 _XGBOOST: dict[str, Any] = {**_BOOSTED, "single": True, "depth": 32}

@@ -142,11 +142,14 @@ def with_proxy_labels(
             one = by_both(number, guard, (pair.a, pair.b)).by_both
             views[f"by {guard}"] = (
                 replace(
-                    pair.comparison, mean_difference=one.mean, low=one.low, high=one.high,
+                    pair.comparison,
+                    mean_difference=one.mean,
+                    low=one.low,
+                    high=one.high,
                     p_permutation=one.p,
                 ),
                 guard.higher_is_better,
-            )  # fmt: skip
+            )
         found = contradictions(pair.verdict, pair.metric, views)
         return replace(pair, warnings=(*pair.warnings, *found))
 
@@ -264,9 +267,10 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
         document_weights=None,
         comments=None,
         document_fields=(
-            None if proxy.document_fields is None
+            None
+            if proxy.document_fields is None
             else {name: part.take(pa.array(rows)) for name, part in proxy.document_fields.items()}
         ),
         manifest=None,
-    )  # fmt: skip
+    )
     return data, len(keys) - len(rows), alone

@@ -333,11 +333,15 @@ def _unjudged_documents(
 def _grades_around(lists: Sequence[RankedLists], depth: int) -> list[NDArray[np.float32]]:
     """The grades of judged documents at each rank; of few, those of the ranks around, too."""
     at_rank = [
-        np.concatenate([
-            one.grades[:, rank][~np.isnan(one.grades[:, rank])] for one in lists if rank < one.depth
-        ])
+        np.concatenate(
+            [
+                one.grades[:, rank][~np.isnan(one.grades[:, rank])]
+                for one in lists
+                if rank < one.depth
+            ]
+        )
         for rank in range(depth)
-    ]  # fmt: skip
+    ]
     pools = []
     for rank in range(depth):
         reach = rank // 4

@@ -303,8 +303,9 @@ class DecidingDocuments:
     def marks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which ranks of the winner's and the loser's lists they are at."""
         marks = (
-            self.winner.only_in_first(self.loser, TOP), self.loser.only_in_first(self.winner, TOP)
-        )  # fmt: skip
+            self.winner.only_in_first(self.loser, TOP),
+            self.loser.only_in_first(self.winner, TOP),
+        )
         if any(one.any() for one in marks):
             return marks
         tops = [one.there.copy() for one in (self.winner, self.loser)]
@@ -330,12 +331,14 @@ class DecidingDocuments:
         numbers: dict[str, int] = {}
         cells = []
         for lists, marks in zip((self.winner, self.loser), self.marks, strict=True):
-            cells.append([
-                (row, numbers.setdefault(name, len(numbers)), 1.0 / len(votes))
-                for row, _, judges in lists.judges_at(marks)
-                for votes in [votes_of(judges, 0.0)]
-                for name in votes
-            ])  # fmt: skip
+            cells.append(
+                [
+                    (row, numbers.setdefault(name, len(numbers)), 1.0 / len(votes))
+                    for row, _, judges in lists.judges_at(marks)
+                    for votes in [votes_of(judges, 0.0)]
+                    for name in votes
+                ]
+            )
         counts = np.zeros((2, len(self.winner.there), len(numbers)))
         for side, of_side in enumerate(cells):
             if of_side:
@@ -350,8 +353,9 @@ class DecidingDocuments:
         judges = [one for lists, marks in sides for _, _, one in lists.judges_at(marks)]
         voted = [any(map(is_machine, votes_of(one, 0.0))) for one in judges]
         return (
-            sum(map(is_machine, judges)) / max(1, len(judges)), sum(voted) / max(1, len(judges))
-        )  # fmt: skip
+            sum(map(is_machine, judges)) / max(1, len(judges)),
+            sum(voted) / max(1, len(judges)),
+        )
 
 
 def machine_warnings(

@@ -135,11 +135,17 @@ def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
     against = [metric for metric, verdict in others if verdict.outcome == opposite]
     if not against:
         return first
-    return Verdict(Outcome.CANNOT_TELL, (ResultWarning(
-        "metrics-disagree",
-        f"metrics disagree: {first.outcome} by {name}, {opposite} by {' and '.join(against)}",
-        "state which metric decides before the comparison, and compare by that one",
-    ),))  # fmt: skip
+    return Verdict(
+        Outcome.CANNOT_TELL,
+        (
+            ResultWarning(
+                "metrics-disagree",
+                f"metrics disagree: {first.outcome} by {name}, {opposite} by "
+                f"{' and '.join(against)}",
+                "state which metric decides before the comparison, and compare by that one",
+            ),
+        ),
+    )
 
 
 POWER = 0.8
@@ -298,9 +304,15 @@ def paired(
         weights = None
     signs = wins, losses, n_queries - wins - losses
     return Paired(
-        a, b, differences, weights, room_of(a, b, weights, span),
-        n_queries=n_queries, n_independent=units, signs=signs,
-    )  # fmt: skip
+        a,
+        b,
+        differences,
+        weights,
+        room_of(a, b, weights, span),
+        n_queries=n_queries,
+        n_independent=units,
+        signs=signs,
+    )
 
 
 def _rounded(differences: Vector) -> Vector:

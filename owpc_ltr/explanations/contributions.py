@@ -89,9 +89,19 @@ def shapley_values(forest: Forest, features: Matrix, background: Matrix) -> tupl
     depth = len([*_levels(forest)]) - 1
     points, weights = np.polynomial.legendre.leggauss(max(1, (depth + 1) // 2))
     _add_values(
-        rows, forest.roots, forest.feature, forest.threshold, forest.left, forest.default_left,
-        forest.value, shares, (points + 1) / 2, weights / 2, depth, amounts,
-    )  # fmt: skip
+        rows,
+        forest.roots,
+        forest.feature,
+        forest.threshold,
+        forest.left,
+        forest.default_left,
+        forest.value,
+        shares,
+        (points + 1) / 2,
+        weights / 2,
+        depth,
+        amounts,
+    )
     return amounts, _tree_means(forest, shares)
 
 
@@ -162,9 +172,19 @@ def _next(value: Any, node: int, threshold: Any, left: Any, default_left: Any) -
 
 @compiled
 def _add_values(
-    rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, default_left: Any, value: Any,
-    shares: Any, points: Any, weights: Any, depth: int, amounts: Any,
-) -> None:  # fmt: skip
+    rows: Any,
+    roots: Any,
+    feature: Any,
+    threshold: Any,
+    left: Any,
+    default_left: Any,
+    value: Any,
+    shares: Any,
+    points: Any,
+    weights: Any,
+    depth: int,
+    amounts: Any,
+) -> None:
     """Add every leaf's values to `amounts`, going down each tree both ways.
 
     At each level of the way down, `on` features were met: `met` says which, `share` with what share
@@ -187,15 +207,29 @@ def _add_values(
                     x = rows[i, feature[parent]]
                     goes = _next(x, parent, threshold, left, default_left) == node
                     if not _go_down(
-                        level, feature[parent], shares[node], goes, points, met, on, share, own,
+                        level,
+                        feature[parent],
+                        shares[node],
+                        goes,
+                        points,
+                        met,
+                        on,
+                        share,
+                        own,
                         products,
-                    ):  # fmt: skip
+                    ):
                         continue
                 if feature[node] < 0:
                     _add_leaf(
-                        value[node], met[level, : on[level]], share[level], own[level],
-                        products[level], points, weights, amounts[i],
-                    )  # fmt: skip
+                        value[node],
+                        met[level, : on[level]],
+                        share[level],
+                        own[level],
+                        products[level],
+                        points,
+                        weights,
+                        amounts[i],
+                    )
                     continue
                 for child in range(left[node], left[node] + 2):
                     waiting[pending, 0], waiting[pending, 1] = child, node
@@ -205,9 +239,17 @@ def _add_values(
 
 @compiled
 def _go_down(
-    level: int, column: int, its_share: float, goes: bool, points: Any, met: Any, on: Any,
-    share: Any, own: Any, products: Any,
-) -> bool:  # fmt: skip
+    level: int,
+    column: int,
+    its_share: float,
+    goes: bool,
+    points: Any,
+    met: Any,
+    on: Any,
+    share: Any,
+    own: Any,
+    products: Any,
+) -> bool:
     """Make a level of the one above it and one split more; False where nobody comes here."""
     size = on[level - 1]
     met[level, :size], share[level, :size] = met[level - 1, :size], share[level - 1, :size]
@@ -235,9 +277,15 @@ def _go_down(
 
 @compiled
 def _add_leaf(
-    value: float, met: Any, share: Any, own: Any, products: Any, points: Any, weights: Any,
+    value: float,
+    met: Any,
+    share: Any,
+    own: Any,
+    products: Any,
+    points: Any,
+    weights: Any,
     amounts: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Add what a leaf gives to each feature of its path."""
     for a in range(len(met)):
         total = 0.0

@@ -100,16 +100,18 @@ class ExplainedHit(ShortRepr):
             }
             for column, (name, value, contribution) in enumerate(rows)
         ]
-        content: dict[str, Any] = finite_json({
-            "document_id": self.document_id,
-            "title": self.title,
-            "rank": self.rank,
-            "rank_before": self.rank_before,
-            "score": self.score,
-            "features": features,
-            "parts": [part.as_dict() for part in self.parts],
-            **({"paths": [path.as_dict() for path in self.paths]} if self.paths else {}),
-        })  # fmt: skip
+        content: dict[str, Any] = finite_json(
+            {
+                "document_id": self.document_id,
+                "title": self.title,
+                "rank": self.rank,
+                "rank_before": self.rank_before,
+                "score": self.score,
+                "features": features,
+                "parts": [part.as_dict() for part in self.parts],
+                **({"paths": [path.as_dict() for path in self.paths]} if self.paths else {}),
+            }
+        )
         return content
 
 
@@ -156,17 +158,19 @@ class Explanation:
     def as_dict(self) -> dict[str, Any]:
         """The explanation as JSON."""
         means = zip(self.feature_names, self.mean_contributions.tolist(), strict=True)
-        content: dict[str, Any] = finite_json({
-            "query": self.query,
-            "model": self.model,
-            "kind": self.kind,
-            "method": self.method,
-            "documents": self.documents,
-            "baseline": self.baseline,
-            "mean_contributions": dict(means),
-            "hits": [hit.as_dict() for hit in self.hits],
-            "warnings": list(self.warnings),
-        })  # fmt: skip
+        content: dict[str, Any] = finite_json(
+            {
+                "query": self.query,
+                "model": self.model,
+                "kind": self.kind,
+                "method": self.method,
+                "documents": self.documents,
+                "baseline": self.baseline,
+                "mean_contributions": dict(means),
+                "hits": [hit.as_dict() for hit in self.hits],
+                "warnings": list(self.warnings),
+            }
+        )
         return content
 
     def __str__(self) -> str:

@@ -91,11 +91,13 @@ def compiled(template: str, escape: Callable[[str], str]) -> Text:
 
         def fill(params: Mapping[str, Any]) -> str:
             return "".join(
-                text if name is None
-                else _as_json(name, params.get(name)) if listed
+                text
+                if name is None
+                else _as_json(name, params.get(name))
+                if listed
                 else escape(java_text(params.get(name)))
                 for text, name, listed in pieces
-            )  # fmt: skip
+            )
 
         return fill
     # Few templates have sections, and feature sets are read where none is filled.

@@ -244,10 +244,17 @@ def fields_of_query_text(text: str) -> Iterator[str]:
 
 _MATCHING = frozenset(
     {
-        "combined_fields", "match", "match_bool_prefix", "match_phrase", "match_phrase_prefix",
-        "more_like_this", "multi_match", "query_string", "simple_query_string",
+        "combined_fields",
+        "match",
+        "match_bool_prefix",
+        "match_phrase",
+        "match_phrase_prefix",
+        "more_like_this",
+        "multi_match",
+        "query_string",
+        "simple_query_string",
     }
-)  # fmt: skip
+)
 _WITHOUT_SCORE = frozenset({"constant_score", "filter", "must_not"})
 
 

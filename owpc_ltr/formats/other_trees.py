@@ -266,11 +266,13 @@ def from_sklearn(
     if missing == "zero":
         return model.with_missing_as_zero()
     if missing is None and not learned:
-        give_warnings([
-            f"no split of the {type(estimator).__name__} shows that it was fitted with missing "
-            "values, and it sends them with the larger part of the documents: say "
-            'missing="zero" if it was fitted with 0 in their place, else missing="as-trained"'
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"no split of the {type(estimator).__name__} shows that it was fitted with missing "
+                "values, and it sends them with the larger part of the documents: say "
+                'missing="zero" if it was fitted with 0 in their place, else missing="as-trained"'
+            ]
+        )
     return model
 
 

@@ -131,9 +131,15 @@ class CodedBlock:
             for name, bounds, step in zip(self.features, self.thresholds, self.steps, strict=True)
         ]
         return scripted(
-            summed(codes), TABLES, sizes=digits_of(self.sizes, PLACE), tables=self.tables,
-            places=self.places, values=self.values, unit=unit, floor=floor,
-        )  # fmt: skip
+            summed(codes),
+            TABLES,
+            sizes=digits_of(self.sizes, PLACE),
+            tables=self.tables,
+            places=self.places,
+            values=self.values,
+            unit=unit,
+            floor=floor,
+        )
 
     def sums(self, columns: Mapping[str, Vector]) -> Vector:
         """The sum of its tables for each document, in units; a missing value is NaN."""

@@ -130,17 +130,28 @@ def fuse(
     searches = read_legs(legs, cluster.engine, where, window, featureset)
     shards = shards_of(cluster.engine, where)
     candidates = find_candidates(
-        cluster.engine, where, searches, judgments.queries,
-        shards=shards, in_flight=in_flight, progress=progress,
-    )  # fmt: skip
+        cluster.engine,
+        where,
+        searches,
+        judgments.queries,
+        shards=shards,
+        in_flight=in_flight,
+        progress=progress,
+    )
     store_legs(cluster, searches, where, judgments.queries[0].params)
     logged = _logged(
         cluster, searches, judgments, candidates, index=where, data_out=data_out, progress=progress
     )
     result = _measured(
-        searches, logged, judgments, metric, identity=cluster.engine.identity(), complete=complete,
-        plugins=plugins, drawing=Resampling(seed, resamples, progress),
-    )  # fmt: skip
+        searches,
+        logged,
+        judgments,
+        metric,
+        identity=cluster.engine.identity(),
+        complete=complete,
+        plugins=plugins,
+        drawing=Resampling(seed, resamples, progress),
+    )
     notes = _notes(searches, logged, len(judgments.queries), shards, complete)
     result = replace(result, notes=tuple(notes))
     if query_template_out is not None:
@@ -197,9 +208,13 @@ def _logged(
             folder = temporary.enter_context(tempfile.TemporaryDirectory(prefix="owpc-ltr-fuse-"))
             data_out = Path(folder) / "legs.parquet"
         log_features(
-            cluster, judgments=candidates_as_judgments(judged, found), out=data_out, index=index,
-            featureset=legs.name, progress=progress,
-        )  # fmt: skip
+            cluster,
+            judgments=candidates_as_judgments(judged, found),
+            out=data_out,
+            index=index,
+            featureset=legs.name,
+            progress=progress,
+        )
         data = read_dataset(Path(data_out))
     by_query = {q.query_id: (q, brought) for q, brought in zip(judged.queries, found, strict=True)}
     rows, served, shards, grades = [], [], [], []
@@ -247,9 +262,14 @@ def _measured(
     if identity.distribution == "opensearch":
         version = parse_version(identity.version)
     figures = measure_fusion(
-        logged, learned.scores, parsed,
-        judged=judged.queries, complete=complete, version=version, drawing=drawing,
-    )  # fmt: skip
+        logged,
+        learned.scores,
+        parsed,
+        judged=judged.queries,
+        complete=complete,
+        version=version,
+        drawing=drawing,
+    )
     return Fusion(
         **vars(figures),
         model=learned.model,  # type: ignore[arg-type]

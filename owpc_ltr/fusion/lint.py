@@ -303,13 +303,15 @@ Check = Callable[[SearchBody], Findings]
 def _rescore_in_hybrid(search: SearchBody) -> Findings:
     if search.hybrids and search.rescorers:
         yield RequestFinding(
-            "rescore-in-hybrid", WARNING, "$.rescore",
+            "rescore-in-hybrid",
+            WARNING,
+            "$.rescore",
             "'rescore' changes the scores of each query of 'hybrid' before they are normalized, "
             "and not the fused list",
             advice="search with bool.should of the queries and one rescorer, or rescore the fused "
             "hits in the application",
             source="neural-search #914, PR #917",
-        )  # fmt: skip
+        )
 
 
 def _pagination_depth(search: SearchBody) -> Findings:
@@ -320,24 +322,33 @@ def _pagination_depth(search: SearchBody) -> Findings:
     advice = f"set pagination_depth to the window, as {USUAL_WINDOW}"
     if depth is None and search.first:
         yield RequestFinding(
-            "from-without-depth", WARNING, "$.from",
+            "from-without-depth",
+            WARNING,
+            "$.from",
             "'hybrid' refuses 'from' without 'pagination_depth' (400)",
-            advice=advice, source=source,
-        )  # fmt: skip
+            advice=advice,
+            source=source,
+        )
     elif depth is None and "pagination_depth" not in search.hybrids[0].value:
         yield RequestFinding(
-            "no-pagination-depth", WARNING, place,
+            "no-pagination-depth",
+            WARNING,
+            place,
             f"without 'pagination_depth' only the first {search.window} documents of each query "
             "and shard are fused, and another size changes the order",
-            advice=advice, source=source,
-        )  # fmt: skip
+            advice=advice,
+            source=source,
+        )
     elif depth is not None and depth < search.first + search.size:
         yield RequestFinding(
-            "depth-below-page", WARNING, f"{place}.pagination_depth",
+            "depth-below-page",
+            WARNING,
+            f"{place}.pagination_depth",
             f"the page ends at {search.first + search.size}, and only {depth} documents of each "
             "query and shard are fused",
-            advice=advice, source=source,
-        )  # fmt: skip
+            advice=advice,
+            source=source,
+        )
 
 
 def _pipeline(search: SearchBody) -> Findings:
@@ -347,12 +358,14 @@ def _pipeline(search: SearchBody) -> Findings:
         return
     if name not in {None, "_none"}:
         yield RequestFinding(
-            "stored-pipeline", NOTE, "$.search_pipeline",
+            "stored-pipeline",
+            NOTE,
+            "$.search_pipeline",
             f"the search pipeline '{name}' is stored in the cluster and was not checked",
             advice=f"save the answer of GET /_search/pipeline/{name} as a file, and give it with "
             f"{option_name('pipeline')}",
             source="OpenSearch, search pipelines",
-        )  # fmt: skip
+        )
         return
     where, advice = search.hybrids[0].place, "name a search pipeline that has one"
     if search.pipeline:
@@ -360,21 +373,26 @@ def _pipeline(search: SearchBody) -> Findings:
     elif name is None:
         advice += f", or give the default one of the index with {option_name('pipeline')}"
     yield RequestFinding(
-        "no-pipeline", WARNING, where,
+        "no-pipeline",
+        WARNING,
+        where,
         "without a normalization or score-ranker processor the hits of 'hybrid' are scores of "
         "single queries between markers such as -9549511700, with documents twice",
         advice=advice,
         source="neural-search, HybridQueryPhaseSearcher; OpenSearch 2.19.1",
-    )  # fmt: skip
+    )
 
 
 def _legs(search: SearchBody) -> Findings:
     if len(search.legs) > MAX_LEGS:
         yield RequestFinding(
-            "too-many-queries", WARNING, f"{search.hybrids[0].place}.queries",
+            "too-many-queries",
+            WARNING,
+            f"{search.hybrids[0].place}.queries",
             f"'hybrid' refuses more than {MAX_LEGS} queries (400), here are {len(search.legs)}",
-            advice="join some by bool.should", source="neural-search, HybridQueryBuilder",
-        )  # fmt: skip
+            advice="join some by bool.should",
+            source="neural-search, HybridQueryBuilder",
+        )
 
 
 def _skipping_means(search: SearchBody) -> Findings:
@@ -382,14 +400,16 @@ def _skipping_means(search: SearchBody) -> Findings:
         technique = processor.at("combination", "technique")
         if technique and technique.value in {"geometric_mean", "harmonic_mean"}:
             yield RequestFinding(
-                "skipping-mean", WARNING, technique.place,
+                "skipping-mean",
+                WARNING,
+                technique.place,
                 f"the {str(technique.value).replace('_', ' ')} leaves out a query that misses the "
                 "document, with its weight: a document that one query found can pass one that all "
                 "found",
                 advice="use arithmetic_mean",
                 source="neural-search, "
                 f"{technique.value.title().replace('_', '')}ScoreCombinationTechnique",
-            )  # fmt: skip
+            )
 
 
 def _weights(search: SearchBody) -> Findings:
@@ -403,17 +423,23 @@ def _weights(search: SearchBody) -> Findings:
             continue  # places to fill in
         if any(not 0 <= weight <= 1 for weight in values) or abs(sum(values) - 1) > WEIGHT_SLACK:
             yield RequestFinding(
-                "weights-sum", WARNING, weights.place,
+                "weights-sum",
+                WARNING,
+                weights.place,
                 f"weights from 0 to 1 that sum to 1 are wanted (400), these sum to {sum(values):g}",
-                advice="divide each by the sum", source=source,
-            )  # fmt: skip
+                advice="divide each by the sum",
+                source=source,
+            )
         if search.legs and len(values) != len(search.legs):
             yield RequestFinding(
-                "weights-count", WARNING, weights.place,
+                "weights-count",
+                WARNING,
+                weights.place,
                 f"{len(values)} weights for {len(search.legs)} queries: the pipeline is stored, "
                 "and every search is refused (400)",
-                advice="give one weight a query", source=source,
-            )  # fmt: skip
+                advice="give one weight a query",
+                source=source,
+            )
 
 
 def _z_score(search: SearchBody) -> Findings:
@@ -421,11 +447,14 @@ def _z_score(search: SearchBody) -> Findings:
         technique = processor.at("normalization", "technique")
         if technique and technique.value == "z_score":
             yield RequestFinding(
-                "z-score-raw", WARNING, technique.place,
+                "z-score-raw",
+                WARNING,
+                technique.place,
                 "a score that is the mean of its query, as that of a single hit, is not normalized "
                 "and passes all others",
-                advice="use min_max", source="neural-search, ZScoreNormalizationTechnique",
-            )  # fmt: skip
+                advice="use min_max",
+                source="neural-search, ZScoreNormalizationTechnique",
+            )
 
 
 def _k_below_window(search: SearchBody) -> Findings:
@@ -434,11 +463,13 @@ def _k_below_window(search: SearchBody) -> Findings:
         k, place = _nearest(query)
         if k is not None and k < window:
             yield RequestFinding(
-                "k-below-window", WARNING, place,
+                "k-below-window",
+                WARNING,
+                place,
                 f"the vector query finds {k} documents a shard, and {what} is {window}",
                 advice=f"set k to {window} or more",
                 source="neural-search #1202; k-NN, query parameter k",
-            )  # fmt: skip
+            )
 
 
 def _nearest(query: Located) -> tuple[int | None, str]:
@@ -471,12 +502,14 @@ def _knn_rescorer(search: SearchBody) -> Findings:
     for rescorer in search.rescorers:
         for query in rescorer.all_of(*VECTOR_QUERIES):
             yield RequestFinding(
-                "knn-rescorer", WARNING, query.place,
+                "knn-rescorer",
+                WARNING,
+                query.place,
                 f"'{query.kind}' as a rescorer scores its k nearest documents of the "
                 "shard, and 0 all others of the window",
                 advice="use script_score with the similarity, which scores every document",
                 source="k-NN, approximate search; measured: the same first 10 in 11 % of queries",
-            )  # fmt: skip
+            )
 
 
 def _rank_window(search: SearchBody) -> Findings:
@@ -487,28 +520,36 @@ def _rank_window(search: SearchBody) -> Findings:
         advice = f"set rank_window_size to {USUAL_WINDOW}"
         if rank_window is None and retriever.kind not in {"rule", "pinned"}:
             yield RequestFinding(
-                "rank-window-10", WARNING, retriever.place,
+                "rank-window-10",
+                WARNING,
+                retriever.place,
                 f"without 'rank_window_size' '{retriever.kind}' takes {DEFAULT_SIZE} "
                 "documents of each retriever",
-                advice=advice, source=source,
-            )  # fmt: skip
+                advice=advice,
+                source=source,
+            )
         elif rank_window is not None and window is not None and window < search.size:
             yield RequestFinding(
-                "rank-window-below-page", WARNING, rank_window.place,
+                "rank-window-below-page",
+                WARNING,
+                rank_window.place,
                 f"a window of {window} is refused for a page of {search.size} (400)",
-                advice=advice, source=source,
-            )  # fmt: skip
+                advice=advice,
+                source=source,
+            )
 
 
 def _licence(search: SearchBody) -> Findings:
     for retriever in search.retrievers:
         if retriever.kind in FUSING_RETRIEVERS:
             yield RequestFinding(
-                "licence", NOTE, retriever.place,
+                "licence",
+                NOTE,
+                retriever.place,
                 f"'{retriever.kind}' needs Elastic's Enterprise licence; others answer 403",
                 advice="without one, search with bool.should of the queries and one rescorer",
                 source="Elasticsearch, RRFRankPlugin",
-            )  # fmt: skip
+            )
 
 
 def _explain(search: SearchBody) -> Findings:
@@ -516,14 +557,26 @@ def _explain(search: SearchBody) -> Findings:
     has = responses and any(part.get("hybrid_score_explanation") for part in responses.items)
     if search.hybrids and search.processors and search.root.value.get("explain") and not has:
         yield RequestFinding(
-            "explain-unfused", NOTE, "$.explain",
+            "explain-unfused",
+            NOTE,
+            "$.explain",
             "explanations are of the queries' own scores, not of the fused one",
             advice="add the response processor hybrid_score_explanation to the pipeline",
             source="neural-search, ExplanationResponseProcessor",
-        )  # fmt: skip
+        )
 
 
 CHECKS: tuple[Check, ...] = (
-    _rescore_in_hybrid, _pipeline, _legs, _weights, _pagination_depth, _skipping_means, _z_score,
-    _k_below_window, _knn_rescorer, _rank_window, _licence, _explain,
-)  # fmt: skip
+    _rescore_in_hybrid,
+    _pipeline,
+    _legs,
+    _weights,
+    _pagination_depth,
+    _skipping_means,
+    _z_score,
+    _k_below_window,
+    _knn_rescorer,
+    _rank_window,
+    _licence,
+    _explain,
+)

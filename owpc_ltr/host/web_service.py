@@ -83,10 +83,20 @@ class WebServer(uvicorn.Server):
             ("X-Content-Type-Options", "nosniff"),
         ]
         config = uvicorn.Config(
-            Gate(app, hosts), loop="asyncio", http=FairHttp, ws="none", lifespan="on",
-            headers=headers, server_header=False, proxy_headers=False, backlog=ACCEPTED,
-            log_config=None, log_level="error", access_log=False, **options,
-        )  # fmt: skip
+            Gate(app, hosts),
+            loop="asyncio",
+            http=FairHttp,
+            ws="none",
+            lifespan="on",
+            headers=headers,
+            server_header=False,
+            proxy_headers=False,
+            backlog=ACCEPTED,
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            **options,
+        )
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -215,8 +225,9 @@ class FairHttp(H11Protocol):
                 self.app_state["quiet_until"] = self.loop.time() + _QUIET_SECONDS
                 _log.warning(
                     "%s connections are open: for each new one, the longest idle one of the "
-                    "address that has most is closed", most,
-                )  # fmt: skip
+                    "address that has most is closed",
+                    most,
+                )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""

@@ -92,9 +92,14 @@ def _loss_of_block(
         start, end = offsets[query], offsets[query + 1]
         curve = curvature[start:end] if len(curvature) else curvature
         values[query] = call_kernel(
-            address, scores[start:end], labels[start:end], weights[start:end], parameters,
-            gradient[start:end], curve,
-        )  # fmt: skip
+            address,
+            scores[start:end],
+            labels[start:end],
+            weights[start:end],
+            parameters,
+            gradient[start:end],
+            curve,
+        )
 
 
 def linear_scores(features: Matrix, weights: Vector) -> Vector:

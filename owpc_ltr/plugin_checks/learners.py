@@ -127,10 +127,13 @@ def least_objective(
             np.append(w, (offsets + slopes @ w).max()),
             jac=lambda x: np.append(x[:-1], C),
             method="SLSQP",
-            constraints={"type": "ineq", "fun": lambda x, o=offsets, r=rows: r @ x - o,
-                         "jac": lambda _x, r=rows: r},
+            constraints={
+                "type": "ineq",
+                "fun": lambda x, o=offsets, r=rows: r @ x - o,
+                "jac": lambda _x, r=rows: r,
+            },
             options={"maxiter": 100, "ftol": 1e-12},
-        )  # fmt: skip
+        )
         w = solution.x[:-1]
         lower = max(lower, 0.5 * float(w @ w) + C * float((offsets + slopes @ w).max()))
     return min(lower, upper), upper

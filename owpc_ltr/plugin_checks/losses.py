@@ -210,14 +210,20 @@ def _jumps(price: Price, points: Vector) -> dict[str, float]:
 
 
 _CLAIMS = (
-    ("conservative", _slopes, (
-        ("slope_error", 1e-4, "its gradient is off the slope of its value"),
-    )),
-    ("conservative", _walks, (
-        ("loop", 5e-3, "its gradient is the gradient of nothing: a closed walk climbs"),
-        ("side", 5e-3, "along a walk its value and the sum of its slopes differ"),
-    )),
+    (
+        "conservative",
+        _slopes,
+        (("slope_error", 1e-4, "its gradient is off the slope of its value"),),
+    ),
+    (
+        "conservative",
+        _walks,
+        (
+            ("loop", 5e-3, "its gradient is the gradient of nothing: a closed walk climbs"),
+            ("side", 5e-3, "along a walk its value and the sum of its slopes differ"),
+        ),
+    ),
     ("convex", _tangents, (("tangent_excess", 1e-8, "a tangent lies above it"),)),
     ("smooth", _jumps, (("jump", 1e-3, "its gradient jumps"),)),
-)  # fmt: skip
+)
 """Claims: what is measured, the limit of each figure, and what a loss does that is beyond it."""

@@ -116,8 +116,13 @@ def _check_more_clicks(
         added = (np.arange(len(counts.pair)) == row).astype(np.int64)
         # An impression that was passed on the way to another click, else the last of its list.
         new = added * (counts.reached <= counts.clicked)
-        more = replace(counts, clicked=counts.clicked + added, value=counts.value + added,
-                       reached=counts.reached + new, last=counts.last + new)  # fmt: skip
+        more = replace(
+            counts,
+            clicked=counts.clicked + added,
+            value=counts.value + added,
+            reached=counts.reached + new,
+            last=counts.last + new,
+        )
         before = fit.attractiveness[counts.pair[row]]
         after = checked_fit(model, more).attractiveness[counts.pair[row]]
         require(
@@ -348,10 +353,14 @@ class _ReaderCheck:
         by_text = getattr(self.reader, "ids_are_texts", False)
         first = [row.query_id for row in rows]
         expected: list[Row] = [
-            (row.query if by_text else row.query_id, row.query, row.document_id,
-             float(np.float32(row.grade)))
+            (
+                row.query if by_text else row.query_id,
+                row.query,
+                row.document_id,
+                float(np.float32(row.grade)),
+            )
             for row in sorted(rows, key=lambda row: first.index(row.query_id))
-        ]  # fmt: skip
+        ]
         actual = self.accepted(what, content)
         self.require(
             actual == expected, f"read {what} as {{}}, where {{}} was written", actual, expected
@@ -421,13 +430,18 @@ _PLAIN = (
 )
 
 
-def _each(query_id: str = "{0.query_id}", document_id: str = "{0.document_id}",
-          grade: str = "{0.grade}") -> tuple[Judged, ...]:  # fmt: skip
+def _each(
+    query_id: str = "{0.query_id}", document_id: str = "{0.document_id}", grade: str = "{0.grade}"
+) -> tuple[Judged, ...]:
     return tuple(
-        replace(row, query_id=query_id.format(row), document_id=document_id.format(row),
-                grade=grade.format(row))
+        replace(
+            row,
+            query_id=query_id.format(row),
+            document_id=document_id.format(row),
+            grade=grade.format(row),
+        )
         for row in _PLAIN
-    )  # fmt: skip
+    )
 
 
 _LISTS = {

@@ -132,10 +132,15 @@ def train_on_few_features(
         used = in_use & _used(trained.model)
         unused, in_use = tuple(sorted(in_use - used)), used
         value = means_of([metric], trained.model, validation)[0]
-        path.append({
-            "dropped": dropped, "unused": unused, "features": len(in_use),
-            "milliseconds": costs.of(in_use), "validation": value,
-        })  # fmt: skip
+        path.append(
+            {
+                "dropped": dropped,
+                "unused": unused,
+                "features": len(in_use),
+                "milliseconds": costs.of(in_use),
+                "validation": value,
+            }
+        )
         if len(in_use) <= max_features:
             break
         saved = {name: costs.of(in_use) - costs.of(in_use - {name}) for name in sorted(in_use)}

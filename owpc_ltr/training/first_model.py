@@ -161,9 +161,13 @@ def choose_kind(
         a, b = values[one.name], values[other.name]
         counted = ~(np.isnan(a) | np.isnan(b))
         return compare_paired(
-            a[counted], b[counted], seed=run.seed, weights=sample.query_importance[counted],
-            span=chooses.span, clusters=clusters[counted],
-        )  # fmt: skip
+            a[counted],
+            b[counted],
+            seed=run.seed,
+            weights=sample.query_importance[counted],
+            span=chooses.span,
+            clusters=clusters[counted],
+        )
 
     results = tuple(
         _result(kind, compared(kind, candidates[0]), trained[kind.name][0]) for kind in candidates
@@ -209,11 +213,16 @@ def _differ(comparison: Comparison) -> bool:
 def _result(kind: Kind, comparison: Comparison, models: Sequence[Model]) -> KindResult:
     forests = [getattr(model, "forest", None) for model in models]
     return KindResult(
-        kind.name, comparison.mean_a, comparison.mean_difference, comparison.low, comparison.high,
-        p=comparison.p_permutation, runs_in=kind.words,
+        kind.name,
+        comparison.mean_a,
+        comparison.mean_difference,
+        comparison.low,
+        comparison.high,
+        p=comparison.p_permutation,
+        runs_in=kind.words,
         used=float(np.mean([len(features_used(model)) for model in models])),
         trees=float(np.mean([0 if forest is None else len(forest.roots) for forest in forests])),
-    )  # fmt: skip
+    )
 
 
 def _why(kind: Kind, best: Kind, where: str) -> str:

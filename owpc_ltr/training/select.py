@@ -128,11 +128,14 @@ def select(
         constant = constant_in_all([fold.training for fold in cut])
         give_warnings(dict.fromkeys([*notes, *constant_in_training(constant)]))
         rows = cross_validate(
-            cut, plans, measured, Run(seed=seed, progress=progress),
+            cut,
+            plans,
+            measured,
+            Run(seed=seed, progress=progress),
             jobs=jobs if workers is None else workers.threads,
             journal=None if journal is None else Path(journal),
             workers=workers,
-        )  # fmt: skip
+        )
     return Selection(
         tuple(fold.name for fold in cut),
         tuple(rows),

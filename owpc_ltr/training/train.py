@@ -256,9 +256,12 @@ def train(
         give_warnings(before)
         trained = _trained(training, chosen_on, plan, run, few, source=source)
         models = fold_models(
-            splits.everything, lambda rest, of: plan_of(rest, of)[0], run, folds or 0,
+            splits.everything,
+            lambda rest, of: plan_of(rest, of)[0],
+            run,
+            folds or 0,
             validation_share,
-        )  # fmt: skip
+        )
     after = (*trained.warnings, *constant_in_training(trained.constant_features))
     give_warnings(after)
     ranker: Model = with_warnings(with_folds(trained.model, models), (*before, *after))

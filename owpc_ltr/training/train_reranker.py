@@ -139,9 +139,13 @@ def train_reranker(
         chosen_on = with_document_fields(chosen_on, plan.field_names, path, id_field)
     run = Run(seed=seed, threads=threads, progress=progress)
     fitted = fit_reranker(
-        training, ranker, plan, run, chosen_on,
+        training,
+        ranker,
+        plan,
+        run,
+        chosen_on,
         source=source if options.source is None else options.source,
-    )  # fmt: skip
+    )
     model: ReorderingModel = with_warnings(fitted, warnings)
     if out is not None:
         save_model(model, out)
@@ -153,10 +157,11 @@ def train_reranker(
 def _candidates(rows: Sequence[Mapping[str, Any]], select: str) -> str:
     """The base and each candidate, with the settings in which they differ."""
     varied = [
-        name for name in rows[-1]
+        name
+        for name in rows[-1]
         if name not in {"reordering", "validation"}
         and len({str(row.get(name)) for row in rows[1:]}) > 1
-    ]  # fmt: skip
+    ]
     return text_table(
         ["CANDIDATE", *varied, f"validation {select}"],
         [

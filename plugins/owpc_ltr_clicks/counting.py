@@ -172,11 +172,19 @@ def _results_by_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -
     # A user who clicked on nothing has examined the whole list.
     last = np.repeat(np.where(lowest == 0, _FAR, lowest), lengths)
     results = ListResults(
-        person=rows["person"][starts], view=view[starts], query=rows["query"][starts],
-        document=document[starts], rank=place, shown=shown, clicked=clicked, reached=place <= last,
-        last=clicked & (place == last), value=_reduced(np.maximum, rows["value"], starts),
-        events=shown.astype(np.int64) + clicked, again=np.zeros(len(starts), bool),
-    )  # fmt: skip
+        person=rows["person"][starts],
+        view=view[starts],
+        query=rows["query"][starts],
+        document=document[starts],
+        rank=place,
+        shown=shown,
+        clicked=clicked,
+        reached=place <= last,
+        last=clicked & (place == last),
+        value=_reduced(np.maximum, rows["value"], starts),
+        events=shown.astype(np.int64) + clicked,
+        again=np.zeros(len(starts), bool),
+    )
     lost = place == _FAR
     events.leave_out("no position", int(results.events[lost].sum()))
     return results.keep(~lost)
@@ -437,10 +445,15 @@ def _behaviour(
     sums = table.sums[:, chosen][:, order]
     fitted_sums, held_out_sums = sums[: len(_NAMES)], sums[len(_NAMES) :]
     whole = ClickCounts(
-        queries=queries, documents=documents, people=table.people[codes],
-        pair_query=query[new], pair_document=document[new], pair=np.cumsum(new) - 1, rank=rank,
+        queries=queries,
+        documents=documents,
+        people=table.people[codes],
+        pair_query=query[new],
+        pair_document=document[new],
+        pair=np.cumsum(new) - 1,
+        rank=rank,
         **_columns(fitted_sums + held_out_sums),
-    )  # fmt: skip
+    )
     fitted, held_out = (replace(whole, **_columns(part)) for part in (fitted_sums, held_out_sums))
     lists = table.lists.of(coded[new])
     return Behaviour(

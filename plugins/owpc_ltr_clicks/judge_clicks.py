@@ -141,9 +141,11 @@ def judge_clicks(
     if events is not None:
         log = Path(events).name if isinstance(events, str | PathLike) else "a table"
     judgments = replace(
-        judgments, settings=(("log", log), *judgments.settings),
-        live=_live_options(index, cluster), path=None if out is None else Path(out),
-    )  # fmt: skip
+        judgments,
+        settings=(("log", log), *judgments.settings),
+        live=_live_options(index, cluster),
+        path=None if out is None else Path(out),
+    )
     give_warnings(judgments.warnings)
     if out is not None:
         judgments.write(out)

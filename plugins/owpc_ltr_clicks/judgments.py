@@ -132,19 +132,34 @@ class NextSteps:
         commands: list[tuple[Any, ...]] = [
             ("log-features", "--judgments", self.path, "--out", log, *self.live),
             ("train", log, "--metric", f"ndcg@{JUDGED_DEPTH}", "--out", model),
-            ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample",
-             self.queries, "--depth", JUDGED_DEPTH, "--out", sheet, *self.live),
+            (
+                "judge",
+                "pool",
+                "--queries",
+                log,
+                "--rankers",
+                f"query,{model}",
+                "--sample",
+                self.queries,
+                "--depth",
+                JUDGED_DEPTH,
+                "--out",
+                sheet,
+                *self.live,
+            ),
             ("compare-live", model, "query", "--judgments", sheet, "--out", better, *self.live),
             ("upload", model, "--require", better, *self.live),
-        ]  # fmt: skip
+        ]
         return tuple(shlex.join(["owpc-ltr", *map(str, words)]) for words in commands)
 
     def as_dict(self) -> dict[str, Any]:
         """The steps as JSON."""
         to_judge = {
-            "queries": self.queries, "depth": JUDGED_DEPTH,
-            "documents_at_most": self.documents_at_most, "by": JUDGES,
-        }  # fmt: skip
+            "queries": self.queries,
+            "depth": JUDGED_DEPTH,
+            "documents_at_most": self.documents_at_most,
+            "by": JUDGES,
+        }
         return {"to_judge": to_judge, "next": list(self.commands)}
 
     @property

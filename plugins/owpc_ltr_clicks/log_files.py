@@ -159,9 +159,9 @@ def _paths(column: Any, above: str = "") -> list[str]:
 
 def _roles(batch: Any, roles: Mapping[str, str], place: str) -> EventBatch:
     """The columns by role."""
-    return EventBatch({
-        role: _plain(_column(batch, name), role, name, place) for role, name in roles.items()
-    })  # fmt: skip
+    return EventBatch(
+        {role: _plain(_column(batch, name), role, name, place) for role, name in roles.items()}
+    )
 
 
 def _column(batch: Any, name: str) -> Any:
@@ -226,9 +226,14 @@ def _header(path: Path, line: int, block: bytes) -> tuple[list[str], str, int, b
 
 
 def _parsed_lines(
-    path: Path, line: int, block: bytes, names: Sequence[str], delimiter: str,
-    *, columns: Sequence[str],
-) -> Any:  # fmt: skip
+    path: Path,
+    line: int,
+    block: bytes,
+    names: Sequence[str],
+    delimiter: str,
+    *,
+    columns: Sequence[str],
+) -> Any:
     """Some `columns` of a block. Raises BadInput for a line that is no text, or no row."""
     import pyarrow.csv
 

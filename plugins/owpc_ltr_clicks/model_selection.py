@@ -93,10 +93,15 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore
     # Summed exactly, so that the order of the lists changes no bit.
     of_lists = math.fsum(list_log_likelihoods(model, fit, lists).tolist()) / max(lists.n_lists, 1)
     return HeldOutScore(
-        name, of_lists, lists=lists.n_lists, log_likelihood=mean_of_all,
-        perplexity=float(np.exp(-mean_of_all)), perplexity_by_rank=np.exp(-mean),
-        impressions=int(shown.sum()), identified=fit.identified,
-    )  # fmt: skip
+        name,
+        of_lists,
+        lists=lists.n_lists,
+        log_likelihood=mean_of_all,
+        perplexity=float(np.exp(-mean_of_all)),
+        perplexity_by_rank=np.exp(-mean),
+        impressions=int(shown.sum()),
+        identified=fit.identified,
+    )
 
 
 def examination_interval(

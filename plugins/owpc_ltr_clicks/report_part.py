@@ -60,11 +60,13 @@ def click_verdict(judgments: ClickJudgments) -> ReportVerdict:
         f"{chosen.name}: {by}."
     )
     log, seen = judgments.behaviour.event_counts, counts.shown.sum()
-    tiles = Tiles([
-        ("events", f"{log.used:,} used", f"of {log.read:,}"),
-        ("log", f"{int(seen):,} impressions", f"{int(counts.clicked.sum()):,} clicks"),
-        ("judged", f"{counts.n_pairs:,} documents", f"of {judgments.n_queries:,} queries"),
-    ])  # fmt: skip
+    tiles = Tiles(
+        [
+            ("events", f"{log.used:,} used", f"of {log.read:,}"),
+            ("log", f"{int(seen):,} impressions", f"{int(counts.clicked.sum()):,} clicks"),
+            ("judged", f"{counts.n_pairs:,} documents", f"of {judgments.n_queries:,} queries"),
+        ]
+    )
     advice = (
         "A better model of clicks is not necessarily a better ranking: have people judge a sample "
         "of the queries, and compare on those."
@@ -79,35 +81,45 @@ def click_sections(judgments: ClickJudgments) -> list[ReportSection]:
     chosen = judgments.chosen
     return [
         ReportSection(
-            "events", "Events", "How much of the log was used?",
+            "events",
+            "Events",
+            "How much of the log was used?",
             "Every event was used or is counted under the reason why it was not.",
             [*_events(judgments)],
         ),
         ReportSection(
-            "examination", "Examination", "How far down do users look?",
+            "examination",
+            "Examination",
+            "How far down do users look?",
             "Users click on what they examine, and they examine high ranks more often. Clicks "
             "become judgments by removing this bias; 100 % is the rank that they examine most.",
             [_examination(judgments.behaviour.counts, chosen)],
         ),
         ReportSection(
-            "click-models", "Click models", "Which model predicts clicks best?",
+            "click-models",
+            "Click models",
+            "Which model predicts clicks best?",
             "One person in five is held out of the fits. The likelihood is that of all clicks in a "
             "list together, each given the clicks above it. A perplexity of 1 is certainty, one of "
             "2 a coin toss.",
             [_models(chosen)],
         ),
         ReportSection(
-            "evidence", "Evidence", "What are the judgments based on?",
+            "evidence",
+            "Evidence",
+            "What are the judgments based on?",
             "The more impressions, the surer a grade. A weight is the share of a grade that is due "
             "to a document's own clicks; the rest is common to all documents.",
             [*_evidence(judgments)],
         ),
         ReportSection(
-            "settings", "Settings", "How were they made?",
+            "settings",
+            "Settings",
+            "How were they made?",
             "What reproduces the judgments. No user and no session is on this page.",
             [_settings(judgments)],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _events(judgments: ClickJudgments) -> Iterator[Block]:
@@ -124,17 +136,24 @@ def _events(judgments: ClickJudgments) -> Iterator[Block]:
         cells = [(name, n, f"{n / total:.2%}") for name, n in rows]
         table = Table(("what", "events", "share"), cells, "Events by use")
         yield ChartData(
-            "unused-events", "Unused events", sentence, table,
-            kind="bars", rows=reasons, words={"title": "events", "digits": ","},
-        )  # fmt: skip
+            "unused-events",
+            "Unused events",
+            sentence,
+            table,
+            kind="bars",
+            rows=reasons,
+            words={"title": "events", "digits": ","},
+        )
     else:
         yield "Every event was used."
-    yield FactList([
-        ("events read", plain(log.read)),
-        ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),
-        ("clicks without an impression", plain(log.implied)),
-        ("positions begin with", plain(log.first_position)),
-    ])  # fmt: skip
+    yield FactList(
+        [
+            ("events read", plain(log.read)),
+            ("used", f"{log.used:,} ({log.used / (log.read or 1):.1%})"),
+            ("clicks without an impression", plain(log.implied)),
+            ("positions begin with", plain(log.first_position)),
+        ]
+    )
     others = [(name or "(none)", n) for name, n in content["other_actions"].items()]
     if others:
         yield Table(["action", "events"], others, "Other actions, which are left out")
@@ -160,18 +179,25 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> ChartData:
     headers = ("rank", "examination", "95 % low", "95 % high", "impressions", "click rate")
     cells = [
         (
-            rank, f"{value:.1%}",
+            rank,
+            f"{value:.1%}",
             *("–" if ends is None else f"{end:.1%}" for end in (lowest, highest)),
-            int(impressions[rank - 1]), f"{rates[rank - 1]:.2%}",
+            int(impressions[rank - 1]),
+            f"{rates[rank - 1]:.2%}",
         )
         for rank, value, lowest, highest in rows
-    ]  # fmt: skip
+    ]
     caption = "Examination probability by rank"
     table, title = Table(headers, cells, caption), f"{caption}, by {chosen.name}"
     return ChartData(
-        "examination", title, sentence, table,
-        kind="share_by_rank", rows=rows[:_RANKS_IN_CHART], words={"y": "examination probability"},
-    )  # fmt: skip
+        "examination",
+        title,
+        sentence,
+        table,
+        kind="share_by_rank",
+        rows=rows[:_RANKS_IN_CHART],
+        words={"y": "examination probability"},
+    )
 
 
 def _models(chosen: ChosenModel) -> Table:
@@ -179,12 +205,17 @@ def _models(chosen: ChosenModel) -> Table:
     models = sorted(chosen.held_out, key=lambda score: -score.session_log_likelihood)
     rows = [
         (
-            score.model, signed(score.session_log_likelihood), f"{score.perplexity:.4f}",
-            "judges" if score.model == chosen.name
-            else "" if score.identified else "examination not identified",
+            score.model,
+            signed(score.session_log_likelihood),
+            f"{score.perplexity:.4f}",
+            "judges"
+            if score.model == chosen.name
+            else ""
+            if score.identified
+            else "examination not identified",
         )
         for score in models
-    ]  # fmt: skip
+    ]
     caption = f"Sessions of held-out people, {plain(models[0].lists)} lists"
     return Table(["model", "log likelihood of a session", "perplexity", ""], rows, caption)
 
@@ -194,15 +225,20 @@ def _evidence(judgments: ClickJudgments) -> Iterator[Block]:
     counts = judgments.behaviour.counts
     seen = counts.by_pair(counts.shown)
     sizes = np.bincount(counts.pair_query, minlength=len(counts.queries))
-    yield FactList([
-        ("queries", plain(len(sizes))),
-        ("documents per query", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"),
-        (
-            "impressions per document",
-            f"{seen.min():,.0f} to {seen.max():,.0f}, median {np.median(seen):g}",
-        ),
-        ("documents with clicks", f"{np.mean(counts.by_pair(counts.clicked) > 0):.1%}"),
-    ])  # fmt: skip
+    yield FactList(
+        [
+            ("queries", plain(len(sizes))),
+            (
+                "documents per query",
+                f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}",
+            ),
+            (
+                "impressions per document",
+                f"{seen.min():,.0f} to {seen.max():,.0f}, median {np.median(seen):g}",
+            ),
+            ("documents with clicks", f"{np.mean(counts.by_pair(counts.clicked) > 0):.1%}"),
+        ]
+    )
     grades: Vector = judgments.table["grade"].to_numpy()
     of_grades = _tenths(grades)
     if not (grades != np.floor(grades)).any():
@@ -257,12 +293,15 @@ def _queries(judgments: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
     clicks = np.bincount(query_of, counts.by_pair(counts.clicked), len(sizes))
     return [
         (
-            cut(counts.queries[query].as_py(), _LONGEST_QUERY), int(counts.people[query]),
-            int(sizes[query]), int(impressions[query]), int(clicks[query]),
+            cut(counts.queries[query].as_py(), _LONGEST_QUERY),
+            int(counts.people[query]),
+            int(sizes[query]),
+            int(impressions[query]),
+            int(clicks[query]),
             round(float(examined[query]), 1),
         )
         for query in np.argsort(-examined, kind="stable").tolist()
-    ]  # fmt: skip
+    ]
 
 
 def _settings(judgments: ClickJudgments) -> FactList:
@@ -271,18 +310,23 @@ def _settings(judgments: ClickJudgments) -> FactList:
     model_fields: tuple[Field[Any], ...] = fields(model) if is_dataclass(model) else ()
     settings = {setting.name: getattr(model, setting.name) for setting in model_fields}
     options = judgments.behaviour.options
-    return FactList([
-        *judgments.settings,
-        ("click model", configured(judgments.chosen.name, settings)),
-        (
-            "prior",
-            f"a document attracts {alpha / (alpha + beta):.3f} of those who examine it, with the "
-            f"weight of {alpha + beta:.1f} examinations",
-        ),
-        ("actions", ", ".join(f"{name}={value:g}" for name, value in options.actions.items())),
-        ("largest number of clicks per session", plain(options.max_clicks_per_session or None)),
-        ("largest number of sessions per client", plain(options.max_sessions_per_client or None)),
-        ("least number of people per query", plain(options.min_people)),
-        ("from", options.since or "the beginning"),
-        ("until", options.until or "the end"),
-    ])  # fmt: skip
+    return FactList(
+        [
+            *judgments.settings,
+            ("click model", configured(judgments.chosen.name, settings)),
+            (
+                "prior",
+                f"a document attracts {alpha / (alpha + beta):.3f} of those who examine it, with "
+                f"the weight of {alpha + beta:.1f} examinations",
+            ),
+            ("actions", ", ".join(f"{name}={value:g}" for name, value in options.actions.items())),
+            ("largest number of clicks per session", plain(options.max_clicks_per_session or None)),
+            (
+                "largest number of sessions per client",
+                plain(options.max_sessions_per_client or None),
+            ),
+            ("least number of people per query", plain(options.min_people)),
+            ("from", options.since or "the beginning"),
+            ("until", options.until or "the end"),
+        ]
+    )

@@ -119,9 +119,14 @@ def upload_models(
     with session.step("upload", "upload both models, and compare engine and local scores"):
         for alias, ranker in models.items():
             uploaded = upload_model(
-                logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=alias,
+                logged.engine,
+                logged.store,
+                ranker,
+                logged.featureset,
+                index=INDEX,
+                name=alias,
                 grounds=grounds,
-            )  # fmt: skip
+            )
             parity, mode = uploaded.parity, uploaded.serving_mode
             session.line(
                 f"alias '{alias}' switched to {uploaded.model}; {parity.documents} documents of "
@@ -175,18 +180,22 @@ def search_live(
     """
     judged = [demo_query.judged(demo_query.relevant) for demo_query in queries]
     ways = (
-        with_stored(logged.engine, logged.store, model), query_alone(logged.engine, logged.store)
-    )  # fmt: skip
+        with_stored(logged.engine, logged.store, model),
+        query_alone(logged.engine, logged.store),
+    )
     shared = SearchRequest(INDEX, query, {}, WINDOW, WINDOW)
     # One search at a time: the times are those of a node without other work.
     after, before = serve_all(ways, judged, shared, 1, progress)
     ranked = [[answer.doc_ids for answer in answers] for answers in (after, before)]
     found = LiveResults(
-        dict(zip(("the model", QUERY_ALONE), ranked, strict=True)), judged,
+        dict(zip(("the model", QUERY_ALONE), ranked, strict=True)),
+        judged,
         ChosenQueries(np.arange(len(judged)), "all"),
-        ComparisonPlan((parse_metric(SELECT),), baseline=QUERY_ALONE, attempts=None), query,
-        depth=WINDOW, alone=ranked[1],
-    )  # fmt: skip
+        ComparisonPlan((parse_metric(SELECT),), baseline=QUERY_ALONE, attempts=None),
+        query,
+        depth=WINDOW,
+        alone=ranked[1],
+    )
     return LiveSearches(found.compared(), before, after)
 
 

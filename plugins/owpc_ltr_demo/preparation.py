@@ -272,10 +272,15 @@ def log_candidates(
         write_judgments(judgments, session.file("-judgments.tsv"))
         with session.working() as show:
             report = run_log(
-                engine, store, featureset, judgments, index=INDEX,
-                out=session.file(".parquet"), options=LogOptions(restart=True),
+                engine,
+                store,
+                featureset,
+                judgments,
+                index=INDEX,
+                out=session.file(".parquet"),
+                options=LogOptions(restart=True),
                 progress=lambda done: show(f"{done:,} of {total:,} pairs", done / total),
-            )  # fmt: skip
+            )
         counts = report.counts
         session.line(
             f"{counts.judged} pairs of query and document: {counts.logged} logged, "

@@ -287,17 +287,24 @@ def guard_rails(searches: Counted, *, shadow: bool) -> list[ResultWarning]:
         ):
             a, b = (happens[searches.leads == side] for side in (False, True))
             if _is_higher(a, b):
-                warnings.append(ResultWarning(
-                    check,
-                    f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of A's",
-                    "look at these searches before B replaces A",
-                ))  # fmt: skip
+                warnings.append(
+                    ResultWarning(
+                        check,
+                        f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of "
+                        "A's",
+                        "look at these searches before B replaces A",
+                    )
+                )
     a_ms, b_ms = _quantile(searches.ms_a, 0.5), _quantile(searches.ms_b, 0.5)
     if a_ms is not None and b_ms is not None and b_ms > max(_SLOWER * a_ms, a_ms + _SLOWER_BY):
-        warnings.append(ResultWarning(
-            "slow", f"B takes {b_ms:.0f} ms, A {a_ms:.0f} ms (medians)",
-            "see what of it users would wait for: owpc-ltr profile", decides=False,
-        ))  # fmt: skip
+        warnings.append(
+            ResultWarning(
+                "slow",
+                f"B takes {b_ms:.0f} ms, A {a_ms:.0f} ms (medians)",
+                "see what of it users would wait for: owpc-ltr profile",
+                decides=False,
+            )
+        )
     return warnings
 
 

@@ -303,11 +303,13 @@ def experiment_result(
     warnings += _log_warnings(clients)
     outcome = _outcome(low, high, smallest)
     if outcome is Outcome.CANNOT_TELL and not warnings:
-        warnings.append(ResultWarning(
-            "interval-has-0",
-            "the interval of the difference has 0 in it",
-            "go on with the experiment, and look again later",
-        ))  # fmt: skip
+        warnings.append(
+            ResultWarning(
+                "interval-has-0",
+                "the interval of the difference has 0 in it",
+                "go on with the experiment, and look again later",
+            )
+        )
     if outcome in {Outcome.BETTER, Outcome.WORSE}:
         warnings += _difference_warnings(clients, capped)
     verdict = Verdict(Outcome.CANNOT_TELL if warnings else outcome, tuple(warnings))

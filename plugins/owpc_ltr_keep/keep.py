@@ -388,9 +388,14 @@ def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
     with suppress(OwpcLtrError):  # what was done is done
         alias = None if failure else workflow.alias()
     return KeepRun(
-        plan.alias, alias.current if alias else None, end.end, end.line,
-        steps=state.history[before:], history=state.history, failure=failure,
-    )  # fmt: skip
+        plan.alias,
+        alias.current if alias else None,
+        end.end,
+        end.line,
+        steps=state.history[before:],
+        history=state.history,
+        failure=failure,
+    )
 
 
 def _finish(plan: KeepPlan, state: KeepState, end: KeepStep) -> None:
@@ -416,9 +421,13 @@ def notify(plan: KeepNotify, alias: str, step: KeepStep) -> str | None:
     try:
         if plan.command:
             subprocess.run(  # noqa: S603 - the plan's own command, without a shell
-                plan.command, input=f"{json.dumps(message)}\n".encode(), check=True,
-                timeout=_SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+                plan.command,
+                input=f"{json.dumps(message)}\n".encode(),
+                check=True,
+                timeout=_SECONDS,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
         if plan.webhook is not None:
             _post(plan.webhook, message)
     except OwpcLtrError as error:
@@ -459,9 +468,11 @@ def _report_verdict(run: KeepRun) -> ReportVerdict:
 def _report_sections(run: KeepRun) -> list[ReportSection]:
     return [
         ReportSection(
-            "keep", "History", "What was done, and when?",
+            "keep",
+            "History",
+            "What was done, and when?",
             "Each step of each run, the latest first. A round goes from judgments to a model that "
             "is promoted or refused.",
             [Table(["time", "step", "result", "end"], run.rows, "Steps")],
         )
-    ]  # fmt: skip
+    ]

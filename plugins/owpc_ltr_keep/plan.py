@@ -175,8 +175,9 @@ def _confine(plan: KeepPlan, content: Mapping[str, Any], place: str) -> None:
                     "starts the server to run owpc-ltr keep"
                 )
     options = all_parameters(train)
-    files: dict[str, Any] = {key: value for key, value in plan.train.items()
-                             if isinstance(help_of(options[key]), Reads)}  # fmt: skip
+    files: dict[str, Any] = {
+        key: value for key, value in plan.train.items() if isinstance(help_of(options[key]), Reads)
+    }
     files |= {"folder": plan.folder, "query_template": plan.query_template}
     for key, file in (*files.items(), ("judgments", plan.data.judgments)):
         if isinstance(file, str):
@@ -201,10 +202,13 @@ def _check(plan: KeepPlan) -> None:
 
 
 def _check_data(plan: KeepPlan) -> None:
-    data, no_evidence = plan.data, (
-        "are no evidence for a switch: add [experiment], so that users decide, or give judgments "
-        "of people: judgments = FILE"
-    )  # fmt: skip
+    data, no_evidence = (
+        plan.data,
+        (
+            "are no evidence for a switch: add [experiment], so that users decide, or give "
+            "judgments of people: judgments = FILE"
+        ),
+    )
     if (data.judgments is None) != data.ubi:
         raise BadInput("[data] needs one of judgments = FILE and ubi = true")
     checked_columns(data.columns)

@@ -67,9 +67,12 @@ class Workflow:
         """A digest of all that a candidate depends on; `drifted` is a model to be replaced."""
         if self.plan.data.ubi:
             run_plugin_job(
-                "judge clicks", out=self._judgments, from_ubi=True, index=self.plan.index,
+                "judge clicks",
+                out=self._judgments,
+                from_ubi=True,
+                index=self.plan.index,
                 cluster=self._cluster,
-            )  # fmt: skip
+            )
         with open_regular(self._judgments) as file:
             judgments = hashlib.file_digest(file, "sha256").hexdigest()
         featureset = self._cluster.featuresets.get(self.plan.featureset)
@@ -78,10 +81,14 @@ class Workflow:
     def log(self) -> str:
         """Log the features of the judged documents; what was logged."""
         logged = self._cluster.log_features(
-            judgments=self._judgments, out=self.data, index=self.plan.index,
-            featureset=self.plan.featureset, columns=self._columns, progress=self._progress,
+            judgments=self._judgments,
+            out=self.data,
+            index=self.plan.index,
+            featureset=self.plan.featureset,
+            columns=self._columns,
+            progress=self._progress,
             options=LogOptions(max_absent=self.plan.data.max_absent),
-        )  # fmt: skip
+        )
         return str(logged).splitlines()[1]
 
     def findings(self) -> tuple[Finding, ...]:
@@ -97,15 +104,19 @@ class Workflow:
         """Live results of the candidate against what users have: the outcome, a line, evidence."""
         plan, (template, window) = self.plan, self._search(alias)
         comparison = self._cluster.compare_live(
-            [self.candidate, plan.alias], judgments=self._judgments, columns=self._columns,
-            metrics=plan.gate.metrics, baseline=plan.alias, index=plan.index,
+            [self.candidate, plan.alias],
+            judgments=self._judgments,
+            columns=self._columns,
+            metrics=plan.gate.metrics,
+            baseline=plan.alias,
+            index=plan.index,
             query_template=template,
             search=SearchOptions(
                 window=window, featureset=plan.featureset, judged_by=plan.data.judged_by
             ),
             options=ComparisonOptions(smallest_gain=plan.gate.smallest_gain),
             progress=self._progress,
-        )  # fmt: skip
+        )
         verdict, evidence = comparison.verdict(), comparison.evidence()
         figures = evidence.figures
         line = (
@@ -121,9 +132,14 @@ class Workflow:
         plan = self.plan
         serving = ServingOptions(query_template=plan.query_template, window=plan.window)
         return self._cluster.upload(
-            self.candidate, name=plan.alias, index=plan.index, featureset=plan.featureset,
-            role="challenger", data=self.data, serving=serving,
-        ).model  # fmt: skip
+            self.candidate,
+            name=plan.alias,
+            index=plan.index,
+            featureset=plan.featureset,
+            role="challenger",
+            data=self.data,
+            serving=serving,
+        ).model
 
     def promote(self, model: str, evidence: Any) -> None:
         """Switch the alias to a model. Raises Refused where users have another one by now."""
@@ -148,8 +164,10 @@ class Workflow:
         if watch.max_ms is None:
             return troubles
         # What the model remembers: there may be no judgments yet.
-        asked = [JudgedQuery(str(number), sample["params"], [], np.zeros(0, np.float32))
-                 for number, sample in enumerate(self._record(model).samples)]  # fmt: skip
+        asked = [
+            JudgedQuery(str(number), sample["params"], [], np.zeros(0, np.float32))
+            for number, sample in enumerate(self._record(model).samples)
+        ]
         took = float(np.median([answer.took for answer in self._searched(model, asked)]))
         if took > watch.max_ms:
             troubles["latency"] = (
@@ -192,9 +210,12 @@ class Workflow:
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""
         started: Experiment = self._experiment_job(
-            "start", a=self.plan.alias, b=model, index=self.plan.index,
+            "start",
+            a=self.plan.alias,
+            b=model,
+            index=self.plan.index,
             shadow=shadow,
-        )  # fmt: skip
+        )
         return started
 
     def status(self) -> Any:
@@ -205,9 +226,11 @@ class Workflow:
     def stop(self, *, promote: bool) -> bool:
         """Stop the experiment; whether its alias is set to the model that was tried."""
         stopped = self._experiment_job(
-            "stop", **self.clicks, negligible=self._settings.negligible,
+            "stop",
+            **self.clicks,
+            negligible=self._settings.negligible,
             promote_if="better" if promote else None,
-        )  # fmt: skip
+        )
         return bool(stopped.promoted)
 
     def _experiment_job(self, job: str, **arguments: Any) -> Any:
@@ -238,9 +261,12 @@ class Workflow:
         """The answers to queries as users of a model have them."""
         with ExitStack() as trials:
             rankers = LiveRankers(
-                cluster=self._cluster, query_template=self.plan.query_template,
-                window=self.plan.window, judged=queries, trials=trials,
-            )  # fmt: skip
+                cluster=self._cluster,
+                query_template=self.plan.query_template,
+                window=self.plan.window,
+                judged=queries,
+                trials=trials,
+            )
             shared = SearchRequest("unasked", {}, {}, TOP, rankers.depth)
             ranker = rankers.model(model, self.plan.index)
             (answers,) = answers_of([ranker], queries, shared, IN_FLIGHT)

@@ -100,9 +100,15 @@ class LaRank:
         while not passes.reason:
             order = random.permutation(len(groups) - 1)
             pass_over(
-                risk.data, risk.bound, groups, order, dual,
-                best=best.w, towards=_TOWARDS, target=_TARGET * passes.gap,
-            )  # fmt: skip
+                risk.data,
+                risk.bound,
+                groups,
+                order,
+                dual,
+                best=best.w,
+                towards=_TOWARDS,
+                target=_TARGET * passes.gap,
+            )
             lower = refresh(dual)
             best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * passes.gap)
             _check_not_negative(best)
@@ -173,8 +179,13 @@ def pass_over(
     Tangents touch the loss at best + towards · (w − best).
     """
     rows = (
-        data.features, data.labels, data.weights, data.query_importance, data.offsets, data.scales
-    )  # fmt: skip
+        data.features,
+        data.labels,
+        data.weights,
+        data.query_importance,
+        data.offsets,
+        data.scales,
+    )
     kernel = bound.address, bound.parameters
     gap = _process(kernel, rows, groups, order, (best, towards), target, dual)
     bound.raise_failure()
@@ -259,9 +270,14 @@ def _tangent(kernel: Any, rows: Any, first: int, last: int, touch: Any, slope: A
         scores, gradient = all_scores[: end - start], all_gradients[: end - start]
         score_rows(features[start:end], scaled, scores)
         total += importance[query] * call_kernel(
-            address, scores, labels[start:end], weights[start:end], parameters, gradient,
+            address,
+            scores,
+            labels[start:end],
+            weights[start:end],
+            parameters,
+            gradient,
             no_curvature,
-        )  # fmt: skip
+        )
         if importance[query] != 1.0:
             for i in range(end - start):
                 gradient[i] *= importance[query]

@@ -87,9 +87,7 @@ class Tools:
 
 def plan_of(job: Job, registry: Registry) -> Plan | RerankingPlan:
     """How a job trains; on features as they are, for LETOR's are normalised by query already."""
-    options: dict[str, Any] = {
-        "settings": job.settings, "grid": job.grid, "select": job.select
-    }  # fmt: skip
+    options: dict[str, Any] = {"settings": job.settings, "grid": job.grid, "select": job.select}
     if job.base is not None:
         return RerankingPlan.checked(registry, job.loss, "exchangeable", **options)
     return Plan.checked(registry, job.loss, job.optimizer, normalise="none", **options)

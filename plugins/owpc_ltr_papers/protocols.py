@@ -294,9 +294,13 @@ def _reranking_methods(quick: bool) -> Sequence[Method]:
             loss, settings = _LOSSES[loss_name]
             for ending, variant in _VARIANTS.items():
                 job = Job(
-                    f"{base.name}, reranked by {loss_name}{ending}", loss,
-                    settings=settings | variant, grid=grid, select=SELECT, base=base,
-                )  # fmt: skip
+                    f"{base.name}, reranked by {loss_name}{ending}",
+                    loss,
+                    settings=settings | variant,
+                    grid=grid,
+                    select=SELECT,
+                    base=base,
+                )
                 row = f"{published}, reranked by {loss_name}{ending}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
     return methods
@@ -317,10 +321,12 @@ def _own_bases(quick: bool) -> list[Job]:
             },
         ),
         "coordinate ascent": (
-            "owpc", "coordinate-ascent", {"optimizer.restarts": 1} if quick else {},
+            "owpc",
+            "coordinate-ascent",
+            {"optimizer.restarts": 1} if quick else {},
         ),
         "AdaRank": ("owpc", "adarank", {}),
-    }  # fmt: skip
+    }
     return [
         Job(name, loss, optimizer, settings, select=SELECT, is_base=True)
         for name, (loss, optimizer, settings) in bases.items()

@@ -220,9 +220,13 @@ def _measured(row: Row, values: Mapping[str, list[Vector]], seed: int) -> Row:
     own = values[row.method]
     low, high = interval(own, seed)
     row = replace(
-        row, ours=mean_over_folds(own), low=low, high=high, queries=sum(map(len, own)),
+        row,
+        ours=mean_over_folds(own),
+        low=low,
+        high=high,
+        queries=sum(map(len, own)),
         folds=len(own),
-    )  # fmt: skip
+    )
     gain = compared(own, values[row.against], seed) if row.against else None
     if gain is None:
         return row

@@ -80,14 +80,18 @@ class RaterAgreement(BlockResult):
             ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"],
             [
                 (
-                    " / ".join(pair.raters), pair.pairs, pair.queries,
-                    f"{pair.kappa:.2f}", _ends(pair.kappa_interval),
+                    " / ".join(pair.raters),
+                    pair.pairs,
+                    pair.queries,
+                    f"{pair.kappa:.2f}",
+                    _ends(pair.kappa_interval),
                     f"{pair.equal:.0%}",
-                    f"{pair.shift:+.2f}", _ends(pair.shift_interval),
+                    f"{pair.shift:+.2f}",
+                    _ends(pair.shift_interval),
                 )
                 for pair in self.agreements
             ],
-        )  # fmt: skip
+        )
         for rater, (n, equal) in self.themselves.items():
             yield f"{rater} graded {n:,} pairs twice, {equal:,} of them alike"
         most = max(self.agreements, key=lambda pair: pair.pairs)

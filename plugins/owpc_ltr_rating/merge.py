@@ -178,10 +178,14 @@ def _merged(read: Sequence[Votes], rule: Conflicts) -> MergedJudgments:
         doc_ids, values, raters = map(list, zip(*rows, strict=True))
         queries.append(
             replace(
-                about[query_id], query_id=query_id, doc_ids=doc_ids,
-                grades=np.array(values, np.float32), weights=None, judged_by=raters,
+                about[query_id],
+                query_id=query_id,
+                doc_ids=doc_ids,
+                grades=np.array(values, np.float32),
+                weights=None,
+                judged_by=raters,
             )
-        )  # fmt: skip
+        )
     files = {str(votes.path): sum(map(len, votes.grades.values())) for votes in read}
     return MergedJudgments(
         Judgments(queries),

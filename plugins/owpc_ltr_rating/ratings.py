@@ -324,10 +324,11 @@ def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENO
     """
     counted = {name: of for name, of in raters.items() if len(of) >= enough}
     alone = [
-        name for name, of in counted.items()
+        name
+        for name, of in counted.items()
         if len(counted) > 1
         and not any(of.keys() & others.keys() for other, others in raters.items() if other != name)
-    ]  # fmt: skip
+    ]
     found = []
     if alone:
         found.append(

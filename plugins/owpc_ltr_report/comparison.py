@@ -131,9 +131,11 @@ def comparison_section(comparison: RankerComparison) -> Section:
             "interval of the true difference. A bar that crosses zero may be chance."
         )
     blocks: list[PageBlock] = [
-        *(f"{WARNING}{message}" for message in comparison.warnings), *comparison.notes,
-        *_forests(comparison, pairs), *result_blocks(comparison.figure_blocks()),
-    ]  # fmt: skip
+        *(f"{WARNING}{message}" for message in comparison.warnings),
+        *comparison.notes,
+        *_forests(comparison, pairs),
+        *result_blocks(comparison.figure_blocks()),
+    ]
     return section_of("comparison", "Is it better, and how sure is that?", lead, blocks)
 
 
@@ -141,10 +143,14 @@ def _forests(comparison: RankerComparison, pairs: Sequence[ComparedPair]) -> lis
     """One plot for one new ranker; one per metric for several."""
     drawn = [pair for pair in pairs if pair.b == comparison.baseline]
     alone = len({pair.a for pair in drawn}) == 1
-    plots = {"all": drawn} if alone else {
-        number: [pair for pair in drawn if pair.metric == str(metric)]
-        for number, metric in enumerate(comparison.metrics)
-    }  # fmt: skip
+    plots = (
+        {"all": drawn}
+        if alone
+        else {
+            number: [pair for pair in drawn if pair.metric == str(metric)]
+            for number, metric in enumerate(comparison.metrics)
+        }
+    )
     return [
         forest_plot(
             f"comparison-{number}",
@@ -154,11 +160,12 @@ def _forests(comparison: RankerComparison, pairs: Sequence[ComparedPair]) -> lis
                 _difference(pair.metric if alone else pair.a, pair.comparison, pair.verdict.outcome)
                 for pair in plot
             ],
-            caption=f"Differences from {comparison.baseline}", labels="of",
+            caption=f"Differences from {comparison.baseline}",
+            labels="of",
         )
         for number, plot in plots.items()
         if plot
-    ]  # fmt: skip
+    ]
 
 
 def _difference(label: str, figures: Comparison, outcome: Outcome) -> Difference:
@@ -166,9 +173,15 @@ def _difference(label: str, figures: Comparison, outcome: Outcome) -> Difference
 
 
 def forest_plot(
-    name: str, title: str, metrics: set[str], rows: Sequence[Difference], caption: str, labels: str,
-    *, outcomes: bool = True,
-) -> Chart:  # fmt: skip
+    name: str,
+    title: str,
+    metrics: set[str],
+    rows: Sequence[Difference],
+    caption: str,
+    labels: str,
+    *,
+    outcomes: bool = True,
+) -> Chart:
     """A forest plot whose sentence lists all differences; `labels` is the header of its labels."""
     metric = next(iter(metrics)) if len(metrics) == 1 else "the metric"
     spec = drawing("forest", rows, title=f"difference of {metric}")
@@ -196,11 +209,12 @@ def proxy_labels_section(comparison: RankerComparison) -> Section | None:
         "intervals where the two agree."
     )
     blocks = [
-        _proxy_forest(main, len(pairs)), *_agreement(main[0].prediction_powered),
+        _proxy_forest(main, len(pairs)),
+        *_agreement(main[0].prediction_powered),
         *result_blocks(comparison.label_blocks()),
         "Intervals of this section are Student's, widened where skewness lowers their coverage; "
         "those of the human-labelled sample in the comparison are bootstrapped.",
-    ]  # fmt: skip
+    ]
     return section_of("proxy-labels", "What do proxy labels add?", lead, blocks)
 
 
@@ -212,15 +226,17 @@ def _agreement(labels: PredictionPowered | None) -> Iterator[FactList]:
     correlation = "not defined: by one of them, no query differs"
     if agreement.correlation is not None:
         correlation = signed(agreement.correlation, 2).removeprefix("+")
-    yield FactList([
-        ("ideal ranking (NDCG), relevant documents", "of the human-labelled documents"),
-        ("agreement with human labels (correlation of differences)", correlation),
-        (
-            "queries in which human labels prefer a ranker",
-            f"{agreement.differ:,}; proxy labels prefer the same one in {agreement.same:,}, the "
-            f"other in {agreement.opposite:,}",
-        ),
-    ])  # fmt: skip
+    yield FactList(
+        [
+            ("ideal ranking (NDCG), relevant documents", "of the human-labelled documents"),
+            ("agreement with human labels (correlation of differences)", correlation),
+            (
+                "queries in which human labels prefer a ranker",
+                f"{agreement.differ:,}; proxy labels prefer the same one in {agreement.same:,}, "
+                f"the other in {agreement.opposite:,}",
+            ),
+        ]
+    )
 
 
 def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
@@ -231,9 +247,12 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
             continue
         metric, human = f"{pair.metric}, " if len(pairs) > 1 else "", labels.by_human
         by_human = decide(
-            human.low, human.high, min(1.0, count * human.p), pair.verdict.warnings,
+            human.low,
+            human.high,
+            min(1.0, count * human.p),
+            pair.verdict.warnings,
             higher_is_better=pair.higher_is_better,
-        )  # fmt: skip
+        )
         estimates = (
             ("human and proxy", labels.by_both, pair.verdict.outcome),
             ("human alone", human, by_human.outcome),

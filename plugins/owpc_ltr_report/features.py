@@ -80,9 +80,10 @@ def features_section(
     used, names = features_used(model), model.feature_names
     order = [*values, *(name for name in names if name not in values)]
     columns: dict[str, Row] = {
-        "feature": order, "used": ["yes" if name in used else "no" for name in order],
+        "feature": order,
+        "used": ["yes" if name in used else "no" for name in order],
         **({what: [values.get(name, 0.0) for name in order]} if what else {}),
-    }  # fmt: skip
+    }
     if data is not None:
         facts, places = column_facts(data.features), [names.index(name) for name in order]
         for header, ends in {"lowest": facts.lowest, "highest": facts.highest}.items():
@@ -92,10 +93,16 @@ def features_section(
     if costs:
         columns["cost, ms"] = [costs.get(name) for name in order]
     words = {
-        "name": ranker.name, "used": len(used), "of": len(names), "n_curves": len(all_curves),
-        "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
-        "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
-    }  # fmt: skip
+        "name": ranker.name,
+        "used": len(used),
+        "of": len(names),
+        "n_curves": len(all_curves),
+        "additive": isinstance(model, AdditiveModel),
+        "bars": bars_of,
+        "curves": curves,
+        "columns": list(columns),
+        "rows": list(zip(*columns.values(), strict=True)),
+    }
     return Section("features", [*bars_of, *curves], words, number, macro="features")
 
 

@@ -46,9 +46,14 @@ from owpc_ltr_report.page import (
 
 T = TypeVar("T")
 _SINGLE = (
-    RankingDataset, PartitionedDataset, RankerComparison, checks.Latency, Inspection,
-    Verification, Fusion,
-)  # fmt: skip
+    RankingDataset,
+    PartitionedDataset,
+    RankerComparison,
+    checks.Latency,
+    Inspection,
+    Verification,
+    Fusion,
+)
 """Of these kinds a page is about one result, the last one."""
 
 
@@ -168,9 +173,13 @@ def _of_part(verdict: Callable[[Any], ReportVerdict]) -> Callable[[Any], PageVer
 
 
 def measure(
-    results: Sequence[Any], data: Data, baseline: Path | str | None, examples: int,
-    progress: Progress, how: dict[str, Any],
-) -> tuple[list[Any], str | None]:  # fmt: skip
+    results: Sequence[Any],
+    data: Data,
+    baseline: Path | str | None,
+    examples: int,
+    progress: Progress,
+    how: dict[str, Any],
+) -> tuple[list[Any], str | None]:
     """The results with the rankers among them measured on the data, and the new one compared.
 
     Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that

@@ -165,9 +165,12 @@ def lines(points: Mapping[str, Points], x: str, y: str, **words: Any) -> Spec:
 
 
 def dumbbells(
-    rows: Sequence[tuple[str, float, float]], metric: str, *,
-    higher_is_better: bool, domain: tuple[float, float],
-) -> Spec:  # fmt: skip
+    rows: Sequence[tuple[str, float, float]],
+    metric: str,
+    *,
+    higher_is_better: bool,
+    domain: tuple[float, float],
+) -> Spec:
     """(query, before, after): a hollow circle, a filled mark; the page redraws it for others."""
     values = [
         (name, old, new, "same" if old == new else ("better" if up else "worse"))
@@ -254,9 +257,15 @@ class PageVerdict:
 
 
 def section_of(
-    kind: str, title: str, lead: str, blocks: Iterable[PageBlock], *,
-    number: int = 0, link: str = "", name: str = "",
-) -> Section:  # fmt: skip
+    kind: str,
+    title: str,
+    lead: str,
+    blocks: Iterable[PageBlock],
+    *,
+    number: int = 0,
+    link: str = "",
+    name: str = "",
+) -> Section:
     """A section of blocks: what it asks, how to read it, and what it shows; `name` is a model's."""
     drawn = [_chart(block) if isinstance(block, ChartData) else block for block in blocks if block]
     charts = [block for block in drawn if isinstance(block, Chart)]
@@ -331,18 +340,28 @@ class Page:
         drawn = ("higher", "at_once", "spec", "rows")
         lists = [section.words for section in self.sections if section.kind == "queries"]
         # What the page's script draws.
-        payload = safe_json({
-            "charts": {name: chart.spec for name, chart in self.charts.items()},
-            "queries": {"per-query": {key: lists[0][key] for key in drawn}} if lists else {},
-        })  # fmt: skip
+        payload = safe_json(
+            {
+                "charts": {name: chart.spec for name, chart in self.charts.items()},
+                "queries": {"per-query": {key: lists[0][key] for key in drawn}} if lists else {},
+            }
+        )
         # The content of <script> and <style> ends at its end tag alone, and is not escaped.
         script, library = template("page.js"), chart_library()
         style = template("colours.css") + template("layout.css")
-        return _environment().get_template("page.html.jinja").render(
-            page=self, version=VERSION,
-            allowed=" ".join(map(_digest, (library, script))), style=Markup(style),  # noqa: S704
-            library=Markup(library), script=Markup(script), payload=payload,  # noqa: S704
-        )  # fmt: skip
+        return (
+            _environment()
+            .get_template("page.html.jinja")
+            .render(
+                page=self,
+                version=VERSION,
+                allowed=" ".join(map(_digest, (library, script))),
+                style=Markup(style),  # noqa: S704
+                library=Markup(library),  # noqa: S704
+                script=Markup(script),  # noqa: S704
+                payload=payload,
+            )
+        )
 
 
 def safe_json(value: Any) -> Any:
@@ -378,11 +397,14 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
-        loader=FunctionLoader(template), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         # Foreign text has no control characters; HTML stays.
         finalize=lambda value: printable(value) if type(value) is str else value,
-    )  # fmt: skip
+    )
     functions = capital, interval, plain, short_name
     made.filters |= {function.__name__: function for function in functions}
     made.filters |= {"number": amount, "difference": signed, "classes": _classes}

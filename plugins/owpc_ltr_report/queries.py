@@ -64,9 +64,15 @@ def queries_section(comparison: RankerComparison) -> Section | None:
     first = [(text or query_id, old, new) for query_id, text, old, new in rows[:_QUERIES_AT_ONCE]]
     spec = dumbbells(first, name, higher_is_better=higher, domain=metric.value_range)
     words = {
-        "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
-        "total": len(counted), "at_once": _QUERIES_AT_ONCE, "spec": spec,
-    }  # fmt: skip
+        "metric": name,
+        "before": baseline,
+        "after": ranker,
+        "higher": higher,
+        "rows": rows,
+        "total": len(counted),
+        "at_once": _QUERIES_AT_ONCE,
+        "spec": spec,
+    }
     return Section("queries", [_changes(metric, gains)], words, macro="queries")
 
 
@@ -129,9 +135,13 @@ class Example:
 
 
 def changed_examples(
-    comparison: RankerComparison, data: RankingDataset, scores: tuple[Vector, Vector],
-    names: tuple[str, str], ranker: Any, count: int,
-) -> list[Example]:  # fmt: skip
+    comparison: RankerComparison,
+    data: RankingDataset,
+    scores: tuple[Vector, Vector],
+    names: tuple[str, str],
+    ranker: Any,
+    count: int,
+) -> list[Example]:
     """The queries that lose most and gain most by the first metric, with their documents.
 
     `scores` and `names` are those of the baseline and of the new ranker.
@@ -164,9 +174,11 @@ def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
 
 
 def example_documents(
-    data: RankingDataset, query: int, scores: tuple[Vector, Vector],
+    data: RankingDataset,
+    query: int,
+    scores: tuple[Vector, Vector],
     contribute: Callable[[Matrix], Vector] | None = None,
-) -> list[ExampleDocument]:  # fmt: skip
+) -> list[ExampleDocument]:
     """The top documents of a query by the scores after, and relevant ones that dropped from there.
 
     `scores` are those before and after of all documents of the dataset, NaN where a run did not
@@ -192,11 +204,13 @@ def example_documents(
         ExampleDocument(
             f"document {place + 1}" if ids is None else str(ids[start + place].as_py()),
             "" if titles is None else str(titles[start + place].as_py() or ""),
-            int(after[place]) if now[place] else None, int(before[place]) if was[place] else None,
-            grade=float(grades[place]), reasons=_largest(data.feature_names, apart[place]),
+            int(after[place]) if now[place] else None,
+            int(before[place]) if was[place] else None,
+            grade=float(grades[place]),
+            reasons=_largest(data.feature_names, apart[place]),
         )
         for place in places[np.argsort(after[places])].tolist()
-    ]  # fmt: skip
+    ]
 
 
 def _largest(names: Sequence[str], amounts: Vector) -> list[tuple[str, float]]:

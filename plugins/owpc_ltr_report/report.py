@@ -103,9 +103,13 @@ def report(
         if isinstance(data, Path | str):
             data = open_or_read(data, memory=memory, max_feature_number=max_feature_number)
         how: dict[str, Any] = {
-            "metrics": metrics, "split": split, "documents": documents,
-            "id_field": id_field, "seed": seed, "plugins": plugins,
-        }  # fmt: skip
+            "metrics": metrics,
+            "split": split,
+            "documents": documents,
+            "id_field": id_field,
+            "seed": seed,
+            "plugins": plugins,
+        }
         material, new = measure(material, data, baseline, examples, progress=progress, how=how)
     elif baseline is not None:
         material.append(baseline)

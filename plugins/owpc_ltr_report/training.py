@@ -62,16 +62,19 @@ def training_section(ranker: NamedModel, number: int) -> Section | None:
             f"{len(tried)} candidates were tried; the one with the best {metric} on validation "
             "queries was selected."
         )
-    facts = FactList([
-        *_parts(record),
-        (f"validation {metric}", amount(value) if isinstance(value, float) else None),
-        *_fit_facts(record),
-    ])  # fmt: skip
+    facts = FactList(
+        [
+            *_parts(record),
+            (f"validation {metric}", amount(value) if isinstance(value, float) else None),
+            *_fit_facts(record),
+        ]
+    )
     charts = *_candidates(tried, record), *_by_pass(record)
     blocks: list[PageBlock] = [
-        facts, *(f"{WARNING}{message}" for message in warnings_of(record)),
+        facts,
+        *(f"{WARNING}{message}" for message in warnings_of(record)),
         *(replace(chart, name=f"{chart.name}-{number}") for chart in charts),
-    ]  # fmt: skip
+    ]
     title, name = f"How was {ranker.name} trained?", ranker.name
     return section_of("training", title, lead, blocks, number=number, name=name)
 

@@ -526,13 +526,15 @@ def _text_sums(texts: Sequence[str | None]) -> Vector:
         for word, weight in vector.items():
             parts.setdefault(word, []).append(weight)
     totals = {word: float(exact_sum(np.array(several))) for word, several in parts.items()}
-    return np.array([
-        sum(weight * totals[word] for word, weight in vector.items())
-        - sum(weight * weight for weight in vector.values())
-        if len(texts) > 1
-        else 0.0
-        for vector in vectors
-    ])  # fmt: skip
+    return np.array(
+        [
+            sum(weight * totals[word] for word, weight in vector.items())
+            - sum(weight * weight for weight in vector.values())
+            if len(texts) > 1
+            else 0.0
+            for vector in vectors
+        ]
+    )
 
 
 def _word_vectors(texts: Sequence[str | None]) -> list[dict[str, float]]:

@@ -204,9 +204,13 @@ class ReorderingShape:
     ) -> Vector:
         """Σ_{j≠i} S_k(x_i, x_j), raw or divided by m − 1, (n_documents, n_kernels)."""
         lists = ListBatch(
-            features, feature_names, offsets, fields or {},
-            normalise=self.normalise == "query", threads=threads,
-        )  # fmt: skip
+            features,
+            feature_names,
+            offsets,
+            fields or {},
+            normalise=self.normalise == "query",
+            threads=threads,
+        )
         sums = np.column_stack([kernel.sums(lists) for kernel in self.parsed()])
         if self.kernel_sums == "mean":
             # A document alone in its list has a sum of 0.

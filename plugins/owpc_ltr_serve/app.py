@@ -265,9 +265,14 @@ class _Service:
             take_memory = held.enter_context(self._memory.held(address, 0))
             body = await _received(request, settings.largest_body, take_memory)
             call = Call(
-                endpoint.path, body, until, request.path_params,
-                query_params=request.query_params, headers=request.headers, late=endpoint.late,
-            )  # fmt: skip
+                endpoint.path,
+                body,
+                until,
+                request.path_params,
+                query_params=request.query_params,
+                headers=request.headers,
+                late=endpoint.late,
+            )
             work: Work = partial(endpoint.handler, call)
             if endpoint.at_once is not None:
                 with self._turns.held(address):

@@ -361,9 +361,13 @@ def _interleaved(
     def merged(start: int, size: int) -> Interleaved:
         try:
             return interleave(
-                *ordered, experiment=experiment.name, client=client, query=search.words,
-                size=size, start=start,
-            )  # fmt: skip
+                *ordered,
+                experiment=experiment.name,
+                client=client,
+                query=search.words,
+                size=size,
+                start=start,
+            )
         except BadInput as error:
             raise Degraded("experiment", str(error)) from error
 

@@ -218,9 +218,11 @@ class Gateway:
             return self._models.scored(self._models.served(search, arm), search, until)
 
         window = in_time(
-            until, lambda seconds: within(seconds, scored),
-            "deadline", "the model did not answer in time",
-        )  # fmt: skip
+            until,
+            lambda seconds: within(seconds, scored),
+            "deadline",
+            "the model did not answer in time",
+        )
         hide_features(window, search)
         if compute_b is not None:
             hits = {**window.answer["hits"], "hits": [*window.answer["hits"]["hits"]]}
@@ -234,9 +236,12 @@ class Gateway:
         """The engine's answer to the search as it came, without the model."""
         started = time.monotonic()
         answer = self._engine.request(
-            "POST", f"/{search.index}/_search", params=search.url_params, body=search.body,
+            "POST",
+            f"/{search.index}/_search",
+            params=search.url_params,
+            body=search.body,
             deadline=max(call.left_in_all() - MARGIN, MARGIN),
-        )  # fmt: skip
+        )
         self._metrics.stage(PATH, "plain", time.monotonic() - started)
         if not isinstance(answer, dict):
             raise EngineUnavailable("what came is not an engine's answer")

@@ -68,9 +68,10 @@ class Metrics:
         self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
         self._stages = cache(stages.labels)
         self._degraded = counter(
-            "owpc_ltr_degraded", "Searches that kept the engine's own order, by reason.",
+            "owpc_ltr_degraded",
+            "Searches that kept the engine's own order, by reason.",
             ["path", "reason"],
-        )  # fmt: skip
+        )
         self._lost = counter("owpc_ltr_impressions_lost", "Impressions that could not be written.")
         ProcessCollector(registry=self.registry)
         self._models = _Models(states)
@@ -182,17 +183,19 @@ class _Models(Collector):
         )
         ages = GaugeMetricFamily(
             "owpc_ltr_model_confirmed_seconds",
-            "Seconds since the cluster, or the file, last said so.", labels=["name"],
-        )  # fmt: skip
+            "Seconds since the cluster, or the file, last said so.",
+            labels=["name"],
+        )
         drift = GaugeMetricFamily(
             "owpc_ltr_feature_drift",
             "Live mean less the mean in training, in standard deviations of training.",
             labels=["model", "feature"],
         )
         missing = GaugeMetricFamily(
-            "owpc_ltr_feature_missing", "Share of live values that are missing.",
+            "owpc_ltr_feature_missing",
+            "Share of live values that are missing.",
             labels=["model", "feature"],
-        )  # fmt: skip
+        )
         states = self._states()
         for name, state in states.items():
             models.add_metric([name, state["model"]], 1)

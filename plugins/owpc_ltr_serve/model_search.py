@@ -373,9 +373,13 @@ class ModelSearch:
         values = external_values(served, search)
         try:
             answer, logged = search_with_features(
-                self._rankers.engine, store, window, sent, apart=apart,
+                self._rankers.engine,
+                store,
+                window,
+                sent,
+                apart=apart,
                 deadline=max(until - started - MARGIN, MARGIN),
-            )  # fmt: skip
+            )
         except EngineUnavailable as fault:
             raise Degraded("engine", "no features came in time") from fault
         except OwpcLtrError as fault:
@@ -386,9 +390,14 @@ class ModelSearch:
         ended = time.monotonic()
         self._metrics.stage(PATH, "score", ended - searched)
         return ScoredWindow(
-            served, answer, logged, scores,
-            apart=apart, search_seconds=searched - started, score_seconds=ended - searched,
-        )  # fmt: skip
+            served,
+            answer,
+            logged,
+            scores,
+            apart=apart,
+            search_seconds=searched - started,
+            score_seconds=ended - searched,
+        )
 
     def score(
         self, served: ServedRanker, values: ValuesOf | None, logged: list[dict[str, Any]]

@@ -341,9 +341,16 @@ class Rankers:
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None, external_entry(sources))
         return ServedRanker(
-            model, ranker, joined=joined, engine=self.engine, store=store, featureset=featureset,
-            index=self.index or index, samples=samples, is_fast=_is_fast(ranker),
-        )  # fmt: skip
+            model,
+            ranker,
+            joined=joined,
+            engine=self.engine,
+            store=store,
+            featureset=featureset,
+            index=self.index or index,
+            samples=samples,
+            is_fast=_is_fast(ranker),
+        )
 
     def located(self, served: ServedRanker) -> ServedRanker:
         """The ranker with what the features of documents are asked with.
@@ -380,9 +387,13 @@ class Rankers:
         joined = columns_for(joined_sources(ranker), self.tables, f"the model {path}")
         samples = tuple(ranker.record.get("probes") or ())
         served = ServedRanker(
-            f"{name}@{digest}", ranker, joined,
-            index=self.index, samples=samples, is_fast=_is_fast(ranker),
-        )  # fmt: skip
+            f"{name}@{digest}",
+            ranker,
+            joined,
+            index=self.index,
+            samples=samples,
+            is_fast=_is_fast(ranker),
+        )
         return _NameState(served, time.monotonic(), signature=signature, path=path)
 
     def _follow(self) -> None:

@@ -237,8 +237,13 @@ def read_request(content: Mapping[str, Any]) -> RerankRequest:
     )
 
 
-_WORDS = {list: "a list", str: "a text", int: "a whole number", bool: "true or false",
-          dict: "an object"}  # fmt: skip
+_WORDS = {
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "an object",
+}
 
 
 def _value(content: Mapping[str, Any], key: str, kind: type) -> Any:

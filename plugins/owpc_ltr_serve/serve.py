@@ -208,10 +208,12 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
             f"{option_name('client_ca')}"
         )
     if not tls:
-        give_warnings([
-            f"the token can be read on its way to {host}: give {option_name('certificate')} and "
-            f"{option_name('key')}, unless a proxy before this service speaks https"
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"the token can be read on its way to {host}: give {option_name('certificate')} "
+                f"and {option_name('key')}, unless a proxy before this service speaks https"
+            ]
+        )
 
 
 def _tls(

@@ -328,10 +328,11 @@ def whole_numbers(values: Sequence[Any]) -> list[Any]:
     [2010, 0.5, None, 1e+300]
     """
     return [
-        int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
         else value
         for value in values
-    ]  # fmt: skip
+    ]
 
 
 def declared(name: str) -> str | None:

@@ -34,9 +34,22 @@ from owpc_ltr.text import ShortRepr, immutable, split_immutable
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
-_RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
-           "documents", "imported", "source", "fingerprint", "featureset_hash",
-           "owpc_ltr")  # fmt: skip
+_RECORD = (
+    "loss",
+    "optimizer",
+    "normalise",
+    "basis",
+    "seed",
+    "select",
+    "validation",
+    "queries",
+    "documents",
+    "imported",
+    "source",
+    "fingerprint",
+    "featureset_hash",
+    "owpc_ltr",
+)
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
@@ -173,8 +186,11 @@ def _read(place: str, source: Any) -> DeploymentRecord:
                 f"{place} has the format {content['format']!r}, which a later version of owpc-ltr "
                 "wrote: use that one"
             )
-        parts = {part.name: content[part.name] for part in fields(DeploymentRecord)
-                 if part.name in content}  # fmt: skip
+        parts = {
+            part.name: content[part.name]
+            for part in fields(DeploymentRecord)
+            if part.name in content
+        }
         parts |= {name: dict(content.get(name) or {}) for name in ("content", "record")}
         parts |= {name: dict(content[name]) for name in ("engine", "indices", "parity")}
         parts |= {

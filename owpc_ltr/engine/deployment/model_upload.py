@@ -340,25 +340,41 @@ class _Upload:
             client = is_client_scored(self.stored)
             served = self.store.get_model(model) if client else self.stored
             proof = prove(
-                self.engine, self.store, served, self.case.model, index=self.case.index,
-                samples=self.case.samples, share=self.limits.min_proof_coverage,
-            )  # fmt: skip
+                self.engine,
+                self.store,
+                served,
+                self.case.model,
+                index=self.case.index,
+                samples=self.case.samples,
+                share=self.limits.min_proof_coverage,
+            )
             interval = proved_interval(self.case.model, self.stored.featureset, proof)
             if refusal := self.refusal(proof, interval, environment):
                 what_remains = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {what_remains}")
             template = proved_template(
-                self.engine, self.store, self.stored, self.queries,
-                interval=interval, tolerance=self.limits.tolerance,
-            )  # fmt: skip
+                self.engine,
+                self.store,
+                self.stored,
+                self.queries,
+                interval=interval,
+                tolerance=self.limits.tolerance,
+            )
             record = DeploymentRecord.of_model(
-                self.case.model, self.stored, name=name, index=self.case.index,
-                engine=environment.engine, indices=environment.indices,
-                parity=proof.parity.as_dict(), interval=interval,
-                search=self.search, switch=self.check(self.aliases.find(name)),
+                self.case.model,
+                self.stored,
+                name=name,
+                index=self.case.index,
+                engine=environment.engine,
+                indices=environment.indices,
+                parity=proof.parity.as_dict(),
+                interval=interval,
+                search=self.search,
+                switch=self.check(self.aliases.find(name)),
                 samples=tuple(scored.remembered() for scored in proof.answered),
-                serving_mode=self.mode.as_dict(), search_template=template,
-            )  # fmt: skip
+                serving_mode=self.mode.as_dict(),
+                search_template=template,
+            )
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -401,11 +417,16 @@ class _Upload:
             proof.parity.refusal(self.limits.tolerance)
             or drift_refusal(proof.features, proof.rankings, self.limits.max_drift)
             or request_refusal(
-                self.engine, self.store, self.stored, index=self.case.index, params=proof.params,
-                interval=interval, window=self.window,
+                self.engine,
+                self.store,
+                self.stored,
+                index=self.case.index,
+                params=proof.params,
+                interval=interval,
+                window=self.window,
             )
             or (_CHANGED if self.observe() != environment else None)
-        )  # fmt: skip
+        )
 
     def request_bytes(self, params: dict[str, Any], interval: ScoreInterval) -> int | None:
         """What the model takes of a search request, if it is a part of one; warns of much."""
@@ -413,11 +434,13 @@ class _Upload:
             return None
         size = request_size(self.store, self.stored, params, self.window, interval)
         if size > LARGE_REQUEST:
-            give_warnings([
-                f"each search request with '{self.case.name}' has {_kilobytes(size)}, as the "
-                "engine keeps no models: train fewer or smaller trees, let the client score it "
-                f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
-            ])  # fmt: skip
+            give_warnings(
+                [
+                    f"each search request with '{self.case.name}' has {_kilobytes(size)}, as the "
+                    "engine keeps no models: train fewer or smaller trees, let the client score it "
+                    f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
+                ]
+            )
         return size
 
     def may_switch_yet(self, error: BaseException) -> bool:

@@ -194,9 +194,15 @@ class _Scorer:
             labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
         earlier = None if before is None else self.model.score(before)
         return ScoredDocuments(
-            sample, tuple(ids), labels, features,
-            before=before, local=self.model.score(features), served=served, earlier=earlier,
-        )  # fmt: skip
+            sample,
+            tuple(ids),
+            labels,
+            features,
+            before=before,
+            local=self.model.score(features),
+            served=served,
+            earlier=earlier,
+        )
 
     def _external(self, sample: dict[str, Any], ids: list[str]) -> Matrix:
         """These documents' features from outside the index; no column where the model has none."""

@@ -113,10 +113,13 @@ class SearchTemplates:
             if source and (script is None or (script.model and script.source != source)):
                 self.put(name, source)
         except (EngineRefusal, NotAllowed) as refusal:
-            give_warnings([
-                f"the search template '{name}' was not switched: {refusal}; applications that send "
-                f"it keep its model: complete the switch by owpc-ltr models promote {model}"
-            ])  # fmt: skip
+            give_warnings(
+                [
+                    f"the search template '{name}' was not switched: {refusal}; applications that "
+                    f"send it keep its model: complete the switch by owpc-ltr models promote "
+                    f"{model}"
+                ]
+            )
             return False
         return True
 
@@ -294,9 +297,9 @@ def proved_template(
                     f"'{query.params['keywords']}'"
                 )
     except (EngineRefusal, NotAllowed, BadInput) as why:
-        give_warnings([
-            f"no search template is stored, and applications send the whole request: {why}"
-        ])  # fmt: skip
+        give_warnings(
+            [f"no search template is stored, and applications send the whole request: {why}"]
+        )
         return None
     finally:
         with suppress(NotAllowed):

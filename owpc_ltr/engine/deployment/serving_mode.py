@@ -145,9 +145,14 @@ def _tried(
 ) -> ServingMode:
     """In the engine, unless it refuses the request for the model: it may allow no scripts."""
     refusal = request_refusal(
-        case.engine, case.store, mode.stored, index=case.index, params=case.samples[0]["params"],
-        interval=interval, window=window,
-    )  # fmt: skip
+        case.engine,
+        case.store,
+        mode.stored,
+        index=case.index,
+        params=case.samples[0]["params"],
+        interval=interval,
+        window=window,
+    )
     if refusal is None:
         return mode
     return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")

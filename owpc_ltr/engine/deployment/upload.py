@@ -131,9 +131,13 @@ def upload(
     window = cluster.window(template, serving.window)
     if template is not None:
         search = search_request(
-            cluster, KEYWORDS, index=where, query_template=template, params=serving.params,
+            cluster,
+            KEYWORDS,
+            index=where,
+            query_template=template,
+            params=serving.params,
             window=window,
-        )  # fmt: skip
+        )
     elif serving.params:
         raise UsageError(
             f"{option_name('params')} goes with {option_name('query_template')}: give that, too, "
@@ -142,19 +146,34 @@ def upload(
     judged = read_dataset(Path(data)) if isinstance(data, Path | str) else data
     if judged is not None:
         _check_data(
-            cluster, judged, ranker, trained_on,
-            index=index, query_template=template, window=window,
-        )  # fmt: skip
+            cluster,
+            judged,
+            ranker,
+            trained_on,
+            index=index,
+            query_template=template,
+            window=window,
+        )
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
     return upload_model(
-        cluster.engine, holding.store, ranker, trained_on,
-        index=where, name=called, role=role, grounds=grounds, file=path,
+        cluster.engine,
+        holding.store,
+        ranker,
+        trained_on,
+        index=where,
+        name=called,
+        role=role,
+        grounds=grounds,
+        file=path,
         samples=None if judged is None else parity_samples_of(judged),
-        history=history, allow_slow=serving.allow_slow,
-        window=window, client_scored=serving.client_scored,
-        limits=limits or ProofLimits(), search=search,
+        history=history,
+        allow_slow=serving.allow_slow,
+        window=window,
+        client_scored=serving.client_scored,
+        limits=limits or ProofLimits(),
+        search=search,
         template=None if template is None else cluster.whole_template(where, template),
-    )  # fmt: skip
+    )
 
 
 def _as_before(serving: ServingOptions, search: Mapping[str, Any] | None) -> ServingOptions:

@@ -210,9 +210,14 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
     aliases = all_aliases(engine) if cluster.store_name is None else Aliases(engine, store).all()
     unused, foreign = model_lifecycle.unused_models(engine, store)
     return ModelList(
-        aliases, store.list_models(), unused, foreign, store_kind=store.kind, store=store.name,
+        aliases,
+        store.list_models(),
+        unused,
+        foreign,
+        store_kind=store.kind,
+        store=store.name,
         unproven=dict(_unproven(engine, aliases)),
-    )  # fmt: skip
+    )
 
 
 def _unproven(engine: Engine, aliases: Sequence[Alias]) -> Iterator[tuple[str, str]]:

@@ -156,9 +156,14 @@ def verify_model(
     _warn_of_external_features(stored)
     try:
         proof = prove(
-            engine, store, stored, deployment.ranker(), index=index, samples=deployment.samples,
+            engine,
+            store,
+            stored,
+            deployment.ranker(),
+            index=index,
+            samples=deployment.samples,
             share=limits.min_proof_coverage,
-        )  # fmt: skip
+        )
     except EngineRefusal:
         broken = _broken_features(engine, deployment, index)
         if not broken:
@@ -180,9 +185,14 @@ def verify_model(
     others = None if far else other_rankings(proof.rankings, limits.max_drift)
     drift += [others] if others else []
     return Verification(
-        model, index, tuple(drift), parity, features=proof.features, rankings=proof.rankings,
+        model,
+        index,
+        tuple(drift),
+        parity,
+        features=proof.features,
+        rankings=proof.rankings,
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def _warn_of_external_features(stored: StoredModel) -> None:
@@ -190,10 +200,12 @@ def _warn_of_external_features(stored: StoredModel) -> None:
     from owpc_ltr.formats.client_models import joined_in
 
     if sources := joined_in(stored):
-        give_warnings([
-            f"{in_words(external_names(sources), sources)}: values from outside the index, "
-            "which were taken as at the upload"
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"{in_words(external_names(sources), sources)}: values from outside the index, "
+                "which were taken as at the upload"
+            ]
+        )
 
 
 def _changed_set(store: Store, before: FeatureSet) -> str | None:

@@ -427,9 +427,13 @@ def run_log(
         description = {**job.description, "index": index_facts}
         dataset, manifest, columns = publish(folder, job, counts, description, out, buckets=buckets)
     return LogReport(
-        out, counts, manifest, resumed, seconds=time.monotonic() - started,
+        out,
+        counts,
+        manifest,
+        resumed,
+        seconds=time.monotonic() - started,
         warnings=tuple(warnings_of_log(columns, job.feature_names, dataset)),
-    )  # fmt: skip
+    )
 
 
 Logged = tuple[LogCounts, Contents, int]
@@ -523,10 +527,12 @@ def _resume(
         thrown_away += folder.discard()
     if thrown_away:
         chunks = "a kept chunk is" if thrown_away == 1 else f"{thrown_away} kept chunks are"
-        give_warnings([
-            f"'{job.index}' has changed since this log was interrupted, or files in {folder.path} "
-            f"are damaged: {chunks} logged again"
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"'{job.index}' has changed since this log was interrupted, or files in "
+                f"{folder.path} are damaged: {chunks} logged again"
+            ]
+        )
 
 
 def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: Chunk) -> bool:

@@ -124,9 +124,18 @@ def log_features(
         progress(f"{done:,} of {total:,} judged documents", done / total)
 
     report = run_log(
-        cluster.engine, holding.store, features, judged, index=where, out=target, source=source,
-        options=options, joined=joined, buckets=buckets, progress=accounted,
-    )  # fmt: skip
+        cluster.engine,
+        holding.store,
+        features,
+        judged,
+        index=where,
+        out=target,
+        source=source,
+        options=options,
+        joined=joined,
+        buckets=buckets,
+        progress=accounted,
+    )
     give_warnings(report.warnings)
     return report
 

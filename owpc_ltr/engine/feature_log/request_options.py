@@ -14,9 +14,13 @@ MOST_IN_FLIGHT = 64
 MOST_DOCUMENTS = 500
 """The most documents of one search: answers stay small enough to be checked and repeated."""
 _LIMITS = {
-    "in_flight": (1, MOST_IN_FLIGHT), "batch": (1, MOST_DOCUMENTS), "max_absent": (0, 1),
-    "attempts": (1, 100), "pause": (0, 60), "chunk": (1, 1_000_000),
-}  # fmt: skip
+    "in_flight": (1, MOST_IN_FLIGHT),
+    "batch": (1, MOST_DOCUMENTS),
+    "max_absent": (0, 1),
+    "attempts": (1, 100),
+    "pause": (0, 60),
+    "chunk": (1, 1_000_000),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

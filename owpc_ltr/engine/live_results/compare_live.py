@@ -132,9 +132,14 @@ def compare_live(
             f"two rankers, and not {len(named)}"
         )
     request = comparison_request(
-        named, metrics, plugins, options, baseline=baseline, split=split,
+        named,
+        metrics,
+        plugins,
+        options,
+        baseline=baseline,
+        split=split,
         drawing=Resampling(seed, resamples, progress),
-    )  # fmt: skip
+    )
     used = deployments_of(cluster, named.values())
     template, window, where = query_template, how.window, index
     if where is None:
@@ -152,18 +157,31 @@ def compare_live(
     asked, people = (human, None) if proxy is None else (queries(proxy), human)
     with ExitStack() as trials:
         live = LiveRankers(
-            cluster=cluster, query_template=template, window=window, judged=asked,
-            trials=trials, same_query=same_query, index=where, featureset=how.featureset,
-            plugins=request.plugins, deployments=used,
-        )  # fmt: skip
+            cluster=cluster,
+            query_template=template,
+            window=window,
+            judged=asked,
+            trials=trials,
+            same_query=same_query,
+            index=where,
+            featureset=how.featureset,
+            plugins=request.plugins,
+            deployments=used,
+        )
         comparison = compare_rankers(
             request, live, how.in_flight, people, for_evidence=out is not None
         )
     pool = _pool_command(
-        cluster, list(named.values()), topics or judgments, judgments,
-        columns=columns, template=query_template, window=how.window, index=where,
+        cluster,
+        list(named.values()),
+        topics or judgments,
+        judgments,
+        columns=columns,
+        template=query_template,
+        window=how.window,
+        index=where,
         featureset=how.featureset,
-    )  # fmt: skip
+    )
     data_name = str(judgments) if isinstance(judgments, Path | str) else ""
     comparison = replace(comparison, data_name=data_name, n_worst=options.worst, pool=pool)
     if out is not None:
@@ -189,10 +207,15 @@ def _pool_command(
     ):
         return ""
     options = {
-        "queries": queries, "columns": ",".join(f"{k}={v}" for k, v in (columns or {}).items()),
-        "sample": _TO_JUDGE, "rankers": ",".join(map(str, rankers)), "judged": judged,
-        "query-template": template, **given, "out": "to-judge.csv",
-    }  # fmt: skip
+        "queries": queries,
+        "columns": ",".join(f"{k}={v}" for k, v in (columns or {}).items()),
+        "sample": _TO_JUDGE,
+        "rankers": ",".join(map(str, rankers)),
+        "judged": judged,
+        "query-template": template,
+        **given,
+        "out": "to-judge.csv",
+    }
     words = [word for name, value in options.items() if value for word in (f"--{name}", str(value))]
     return shlex.join(["owpc-ltr", "judge", "pool", *words]) + cluster.typed_options
 

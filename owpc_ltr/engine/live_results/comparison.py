@@ -102,10 +102,16 @@ class LiveComparison(RankerComparison):
             "warnings": list(self.warnings),
         }
         return Evidence(
-            self.configurations[new], self.configurations[old], LIVE, verdict.as_dict(), figures,
-            judges=self.judges, more=_more(verdict, self.pool), alias=self.alias,
+            self.configurations[new],
+            self.configurations[old],
+            LIVE,
+            verdict.as_dict(),
+            figures,
+            judges=self.judges,
+            more=_more(verdict, self.pool),
+            alias=self.alias,
             written=self.measured,
-        )  # fmt: skip
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure but those of most queries, as JSON; `verdict` is that of the headline."""
@@ -114,8 +120,10 @@ class LiveComparison(RankerComparison):
     @property
     def _live_lines(self) -> list[str]:
         """How long searches took."""
-        times = [f"{name} {of['median']:g} ms, 95 % within {of['p95']:g} ms"
-                 for name, of in self.milliseconds.items()]  # fmt: skip
+        times = [
+            f"{name} {of['median']:g} ms, 95 % within {of['p95']:g} ms"
+            for name, of in self.milliseconds.items()
+        ]
         return [f"median of a search by the engine's clock: {'; '.join(times)}"] if times else []
 
 
@@ -174,10 +182,16 @@ def compare_rankers(
     live.trials.close()
     of_template = any(one.of_template for one in searched.values())
     found = LiveResults(
-        documents, queries, chosen, plan, live.query_template if of_template else "",
-        depth=depth, alone=lists[-1] if alone else documents.get(last or ""),
-        weighted=request.weighted, same_query=live.same_query,
-    )  # fmt: skip
+        documents,
+        queries,
+        chosen,
+        plan,
+        live.query_template if of_template else "",
+        depth=depth,
+        alone=lists[-1] if alone else documents.get(last or ""),
+        weighted=request.weighted,
+        same_query=live.same_query,
+    )
     comparison = found.compared() if people is None else found.compared_by_both(people)
     judged = queries if people is None else [*queries, *people]
     return LiveComparison(
@@ -274,9 +288,11 @@ def _feature_warnings(
         return []
     ids, labels, features = zip(*logs, strict=True)
     data = make_dataset(
-        np.concatenate(features), np.concatenate(labels), np.concatenate(ids).tolist(),
+        np.concatenate(features),
+        np.concatenate(labels),
+        np.concatenate(ids).tolist(),
         feature_names=featureset.feature_names,
-    )  # fmt: skip
+    )
     return judgment_warnings(data, text_scores(featureset))
 
 
@@ -361,9 +377,12 @@ class LiveResults:
         comparison = compare_results(measured).with_warnings(list(copied))
         weights = uneven(np.array([importance_of(query) for query in self.queries]))
         return with_proxy_labels(
-            comparison, measured, self.results(), np.array(places, np.int64),
+            comparison,
+            measured,
+            self.results(),
+            np.array(places, np.int64),
             weights if self.weighted else None,
-        )  # fmt: skip
+        )
 
 
 def _common_grades(

@@ -199,11 +199,19 @@ def judge_pool(
             held_out = [asked[number] for number in choose_queries(records, asked).queries]
             asked, drawn_from = random_sample(held_out, sample, seed), len(held_out)
         pooled = pool(
-            cluster.engine, where, served, asked,
+            cluster.engine,
+            where,
+            served,
+            asked,
             judged={query.query_id: frozenset(query.doc_ids) for query in graded},
-            depth=depth, window=serving.depth, fields=fields, seed=seed,
-            in_flight=in_flight, progress=progress, common=FEWEST_COMMON,
-        )  # fmt: skip
+            depth=depth,
+            window=serving.depth,
+            fields=fields,
+            seed=seed,
+            in_flight=in_flight,
+            progress=progress,
+            common=FEWEST_COMMON,
+        )
     if drawn_from is not None:
         pooled = replace(pooled, drawn=len(asked), drawn_from=drawn_from)
     if out is not None:
@@ -267,9 +275,12 @@ def pool(
     n_brought, n_asked = sum(map(len, brought.values())), sum(map(len, unjudged))
     n_pooled = sum(len(query.doc_ids) for query in pooled)
     return Pooled(
-        tuple(pooled), shown, n_brought - n_asked, n_asked - n_pooled,
+        tuple(pooled),
+        shown,
+        n_brought - n_asked,
+        n_asked - n_pooled,
         common=sum(len(again.get(q.query_id, set()) & {*q.doc_ids}) for q in pooled),
-    )  # fmt: skip
+    )
 
 
 def _again(

@@ -179,11 +179,15 @@ class LiveRankers:
         trial = on_trial(cluster.engine, cluster.store, ranker, featureset)
         search = self._given(cluster.the_index(index), self.query_template)
         name = str(model) if isinstance(model, Path | str) else "the model"
-        return self._of_model(LiveRanker(
-            self.trials.enter_context(trial), ranker.record, search,
-            search.configuration(name, model_digest(ranker)),
-            None if featureset is None else (cluster.store, featureset),
-        ))  # fmt: skip
+        return self._of_model(
+            LiveRanker(
+                self.trials.enter_context(trial),
+                ranker.record,
+                search,
+                search.configuration(name, model_digest(ranker)),
+                None if featureset is None else (cluster.store, featureset),
+            )
+        )
 
     def _uploaded(self, called: str, index: str | None) -> LiveRanker:
         cluster = self.cluster.holding(called)
@@ -199,10 +203,16 @@ class LiveRankers:
             digest = content_digest(deployment.content, record)
             alias = _served_by(cluster, deployment)
         serve = with_stored(cluster.engine, cluster.store, stored, interval)
-        return self._of_model(LiveRanker(
-            serve, record, search, search.configuration(name, digest),
-            (cluster.store, stored.featureset), alias=alias,
-        ))  # fmt: skip
+        return self._of_model(
+            LiveRanker(
+                serve,
+                record,
+                search,
+                search.configuration(name, digest),
+                (cluster.store, stored.featureset),
+                alias=alias,
+            )
+        )
 
     def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
         """The search of a deployment record; where it has none, what is given, as a guess."""
@@ -221,9 +231,13 @@ class LiveRankers:
 
         def of_folds(fold_of: FoldOf) -> Serve:
             folds = by_folds(
-                self.cluster.engine, store, ranker.serve, ranker.record or {}, featureset,
+                self.cluster.engine,
+                store,
+                ranker.serve,
+                ranker.record or {},
+                featureset,
                 fold_of=fold_of,
-            )  # fmt: skip
+            )
             return self._asking(self.trials.enter_context(folds), ranker.search, typed)
 
         serve = self._asking(ranker.serve, ranker.search, typed)

@@ -106,9 +106,14 @@ def with_reordering(
 
     def serve(request: SearchRequest) -> Served:
         result = live_search(
-            engine, store, request.showing_window(), ranker,
-            featureset=featureset, deadline=_PATIENCE, source=False,
-        )  # fmt: skip
+            engine,
+            store,
+            request.showing_window(),
+            ranker,
+            featureset=featureset,
+            deadline=_PATIENCE,
+            source=False,
+        )
         if not result.reordered:
             raise Refused(f"the client could not reorder what it got: {result.reason}")
         return Served(tuple(hit.document_id for hit in result.hits), result.took)
@@ -198,9 +203,14 @@ def live_search(
     external features; EngineUnavailable or Refused where the plain search fails too.
     """
     params, window_size = request.params, request.showing_window().size
-    search = Search({
-        "query": request.filled, **request.filters, "size": window_size, "_source": source,
-    })  # fmt: skip
+    search = Search(
+        {
+            "query": request.filled,
+            **request.filters,
+            "size": window_size,
+            "_source": source,
+        }
+    )
     started = time.monotonic()
     refuse_external(joined_sources(ranker), "the reranker")
     if featureset is not None:

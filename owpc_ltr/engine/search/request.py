@@ -190,23 +190,32 @@ def request(
         check_index(index)
     store, name = cluster.uploaded(model)
     search = search_request(
-        cluster, keywords, index=cluster.index_of(name, index), query_template=query_template,
-        params=params, size=size, window=window,
-    )  # fmt: skip
+        cluster,
+        keywords,
+        index=cluster.index_of(name, index),
+        query_template=query_template,
+        params=params,
+        size=size,
+        window=window,
+    )
     interval = cluster.models.interval(name)
     if not math.isfinite(interval.low):
-        give_warnings([
-            f"nothing is known of the scores of '{name}': documents beyond the window of "
-            f"{max(search.window, search.size)} may pass those within it; upload it again to be "
-            "safe"
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"nothing is known of the scores of '{name}': documents beyond the window of "
+                f"{max(search.window, search.size)} may pass those within it; upload it again to "
+                "be safe"
+            ]
+        )
     stored = store.get_model(name)
     shift = score_shift(stored)
     if shift:
-        give_warnings([
-            f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
-            "is negative: the order is the model's"
-        ])  # fmt: skip
+        give_warnings(
+            [
+                f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
+                "is negative: the order is the model's"
+            ]
+        )
     body = RequestBody(request_body(store, stored, search, interval))
     call = cluster.models.search_template(model)
     if call is not None:

@@ -168,13 +168,22 @@ def search(
     else:
         store, ranker, where = named_ranker(cluster, model, reranker, index, plugins)
     request = search_request(
-        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
+        cluster,
+        keywords,
+        index=where,
+        query_template=query_template,
+        params=params,
+        size=size,
         window=window,
-    )  # fmt: skip
+    )
     result = search_ranked(
-        cluster.engine, store, request, ranker,
-        title_field=title_field, deadline=deadline,
-    )  # fmt: skip
+        cluster.engine,
+        store,
+        request,
+        ranker,
+        title_field=title_field,
+        deadline=deadline,
+    )
     name, reason = "", result.reason or alone
     if isinstance(ranker, StoredModel):
         name = ranker.name
@@ -190,10 +199,17 @@ def search(
         write_ranking(query_id or "1", ranking, Path(run))
     if explain:
         explanation = cluster.explain(
-            keywords, model=model, reranker=reranker, index=index, query_template=query_template,
-            params=params, size=size, window=window, title_field=title_field,
+            keywords,
+            model=model,
+            reranker=reranker,
+            index=index,
+            query_template=query_template,
+            params=params,
+            size=size,
+            window=window,
+            title_field=title_field,
             plugins=plugins,
-        )  # fmt: skip
+        )
         result = replace(result, explanation=explanation)
     return result
 

@@ -94,11 +94,15 @@ class PluginFreeStore(Store):
         self._index = INDEX if name is None else f"{INDEX}-{name}"
         self._documents = {
             what: VersionedDocuments(
-                engine, f"the {words_of(what)}", f"{what}-", named=words_of(what),
-                index=self._index, body=_BODY,
+                engine,
+                f"the {words_of(what)}",
+                f"{what}-",
+                named=words_of(what),
+                index=self._index,
+                body=_BODY,
             )
             for what in ("featureset", "model")
-        }  # fmt: skip
+        }
         self._compiled: dict[tuple[int, frozenset[str] | None], CompiledSet] = {}
 
     def prepare(self) -> None:

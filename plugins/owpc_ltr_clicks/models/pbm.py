@@ -91,9 +91,17 @@ def _search_looks(
     # Whoever clicked has looked.
     looks = np.maximum(expected_looks(counts, examination)[0], clicks)
     _attract(
-        counts.pair, counts.rank, counts.shown, counts.clicked, clicks,
-        posterior_mean(clicks, looks, prior), examination, looks, np.array(prior), rounds,
-    )  # fmt: skip
+        counts.pair,
+        counts.rank,
+        counts.shown,
+        counts.clicked,
+        clicks,
+        posterior_mean(clicks, looks, prior),
+        examination,
+        looks,
+        np.array(prior),
+        rounds,
+    )
     return looks
 
 

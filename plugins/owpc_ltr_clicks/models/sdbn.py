@@ -54,9 +54,12 @@ class SimplifiedDBN:
         attractive = posterior_mean(clicks, reached, prior)
         last = counts.by_pair(counts.last)
         return CascadeFit(
-            attractive, reached, _examination(counts, attractive), prior,
+            attractive,
+            reached,
+            _examination(counts, attractive),
+            prior,
             satisfaction=posterior_mean(last, clicks, beta_prior(last, clicks)),
-        )  # fmt: skip
+        )
 
 
 def _examination(counts: ClickCounts, attractive: Vector) -> Vector:

@@ -96,9 +96,15 @@ def read_ubi(
         try:
             for index, fields, parts in indices:
                 _read_index(
-                    engine, index, fields, parts, window,
-                    slices=options.slices, elastic=elastic, show=show,
-                )  # fmt: skip
+                    engine,
+                    index,
+                    fields,
+                    parts,
+                    window,
+                    slices=options.slices,
+                    elastic=elastic,
+                    show=show,
+                )
             yield _joined(queries, events)
         finally:
             queries.close()
@@ -112,9 +118,16 @@ def _joined(queries: PartFiles, events: PartFiles) -> Iterator[EventBatch]:
 
 
 def _read_index(
-    engine: Engine, index: str, fields: Mapping[str, str], parts: PartFiles, window: ScanWindow,
-    *, slices: int | None, elastic: bool, show: Progress,
-) -> None:  # fmt: skip
+    engine: Engine,
+    index: str,
+    fields: Mapping[str, str],
+    parts: PartFiles,
+    window: ScanWindow,
+    *,
+    slices: int | None,
+    elastic: bool,
+    show: Progress,
+) -> None:
     """Read an index in a window of time. Raises Refused where the engine gives less than it counts.
 
     Documents without a time in the index are filtered by their own times.
