@@ -61,7 +61,7 @@ def _row(words: list[str], name: str, what: str) -> str:
     """An option, or a command with a link to its section."""
     told = re.sub(r"\s+\[(.*)\]$", r" (\1)", what)
     if re.match("[a-z]", name):
-        place = "-".join(["owpc-ltr", *words, name])
+        place = "-".join(["owpc-ltr", *words, *name.split()])
         return f"- [`{name}`](#{place}): {markdown(told)}"
     return f"- `{name}`: {markdown(told)}"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from owpc_ltr import arrays, errors, protocols
 from owpc_ltr.host.commands import plugin_commands
-from owpc_ltr.public_names import in_python, parameter_lines
+from owpc_ltr.public_names import parameter_lines
 from owpc_ltr.signatures import described, help_of, option_classes
 
 INTRODUCTION = """
@@ -304,14 +304,14 @@ def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
     text = _plain_doc(bare)
     before, found, examples = text.partition(">>> ")
     told, raised, raises = _cut_raises(before)
-    yield markdown(in_python(told, bare).replace("\nPython: ", "\n"))
+    yield markdown(told.replace("\nPython: ", "\n"))
     if _is_job(bare):
         yield "\n".join(_parameters(bare))
     returned = bare.__annotations__.get("return")
     if returned not in {None, "None", "Self"}:
         yield f"Returns `{_shown(returned)}`."
     if raised:
-        yield markdown(in_python(f"Raises {raises}", bare))
+        yield markdown(f"Raises {raises}")
     if found:
         yield f"```pycon\n{found}{examples.strip()}\n```"
 

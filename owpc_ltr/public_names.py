@@ -11,8 +11,8 @@
         return public_name(name, globals(), _HOMES)
 
 The imports for type checkers are the one list of names: `train as train` says that it is public.
-The docstring of a public function is written once, with the options of the command line. Here they
-become parameters, each listed with its type, its default and the text of its `Help`.
+The help of a public function lists its parameters, each with its type, its default and the text of
+its `Help`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from owpc_ltr.signatures import all_parameters, described, help_of, marks_of
+from owpc_ltr.signatures import described, help_of, marks_of
 
 _WIDTH = 80
 
@@ -76,10 +76,10 @@ def python_docstring(function: Callable[..., Any]) -> str:
     text, raises = _cut(text, _RAISES)
     returned = described(bare).return_annotation
     parts = [
-        in_python(text, bare).replace("\nPython: ", "\n").strip(),
+        text.replace("\nPython: ", "\n").strip(),
         "Parameters\n----------\n" + "\n".join(parameter_lines(bare)),
         "" if returned in {None, NoneType, Any} else f"Returns\n-------\n{type_text(returned)}",
-        in_python(raises, bare).strip(),
+        raises.strip(),
         examples.strip(),
     ]
     return "\n\n".join(filter(None, parts))
@@ -105,7 +105,7 @@ def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
         text = _meaning(parameter)
         if text:
             yield textwrap.fill(
-                in_python(text, function),
+                text,
                 _WIDTH,
                 initial_indent=_INDENT,
                 subsequent_indent=_INDENT,
@@ -118,30 +118,10 @@ def _meaning(parameter: inspect.Parameter) -> str:
     """What a parameter means: the text of its `Help`, or a text in its annotation."""
     about = help_of(parameter)
     if about is not None:
-        return about.python or about.text.replace("; may be repeated", "")
+        return about.text
     if parameter.name == "progress":
         return "Called with what is being done and the share of it that is done, or None."
     return next((mark for mark in marks_of(parameter) if isinstance(mark, str)), "")
-
-
-def in_python(text: str, function: Callable[..., Any]) -> str:
-    """A text of the command line with its options as parameters: `out` for --out.
-
-    Text between backticks stays.
-    """
-    names: dict[str, str] = {}
-    for name, parameter in all_parameters(function).items():
-        about = help_of(parameter)
-        if about is not None:
-            names[about.flag or f"--{name.replace('_', '-')}"] = name
-            names[name.upper().replace("_", "-")] = name
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and about.metavar:
-                names[about.metavar] = name
-    if not names:
-        return text
-    longest_first = sorted(names, key=len, reverse=True)
-    word = re.compile(rf"`[^`]*`|(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
-    return word.sub(lambda match: f"`{names[match[0]]}`" if match[0] in names else match[0], text)
 
 
 _TYPE_NAMES = {None: "None", NoneType: "None", Any: "any", Ellipsis: "..."}
@@ -164,7 +144,7 @@ def type_text(annotation: Any) -> str:
         return " | ".join(map(repr, inner))
     if origin in {Union, UnionType}:
         return " | ".join(dict.fromkeys(map(type_text, inner)))
-    name = str(getattr(annotation, "__name__", annotation))
+    name = str(getattr(annotation, "__forward_arg__", getattr(annotation, "__name__", annotation)))
     return f"{name}[{', '.join(map(type_text, inner))}]" if inner else name
 
 

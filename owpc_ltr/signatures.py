@@ -13,18 +13,16 @@ hold in both interfaces.
 
 from __future__ import annotations
 
-import builtins
+import ast
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints, overload
+from typing import Annotated, Any, ForwardRef, TypeVar, Union, get_args, get_origin, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.files.input import begins_with
@@ -41,9 +39,6 @@ NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
 _OTHER_NAMES = {"eval_set": "validation"}
 """What other libraries call a parameter."""
 
-_OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
-"""The options of the running command by parameter; None where Python calls the function."""
-
 
 def silent(_message: str, _done: float | None = None) -> None:
     """Show no progress."""
@@ -53,6 +48,7 @@ def silent(_message: str, _done: float | None = None) -> None:
 class Help:
     """What a parameter of a public function means, and how the command line takes it.
 
+    The text names other parameters in backticks.
     `flag` is the option where it differs from the parameter's name, `short` its one-letter form. A
     positional parameter with a `flag` is an option on the command line.
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
@@ -72,8 +68,6 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
-    python: str = ""
-    """The text for Python, where it differs."""
     after: str = ""
 
 
@@ -249,7 +243,7 @@ def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
     if not (hasattr(value, "get_params") and is_ours):
         return value
     if not hasattr(value, "model_"):
-        raise UsageError(f"{option_name(name)} is an estimator without a model: call its fit first")
+        raise UsageError(f"`{name}` is an estimator without a model: call its fit first")
     return value.model_
 
 
@@ -260,7 +254,7 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
         array, frame = ("an array", "make_dataset(X, y, qid)"), ("a frame", "from_frame(…)")
         what, maker = frame if hasattr(value, "columns") else array
         raise UsageError(
-            f"{option_name(name)} is {what}, and a dataset is wanted: make it with owpc_ltr.{maker}"
+            f"`{name}` is {what}, and a dataset is wanted: make it with owpc_ltr.{maker}"
         )
 
 
@@ -277,13 +271,9 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
     kinds = kinds_of(function)
     fix = "give judged queries" if kinds[name] is Argument.DATA else "give a model"
     first = next(iter(inspect.signature(function).parameters))
-    model_first = kinds.get(first) is Argument.RANKER
-    if not in_python():
-        order = f"; models come first: {option_name(first)} {option_name('data')} FILE"
-        return UsageError(f"{option_name(name)} got {what}: {fix}{order if model_first else ''}")
-    if model_first:
-        fix = f"the model comes first, data second: {function.__name__}({first}, data=data)"
-    return UsageError(f"{function.__name__}() got {what} as {name}: {fix}")
+    if kinds.get(first) is Argument.RANKER:
+        fix += f"; models come first: `{function.__name__}({first}, data)`"
+    return UsageError(f"`{name}` got {what}: {fix}")
 
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -337,7 +327,7 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     for name, kind in kinds.items():
         is_name = kind in {Argument.NAME, Argument.RANKER} and isinstance(values.get(name), str)
         if is_name and not values[name]:
-            raise UsageError(f"{option_name(name)} is empty: give it a name, or leave it out")
+            raise UsageError(f"`{name}` is empty: give it a name, or leave it out")
     marks = {name: help_of(parameter) for name, parameter in all_parameters(function).items()}
     inputs: list[Path | str] = []
     for name, mark in marks.items():
@@ -357,51 +347,18 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     for (name, path), (second, other_path) in combinations(outputs.items(), 2):
         if same_file(path, other_path):
             raise UsageError(
-                f"{option_name(name)} {path} and {option_name(second)} {other_path} are one file, "
+                f"`{name}` {path} and `{second}` {other_path} are one file, "
                 "which can hold one of them: name two files"
             )
 
 
-def option_name(parameter: str) -> str:
-    """A parameter in the words of the caller: `--out` on the command line, `out=` in Python.
-
-    >>> option_name("out")
-    'out='
-    """
-    options = _OPTIONS.get()
-    if options is None:
-        return f"{parameter}="
-    return options.get(parameter, f"--{parameter.replace('_', '-')}")
-
-
-def takes(parameter: str) -> bool:
-    """Whether the caller can give this parameter: on the command line, as an option."""
-    options = _OPTIONS.get()
-    return options is None or parameter in options
-
-
-def in_python() -> bool:
-    """Whether the caller is Python, and not the command line."""
-    return _OPTIONS.get() is None
-
-
-@contextmanager
-def spelled_as(options: Mapping[str, str]) -> Iterator[None]:
-    """In this block `option_name` gives these options of the command line."""
-    token = _OPTIONS.set(options)
-    try:
-        yield
-    finally:
-        _OPTIONS.reset(token)
-
-
 @functools.cache
 def described(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function or class, its annotations evaluated; an unknown name is Any."""
+    """The signature of a function or class, its annotations evaluated."""
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
     names = vars(sys.modules[bare.__module__])
-    hints = get_type_hints(bare, names, _Names(names), include_extras=True)
+    returned = _evaluated(signature.return_annotation, names)
     defaults = {
         field.name: field.default_factory()
         for field in (fields(bare) if is_dataclass(bare) else ())
@@ -410,12 +367,38 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(
         parameters=[
             parameter.replace(
-                annotation=hints.get(name, Any), default=defaults.get(name, parameter.default)
+                annotation=_evaluated(parameter.annotation, names),
+                default=defaults.get(name, parameter.default),
             )
             for name, parameter in signature.parameters.items()
         ],
-        return_annotation=hints.get("return", Any),
+        return_annotation=returned,
     )
+
+
+def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
+    """The type of an annotation; a member that only type checkers import keeps its name."""
+    if get_origin(annotation) is Annotated:
+        of, *marks = get_args(annotation)
+        return Annotated[_evaluated(of, names), *marks]
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+    if not isinstance(text, str):
+        return Any if annotation is inspect.Signature.empty else annotation
+    try:
+        return _evaluated(eval(text, names), names)  # noqa: S307 - the code's own annotation
+    except NameError:
+        return _known_part(ast.parse(text, mode="eval").body, names)
+
+
+def _known_part(annotation: ast.expr, names: dict[str, Any]) -> Any:
+    """The type of an annotation that uses a name which only type checkers import."""
+    if isinstance(annotation, ast.BinOp):
+        sides = (annotation.left, annotation.right)
+        return Union[tuple(_evaluated(ast.unparse(side), names) for side in sides)]  # noqa: UP007
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+        of, *marks = (ast.unparse(part) for part in annotation.slice.elts)  # type: ignore[attr-defined]
+        return Annotated[_evaluated(of, names), *(_evaluated(mark, names) for mark in marks)]
+    return ForwardRef(ast.unparse(annotation))
 
 
 def marks_of(parameter: inspect.Parameter) -> tuple[Any, ...]:
@@ -474,26 +457,3 @@ def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
 def help_of(parameter: inspect.Parameter) -> Help | None:
     """The mark of a parameter, if it has one."""
     return next((mark for mark in marks_of(parameter) if isinstance(mark, Help)), None)
-
-
-class _AnyName(type):
-    """What stands for a type that only type checkers import."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return type(cls)(name, (), {})
-
-    def __getitem__(cls, _: Any) -> Any:
-        return cls
-
-    def __format__(cls, _: str) -> str:
-        raise NameError("a text of a Help uses a name that its module does not import")
-
-
-class _Names(dict[str, Any]):
-    """The names that an annotation may use: those of the module, and any other."""
-
-    def __missing__(self, name: str) -> Any:
-        # An unknown type keeps its name, which help() shows.
-        return getattr(builtins, name, None) or _AnyName(name, (), {})

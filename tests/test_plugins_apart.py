@@ -14,7 +14,7 @@ LOAD_ALL = """
 import importlib, pkgutil, sys
 from pathlib import Path
 import owpc_ltr, owpc_ltr.types, owpc_ltr.plugin_checks
-from owpc_ltr.cli.app import COMMANDS
+from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.host.registry import load
 

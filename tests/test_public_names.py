@@ -20,7 +20,6 @@ import owpc_ltr
 import owpc_ltr.plugin_checks
 import owpc_ltr.types
 from owpc_ltr.host.commands import plugin_commands
-from owpc_ltr.signatures import _AnyName
 
 INSIDE = {"PartReader", "PartSelection", "Workers", "OpenSearch", "Elasticsearch"}
 """Of the folder that a partitioned dataset is, and of libraries that need not be installed."""
@@ -37,6 +36,16 @@ def public_classes() -> dict[type, str]:
     """Each public class, and its name."""
     named = [(name, getattr(module, name)) for module in MODULES for name in module.__all__]
     return {found: name for name, found in named if inspect.isclass(found)}
+
+
+class Absent(type):
+    """What stands for a class of a library that need not be installed."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return Absent(name, (), {})
+
+    def __getitem__(cls, _: Any) -> Any:
+        return cls
 
 
 class Names(dict[str, Any]):
@@ -65,7 +74,7 @@ class Names(dict[str, Any]):
         others = [other for other in sys.modules if other.startswith("owpc_ltr.")]
         home = next((other for other in others if name in names_of(other)), None)
         # A class of a library that need not be installed.
-        return _AnyName(name, (), {}) if home is None else Names(home)[name]
+        return Absent(name, (), {}) if home is None else Names(home)[name]
 
 
 @functools.cache

@@ -83,9 +83,9 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
     ("how", "why"),
     [
         ({"loss": "owcp"}, "no loss is named 'owcp': did you mean 'owpc'"),
-        ({"loss": "lambdamart"}, "use loss='lambdarank', optimizer='boosting'"),
-        ({"optimizer": "xgboost"}, "named 'xgboost': use optimizer='boosting'"),
-        ({"loss": "boosting"}, "no loss is named 'boosting': use optimizer='boosting'"),
+        ({"loss": "lambdamart"}, r"use `train\(loss='lambdarank', optimizer='boosting'\)`"),
+        ({"optimizer": "xgboost"}, r"named 'xgboost': use `train\(optimizer='boosting'\)`"),
+        ({"loss": "boosting"}, r"no loss is named 'boosting': use `train\(optimizer='boosting'\)`"),
         ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
         ({"grid": {"c": [1.0]}}, "did you mean 'C'"),
         ({"settings": {"c": 1.0}}, "did you mean 'C'"),
@@ -274,18 +274,18 @@ UNTYPED: Any = ltr
     ("error", "call", "why"),
     [
         (UsageError, lambda: UNTYPED.evaluate(DATA, MODEL),
-         r"model comes first, data second: evaluate\(model"),
-        (UsageError, lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
+         r"models come first: `evaluate\(model, data\)`"),
+        (UsageError, lambda: UNTYPED.evaluate(MODEL, MODEL), "^`data` got a model: give"),
         (UsageError, lambda: UNTYPED.train(MODEL),
-         "train() got a model as data: give judged queries$"),
+         "^`data` got a model: give judged queries$"),
         (UsageError, lambda: UNTYPED.compare([MODEL, DATA], data=DATA),
-         "compare() got a dataset as rankers"),
+         "`rankers` got a dataset: give a model"),
         (UsageError, lambda: UNTYPED.evaluate(ltr.Ranker(), DATA),
          "an estimator without a model: call its fit"),
         (UsageError, lambda: UNTYPED.train(X),
-         r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
+         r"`data` is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
         (UsageError, lambda: UNTYPED.train(pd.DataFrame(X)),
-         "data= is a frame, .*owpc_ltr.from_frame"),
+         "`data` is a frame, .*owpc_ltr.from_frame"),
         (UsageError, lambda: UNTYPED.train(DATA, metric=dict),
          "is no metric: give a name, as 'ndcg@10'"),
         (TypeError, lambda: UNTYPED.compare([MODEL], DATA, "map"),
@@ -356,7 +356,7 @@ def test_query_ids_may_be_a_column_of_the_frame() -> None:
     )
     np.testing.assert_array_equal(ranker.predict(FRAME), by_array.predict(X))
     wrong: Any = [X, Y, QID]
-    with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
+    with pytest.raises(UsageError, match=r"`validation` is a tuple: \(X, y, qid\)"):
         ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
 
 
@@ -415,7 +415,7 @@ def test_boosting_stops_early_on_validation_queries() -> None:
     assert len(whole.forest.roots) == 300
 
 
-def test_python_counts_rows_from_0_and_the_command_line_from_1(run: Run, tmp_path: Path) -> None:
+def test_a_row_is_named_by_its_number_and_its_index(run: Run, tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, query_id=QID)
     spoilt = {name: frame.astype({name: object}) for name in ("a", "label", "query_id")}
     for name, bad in spoilt.items():
@@ -439,7 +439,7 @@ def test_python_counts_rows_from_0_and_the_command_line_from_1(run: Run, tmp_pat
         (lambda: ltr.save_dataset(infinite, tmp_path / "d.txt"), 4),
         (lambda: ltr.read_dataset(tmp_path / "null.parquet"), 4),
     ):
-        with pytest.raises(OwpcLtrError, match=rf"(row|entry|document) {row}\b"):
+        with pytest.raises(OwpcLtrError, match=rf"(row|entry|document) {row + 1} \(index {row}\)"):
             call()
     code, _, err = run("train", "null.parquet", "--out", "m.json")
-    assert (code, "the column 'label' has no value in row 5" in err) == (3, True)
+    assert (code, "the column 'label' has no value in row 5 (index 4)" in err) == (3, True)

@@ -15,7 +15,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.feature_sets import FeatureSets
-from owpc_ltr.public_names import in_python, python_docstring, with_help
+from owpc_ltr.public_names import python_docstring, with_help
 from owpc_ltr.signatures import described, help_of
 
 
@@ -54,13 +54,6 @@ def test_no_option_of_its_command_line_is_named(name: str) -> None:
         if (mark := help_of(signature)) is not None
     }
     assert not options & set(re.findall(r"--[a-z-]+", outside_commands))
-
-
-def test_an_option_becomes_its_parameter_but_not_inside_a_command() -> None:
-    text = "Without --validation DATA are split; see `owpc-ltr train DATA --validation FILE`."
-    assert in_python(text, ltr.train) == (
-        "Without `validation` `data` are split; see `owpc-ltr train DATA --validation FILE`."
-    )
 
 
 @pytest.mark.parametrize(

@@ -10,134 +10,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
+from owpc_ltr.cli.commands import COMMANDS
+from owpc_ltr.cli.generator import ALL, HELP_OPTIONS, LazyCommand, show_all
+from owpc_ltr.cli.options import connection_options
 from owpc_ltr.cli.signals import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.version import VERSION
-
-_CORE = {
-    "index": ("engine.index:index", "Index documents, every one accounted for."),
-    "inspect": ("inspection.inspect:inspect", "Look for faults in data before training."),
-    "evaluate": ("evaluation.evaluate:evaluate", "Measure a ranker on held-out judged queries."),
-    "compare": ("evaluation.compare:compare", "Compare rankers on the same judged queries."),
-    "compare-live": (
-        "engine.live_results.compare_live:compare_live",
-        "Compare rankers, or one with the query alone, by live results of the whole index.",
-    ),
-    "average": ("models.average:average", "Make one model that averages the scores of several."),
-    "log-features": (
-        "engine.feature_log.log_features:log_features",
-        "Log the engine's features of judged documents.",
-    ),
-    "train": ("training.train:train", "Train a ranker; validation queries choose its settings."),
-    "train-reranker": (
-        "training.train_reranker:train_reranker",
-        "Train a reranker, which reorders the lists of a base ranker.",
-    ),
-    "select": ("training.select:select", "Compare losses, optimizers and settings over folds."),
-    "fuse": (
-        "fusion.fuse:fuse",
-        "Learn one weight for each leg of a hybrid search, or say why not to fuse.",
-    ),
-    "explain": (
-        "engine.explain_search:explain_ranking",
-        "Explain how a ranker orders a query's documents.",
-    ),
-    "search": (
-        "engine.search.search:search",
-        "Search without and with a model; show both rankings.",
-    ),
-    "request": (
-        "engine.search.request:request",
-        "Print the search request that an application sends.",
-    ),
-    "profile": (
-        "engine.profile:profile",
-        "Time the cost of features, windows and a model in a search.",
-    ),
-    "lint": (
-        "fusion.lint:lint",
-        "Find what spoils hybrid search in a request or its search pipeline.",
-    ),
-    "import": (
-        "formats.import_export:import_model",
-        "Convert a model of another library, and report what changed.",
-    ),
-    "export": (
-        "formats.import_export:export_model",
-        "Write a model as a file that an engine takes.",
-    ),
-    "partition": ("data.datasets:partition", "Write datasets as one folder of Parquet files."),
-    "upload": (
-        "engine.deployment.upload:upload",
-        "Store a model, check its scores in the engine, switch its alias.",
-    ),
-    "verify": (
-        "engine.deployment.verify:verify",
-        "Check an uploaded model again, and look for drift.",
-    ),
-    "models": ("", "Uploaded models: show, diff, promote, roll back, delete."),
-    "models show": (
-        "engine.deployment.uploaded_models:show_models",
-        "List the aliases and their models, or show one model.",
-    ),
-    "models delete": (
-        "engine.deployment.uploaded_models:delete",
-        "Delete a model, a name with all of its models, or all unused models.",
-    ),
-    "models diff": ("engine.deployment.uploaded_models:diff", "Show how two models differ."),
-    "models promote": (
-        "engine.deployment.uploaded_models:promote",
-        "Switch the alias NAME to its challenger, or to the model NAME-HASH.",
-    ),
-    "models rollback": (
-        "engine.deployment.uploaded_models:rollback",
-        "Roll the alias NAME back to its previous model.",
-    ),
-    "featureset": ("", "Feature sets: suggest, push, show, delete."),
-    "featureset suggest": (
-        "engine.feature_sets:suggest",
-        "Write a first feature set for an index, from the types of its fields.",
-    ),
-    "featureset push": (
-        "engine.feature_sets:push",
-        "Try every feature of a set on the index, then store the set.",
-    ),
-    "featureset show": (
-        "engine.feature_sets:show",
-        "List the feature sets of the cluster, or print the features of one.",
-    ),
-    "featureset delete": (
-        "engine.feature_sets:delete",
-        "Delete a feature set that no uploaded model uses.",
-    ),
-    "judge": ("", "What to judge next; judgments from clicks, in other formats."),
-    "judge convert": ("engine.workbench:convert_judgments", "Write judgments in another format."),
-    "judge pool": (
-        "engine.live_results.judge_pool:judge_pool",
-        "Write a sheet of the rankers' top documents, for people to grade.",
-    ),
-    "plugins": ("", "Plugins: show, check, compile; the conventions of metrics."),
-    "plugins show": (
-        "host.plugin_list:plugins",
-        "List the installed plugins, or the settings of one.",
-    ),
-    "plugins check": (
-        "plugin_checks.check:check",
-        "Test whether plugins fulfil the contract of their kind.",
-    ),
-    "plugins metrics": (
-        "evaluation.metric_explanation:metrics",
-        "Explain metrics, and why other libraries' figures differ.",
-    ),
-}
-"""Where each command of the core is, and its summary; a group of commands is nowhere."""
-COMMANDS = tuple(
-    Command(name, place and f"owpc_ltr.{place}", summary)
-    for name, (place, summary) in _CORE.items()
-)
-"""The commands of the core; a test compares each summary with its function's docstring."""
 
 
 class _Group(TyperGroup):
@@ -152,6 +31,11 @@ class _Group(TyperGroup):
             typer.echo(ctx.get_help(), err=True)
             ctx.exit(UsageError.exit_code)
         return super().parse_args(ctx, args)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The summary of the group, and its commands."""
+        summary = super().get_short_help_str(limit).removesuffix(".")
+        return f"{summary}: {', '.join(sorted(self.commands))}."
 
 
 class _Commands(_Group):
@@ -184,12 +68,22 @@ class _Commands(_Group):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the summaries, panel by panel."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in _PANELS}
-        width = max(map(len, self.commands))
-        for name in self.list_commands(ctx):
-            command = self.commands[name]
+        names = self.list_commands(ctx)
+        commands = {name: self.commands[name] for name in names}
+        if ctx.meta.get(ALL):
+            commands = {
+                f"{name} {part}".strip(): command
+                for name in names
+                for part, command in getattr(
+                    commands[name], "commands", {"": commands[name]}
+                ).items()
+            }
+        width = max(map(len, commands))
+        for name, command in commands.items():
             default_panel = getattr(getattr(command, "about", None), "panel", _OTHER)
             panel: str = next(
-                (title for title, names in _PANELS.items() if name in names), default_panel
+                (title for title, of in _PANELS.items() if name.partition(" ")[0] in of),
+                default_panel,
             )
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
@@ -281,6 +175,15 @@ def _version(requested: bool) -> None:
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            callback=show_all,
+            is_eager=True,
+            help="List the commands of groups, too, and exit.",
+        ),
     ] = False,
 ) -> None:
     """Hold what stands before the command."""

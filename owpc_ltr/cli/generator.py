@@ -1,10 +1,4 @@
-"""Commands of the command line, made from the signatures of public functions.
-
-Positional parameters are arguments, unless their `Help` names a flag; keyword-only ones are
-options, and so are the fields of objects of options. Parameters without a `Help` are for Python
-only. Three names are conventions: `progress`, `cluster`, which stands for the options of `connect`,
-and `out`, which has the short form -o.
-"""
+"""Commands of the command line, made from the signatures of public functions."""
 
 from __future__ import annotations
 
@@ -16,23 +10,22 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from owpc_ltr.cli.options import keyword_only, named_options, options_of
 from owpc_ltr.cli.signals import finishing
 from owpc_ltr.cli.terminal import print_json, progress
+from owpc_ltr.cli.wording import Options, as_typed, running
 from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
-from owpc_ltr.host.commands import NO_STORE, Command, ConnectsWith
+from owpc_ltr.host.commands import Command, ConnectsWith
 from owpc_ltr.signatures import (
-    Argument,
-    Help,
     Progress,
     Writes,
     all_parameters,
@@ -41,8 +34,6 @@ from owpc_ltr.signatures import (
     help_of,
     in_options,
     marks_of,
-    option_name,
-    spelled_as,
 )
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -50,156 +41,9 @@ PANELS = ("", "Data", "Model", "Engine", "Advanced", TO_CONNECT)
 """The parts of a help page, in order; others follow them."""
 _FIRST_PAGE = 15
 """Options on the first page of a command's help."""
-_ALL = "owpc_ltr.help_all"
+ALL = "owpc_ltr.help_all"
 
-_METAVARS = {Path: "FILE", int: "N", float: "NUMBER"}
 _NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option or argument of a command: its parameter, and how the command line takes it."""
-
-    parameter: inspect.Parameter
-    help: Help
-    kind: Any
-    """The type on the command line, as typer takes it."""
-    argument: bool
-
-    @property
-    def name(self) -> str:
-        """The parameter's name."""
-        return self.parameter.name
-
-    @property
-    def flag(self) -> str:
-        """The option, as the user types it."""
-        if self.help.flag is not None:
-            return self.help.flag
-        no = "no-" if self.parameter.default is True else ""
-        return f"--{no}{self.name.replace('_', '-')}"
-
-    @property
-    def spelling(self) -> str:
-        """How errors name it."""
-        return self.metavar if self.argument else self.flag
-
-    @property
-    def metavar(self) -> str:
-        """What stands for the value in the help."""
-        if self.help.metavar is not None:
-            return self.help.metavar
-        if self.argument:
-            return self.name.upper().replace("_", "-")
-        kind = get_args(self.kind)[0] if get_origin(self.kind) is list else self.kind
-        if get_origin(kind) is Literal:
-            return "|".join(map(str, get_args(kind)))
-        if hasattr(kind, "__members__"):
-            return "|".join(str(member.value) for member in kind)
-        if kind is str:
-            return "NAME" if self.meaning is Argument.NAME else "TEXT"
-        return _METAVARS.get(kind, "VALUE")
-
-    @property
-    def meaning(self) -> Argument | None:
-        """What the annotation says that it is."""
-        marks = marks_of(self.parameter)
-        return next((mark for mark in marks if isinstance(mark, Argument)), None)
-
-    @property
-    def required(self) -> bool:
-        """Whether the command line demands it."""
-        return self.help.required or self.parameter.default is inspect.Parameter.empty
-
-    def as_typer(self) -> inspect.Parameter:
-        """The parameter from which typer makes it."""
-        about = self.help
-        keywords: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
-        if self.kind is not bool:
-            keywords["metavar"] = self.metavar
-        if self.argument:
-            info: Any = typer.Argument(**keywords)
-        else:
-            short = about.short or ("-o" if self.name == "out" else None)
-            flags = filter(None, (self.flag, short))
-            info = typer.Option(*flags, rich_help_panel=about.panel, **keywords)
-        default = inspect.Parameter.empty if self.required else self.default
-        kind = self.kind if default is not None else self.kind | None
-        return _keyword_only(self.name, default, Annotated[kind, info])
-
-    @property
-    def default(self) -> Any:
-        """The default, where the help can show it; None leaves it to the function."""
-        default = self.parameter.default
-        if self.kind is bool:
-            return False if default in {True, False} else None
-        shown = self.help.parse is None and isinstance(default, str | int | float | Path)
-        return default if shown else None
-
-    def value(self, parsed: Any) -> Any:
-        """The parameter's value for what the command line has."""
-        if self.kind is bool and self.parameter.default is True:
-            return not parsed
-        return parsed if self.help.parse is None else self.help.parse(parsed)
-
-
-def _keyword_only(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )
-
-
-def option_of(parameter: inspect.Parameter) -> Option | None:
-    """What a parameter is on the command line; None for one of Python only.
-
-    Raises TypeError where the annotation has no type that the command line knows.
-    """
-    about = help_of(parameter)
-    if about is None:
-        if parameter.default is inspect.Parameter.empty and parameter.name != "progress":
-            raise TypeError(f"the parameter '{parameter.name}' has no Help and no default")
-        return None
-    kind = about.cli or command_line_type(get_args(parameter.annotation)[0])
-    if kind is None:
-        raise TypeError(f"the parameter '{parameter.name}' needs cli=, its type on the shell")
-    positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    return Option(parameter, about, kind, argument=positional and about.flag is None)
-
-
-def command_line_type(annotation: Any) -> Any:
-    """The type on the command line for an annotation, or None.
-
-    Of a union it is a list of values, if it has one, else a path, else the first simple type.
-
-    >>> command_line_type(Path | str | None)
-    <class 'pathlib.Path'>
-    >>> command_line_type(str | tuple[str, ...])
-    list[str]
-    """
-    kinds = [kind for kind in map(_simple_type, _members(annotation)) if kind is not None]
-    lists = [kind for kind in kinds if get_origin(kind) is list]
-    paths = [kind for kind in kinds if kind is Path]
-    return next(iter([*lists, *paths, *kinds]), None)
-
-
-def _members(annotation: Any) -> list[Any]:
-    """The members of a union, or the annotation itself, without None and marks."""
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in {Union, UnionType}:
-        return [inner for member in get_args(annotation) for inner in _members(member)]
-    return [] if annotation in {None, NoneType} else [annotation]
-
-
-def _simple_type(annotation: Any) -> Any:
-    is_enum = isinstance(annotation, type) and hasattr(annotation, "__members__")
-    if is_enum or annotation in {Path, str, int, float, bool} or get_origin(annotation) is Literal:
-        return annotation
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if isinstance(origin, type) and issubclass(origin, Sequence) and inner:
-        of = command_line_type(inner[0])
-        return None if of is None else list[of]  # type: ignore[valid-type]
-    return None
 
 
 class LazyCommand(TyperCommand):
@@ -224,10 +68,10 @@ class LazyCommand(TyperCommand):
         return self.made.get_params(ctx)
 
 
-def _show_all(ctx: Any, _param: Any, requested: bool) -> None:
-    """Print the help of a command with all of its options, and end."""
+def show_all(ctx: Any, _param: Any, requested: bool) -> None:
+    """Print the help with all that it has, and end."""
     if requested and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
+        ctx.meta[ALL] = True
         typer.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
@@ -239,6 +83,9 @@ class _Command(TyperCommand):
     `--help-all` shows all.
     """
 
+    named_options: Options
+    """Its options by parameter, for the words of the help."""
+
     def get_params(self, ctx: Any) -> Any:
         """The parameters; with `--help-all` where the first page does not take all."""
         params = super().get_params(ctx)
@@ -246,7 +93,7 @@ class _Command(TyperCommand):
         connects = any(getattr(param, "rich_help_panel", "") == TO_CONNECT for param in options)
         help_all = copy.copy(self.get_help_option(ctx))
         if help_all is not None and (len(options) > _FIRST_PAGE or connects):
-            help_all.name, help_all.opts, help_all.callback = "help_all", ["--help-all"], _show_all
+            help_all.name, help_all.opts, help_all.callback = "help_all", ["--help-all"], show_all
             help_all.help = "Show all options and exit."
             params.append(help_all)
         return params
@@ -254,6 +101,11 @@ class _Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line, without braces around what is required."""
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does."""
+        self.help = as_typed(self.help or "", self.named_options)
+        super().format_help_text(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options, panel by panel."""
@@ -263,19 +115,20 @@ class _Command(TyperCommand):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
+            text = as_typed(record[1], self.named_options)
             if param.param_type_name == "argument":
-                arguments.append((str(param.metavar), record[1]))
+                arguments.append((str(param.metavar), text))
                 continue
             flags = ", ".join(sorted(param.opts, key=len))
             name = flags if getattr(param, "is_flag", False) else f"{flags} {param.metavar}"
             panel = getattr(param, "rich_help_panel", None) or ""
-            panels.setdefault(panel, []).append((name, record[1]))
+            panels.setdefault(panel, []).append((name, text))
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
         room, hidden = _FIRST_PAGE, dict[str, int]()
         for panel, rows in panels.items():
-            first = rows if ctx.meta.get(_ALL) else rows[: 0 if panel == TO_CONNECT else room]
+            first = rows if ctx.meta.get(ALL) else rows[: 0 if panel == TO_CONNECT else room]
             room -= len(first)
             if len(first) < len(rows):
                 hidden[panel] = len(rows) - len(first)
@@ -291,21 +144,23 @@ class _Command(TyperCommand):
 def command_of(about: Command) -> Any:
     """The command, made from the signature of its function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    function = about.load()
     app.command(
         about.name.rpartition(" ")[2],
         cls=_Command,
-        help=help_text(about.load()),
+        help=help_text(function),
         context_settings=HELP_OPTIONS,
     )(callback_of(about))
-    return typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
+    command.named_options = named_options(function)
+    return command
 
 
 def callback_of(about: Command) -> Callable[..., None]:
     """What typer calls: it runs the function, and prints the result."""
     function = about.load()
-    of_function, connection = options_of(function)
-    options = {option.name: option for option in [*of_function, *connection]}
-    flags = {name: option.spelling for name, option in options.items()}
+    options = named_options(function)
+    connection = {option.name for option in options_of(function)[1]}
     shows = getattr(function, "shows", None) or (lambda result: result)
 
     def run(*, as_json: bool = False, **values: Any) -> None:
@@ -318,20 +173,20 @@ def callback_of(about: Command) -> Callable[..., None]:
         alone = any(map(is_standard_output, outputs))
         finishes = getattr(function, "finishes", False)
         uninterrupted = finishing() if finishes else contextlib.nullcontext()
-        with uninterrupted, spelled_as(flags), _printing_to_stderr(alone):
+        with uninterrupted, running(options), _printing_to_stderr(alone):
             try:
                 with _printing_to_stderr(as_json):
-                    to_connect = {option.name for option in connection}
-                    result = run_job(about, function, arguments, to_connect)
+                    result = run_job(about, function, arguments, connection)
+                _show(None if result is None else shows(result), outputs, as_json=as_json)
+                # A script learns of a bad result by the command's exit code.
+                refusal = getattr(result, "refusal", None)
+                if refusal is not None:
+                    raise refusal
             except OwpcLtrError as error:
                 if as_json or str(error.result):
                     _show(error.result, [], as_json=as_json)
+                error.args = (as_typed(str(error)),)
                 raise
-            _show(None if result is None else shows(result), outputs, as_json=as_json)
-            # A script learns of a bad result by the command's exit code.
-            refusal = getattr(result, "refusal", None)
-            if refusal is not None:
-                raise refusal
 
     parameters = [option.as_typer() for option in options.values()]
     if described(function).return_annotation not in {None, NoneType}:
@@ -346,7 +201,7 @@ def _printing_to_stderr(needed: bool) -> contextlib.AbstractContextManager[Any]:
     return contextlib.redirect_stdout(sys.stderr) if needed else contextlib.nullcontext()
 
 
-_JSON = _keyword_only(
+_JSON = keyword_only(
     "as_json", False, Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 )
 
@@ -356,7 +211,7 @@ def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
     if result is not None and as_json:
         print_json(result.as_dict())
     elif result is not None:
-        typer.echo(str(result))
+        typer.echo(as_typed(str(result)))
     for path in () if as_json else outputs:
         typer.echo(f"wrote {path}")
 
@@ -371,25 +226,6 @@ def help_text(function: Callable[..., Any]) -> str:
     if details and not details[0].isspace():
         summary, details = shown, ""
     return f"{' '.join(summary.split())}.\n\n{details.strip()}".strip()
-
-
-def connection_options() -> list[Option]:
-    """The options of `connect`."""
-    from owpc_ltr.engine.connect import connect
-
-    options = filter(None, map(option_of, described(connect).parameters.values()))
-    return [replace(option, argument=False) for option in options]
-
-
-def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
-    """The options of a function, and those of the cluster that it works on, if it does."""
-    parameters = dict(all_parameters(function))
-    connection: list[Option] = []
-    cluster = parameters.pop("cluster", None)
-    if cluster is not None:
-        without = NO_STORE if NO_STORE in marks_of(cluster) else ()
-        connection = [option for option in connection_options() if option.name not in without]
-    return list(filter(None, map(option_of, parameters.values()))), connection
 
 
 def _connects(
@@ -410,7 +246,7 @@ def _connects(
         return True
     if idle is not None:
         raise UsageError(
-            f"{option_name(idle)} has no effect without {option_name(marks[0].parameter)} "
+            f"`{idle}` has no effect without `{marks[0].parameter}` "
             f"{marks[0].prefix}…: leave it out"
         )
     return False

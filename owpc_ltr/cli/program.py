@@ -275,13 +275,15 @@ def _tell_stop(stops: Stops) -> int:
 @contextmanager
 def _reported_warnings() -> Iterator[None]:
     """The library's warnings go to standard error at once, a line each."""
+    from owpc_ltr.cli.wording import as_typed
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", OwpcLtrWarning)
         default = warnings.showwarning
 
         def report(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, OwpcLtrWarning):
-                print(f"warning: {message_line(str(message))}", file=sys.stderr)
+                print(f"warning: {message_line(as_typed(str(message)))}", file=sys.stderr)
             else:
                 default(message, category, *place, **more)
 

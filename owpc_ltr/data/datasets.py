@@ -148,8 +148,8 @@ def partition(
     """Write datasets as one folder of Parquet files.
 
     Files of any size are read part by part. `train`, `evaluate` and `select` take the folder as a
-    dataset, and keep no more of it in memory than --memory. pyarrow, polars, DuckDB, Dask and Spark
-    read it as one table. An interrupted run starts again from the beginning.
+    dataset, and keep no more of it in memory than they are told to. pyarrow, polars, DuckDB, Dask
+    and Spark read it as one table. An interrupted run starts again from the beginning.
 
     A query's bucket is decided by the hash that splits use. Raises BadInput if files do not fit
     together or a query is in two places, UsageError for a folder that holds something else,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import LONGEST_LINE, lines_in, shown, why_no_id
 from owpc_ltr.files.strict_json import as_id
-from owpc_ltr.signatures import Progress, option_name
+from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +106,7 @@ def with_ids(
             field = next((name for name in document if name.lower() in _NAMES_OF_IDS), None)
             if field is not None and str(document[field]) != str(line):
                 raise UsageError(
-                    f"{source}, line {line}: {option_name('id_field')} is not given, and the "
+                    f"{source}, line {line}: `id_field` is not given, and the "
                     "document "
                     f"has a field '{field}': name the field of the ids, or rename this one to have "
                     "line numbers as ids"
@@ -121,7 +121,7 @@ def with_ids(
         if why:
             raise BadInput(
                 f"{source}, line {line}: no usable id in field '{id_field}' "
-                f"({option_name('id_field')}): it {why}; its fields are "
+                f"(`id_field`): it {why}; its fields are "
                 f"{shown(', '.join(document))}"
             )
         yield identifier, document
@@ -206,7 +206,7 @@ def with_document_fields(
         if path is None:
             raise BadInput(
                 f"the field '{missing[0]}' of documents is needed: give the file that was indexed "
-                "with --documents FILE"
+                "with `documents`"
             )
         documents = _read(path, id_field, set(ids), missing)
         absent = next((doc_id for doc_id in ids if doc_id not in documents), None)
@@ -214,7 +214,7 @@ def with_document_fields(
             ids_are = f"field '{id_field}'" if id_field else "line numbers"
             raise BadInput(
                 f"{path} does not hold document '{absent}' (ids: {ids_are}): name the field of the "
-                f"ids with {option_name('id_field')}"
+                f"ids with `id_field`"
             )
         for column, name in enumerate(missing):
             fields[name] = _column(path, name, [documents[doc_id][column] for doc_id in ids])

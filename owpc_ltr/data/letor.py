@@ -169,7 +169,7 @@ class Reader:
                 raise self._bad(
                     0,
                     f"feature {needed:,} is beyond {rows.most:,}, the most that are read: is it an "
-                    f"id? number the features from 1 on, or give --max-feature-number {needed} "
+                    f"id? number the features from 1 on, or give `max_feature_number={needed}` "
                     "(max_feature_number=…)",
                 )
             rows.widen(int(state[kernel.ROW]), needed, before + at + len(line) - 1)
@@ -398,7 +398,7 @@ class Rows:
                 f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
                 f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
                 f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
-                f"from 1 on, or give --max-feature-number {self.width} (max_feature_number=…) to "
+                f"from 1 on, or give `max_feature_number={self.width}` to "
                 "read it all the same"
             )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Reads, in_python, option_name
+from owpc_ltr.signatures import Help, Reads
 
 DEFAULT_BUCKETS = 20
 """Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
@@ -77,9 +77,7 @@ def checked_columns(columns: Mapping[str, str]) -> dict[str, str]:
     for name, column in columns.items():
         role = _role_of(name, ROLES)
         if role is None:
-            raise UsageError(
-                f"{option_name('columns')} names the unknown role '{name}': use {', '.join(ROLES)}"
-            )
+            raise UsageError(f"`columns` names the unknown role '{name}': use {', '.join(ROLES)}")
         by_role[role] = column
     return by_role
 
@@ -93,29 +91,27 @@ def _role_of(name: str, roles: Mapping[str, tuple[str, ...]]) -> str | None:
 
 def judgment_list(what: str = "this is a judgment list, which has no features:") -> str:
     """The error for judgments in place of a dataset, with the command that makes one of them."""
-    how = (
-        "Cluster.log_features(judgments=…)"
-        if in_python()
-        else "owpc-ltr log-features --judgments FILE --out DATA.parquet"
-    )
-    return f"{what} log its features first: {how}"
+    return f"{what} log its features first: `cluster.log_features(judgments=…, out=…)`"
 
 
-def row_number(row: int) -> int:
-    """A row, counted from 0, as the caller counts it: an index in Python, else from 1."""
-    return row if in_python() else row + 1
+def row_number(row: int) -> str:
+    """A row by its index, counted from 0, as files number it and as arrays do.
+
+    >>> row_number(2)
+    '3 (index 2)'
+    """
+    return f"{row + 1} (index {row})"
 
 
 Columns = Annotated[
     "Mapping[str, str] | None",
     Help(
         "The columns of the judgments by role, where their names differ: "
-        "query=q,doc_id=sku,grade=rating.",
+        '`columns={"query": "q", "doc_id": "sku", "grade": "rating"}`.',
         cli=str,
         parse=parse_columns,
         metavar="ROLE=COLUMN,…",
         panel="Data",
-        python='The columns of the judgments by role: {"query": "q", "doc_id": "sku"}.',
     ),
 ]
 Topics = Annotated[

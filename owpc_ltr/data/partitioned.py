@@ -807,6 +807,6 @@ def in_memory(data: JudgedTable, why: str) -> RankingDataset:
     if data.nbytes > data.memory:
         raise UsageError(
             f"{why} needs its data in memory, and these take {data.nbytes / 2**20:,.1f} MiB, more "
-            f"than the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or fewer queries"
+            f"than the {data.memory / 2**20:,.1f} MiB of `memory`: give it more, or fewer queries"
         )
     return data.load()

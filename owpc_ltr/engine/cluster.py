@@ -45,7 +45,6 @@ from owpc_ltr.engine.stores import Store, choose_store, naming_close_sets
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import base_index, check_index, check_name, did_you_mean, only_one
 
 if TYPE_CHECKING:
@@ -193,18 +192,18 @@ class Cluster:
             if differs and (trained_on := self._hashed(trained_hash)):
                 raise UsageError(
                     f"feature set '{name}' is not the one that the model was trained on, which is "
-                    f"'{trained_on.name}': give that as {option_name('featureset')}, or none"
+                    f"'{trained_on.name}': give that as `featureset`, or none"
                 )
             return featureset
         if trained_hash is None:
             names = store.list_featuresets()
-            only = only_one(names, "feature set", "--featureset", f"the {store.kind} store")
+            only = only_one(names, "feature set", "`featureset`", f"the {store.kind} store")
             return store.get_featureset(only)
         if trained_on := self._hashed(trained_hash):
             return trained_on
         raise UsageError(
             f"no feature set in the {store.kind} store is the one that the model was trained on: "
-            "push it there, or name another with --featureset, or its store with --store-kind"
+            "push it there, or name another with `featureset`, or its store with `store_kind`"
         )
 
     def _hashed(self, trained_hash: str | None) -> FeatureSet | None:
@@ -228,7 +227,7 @@ def the_index(engine: Engine, name: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
     if name is not None:
         return check_index(name)
-    return only_one(index_names(engine), "index", "--index", engine.settings.url)
+    return only_one(index_names(engine), "index", "`index`", engine.settings.url)
 
 
 def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:

@@ -19,7 +19,6 @@ from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.protocols import RankingModel
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.text_tables import wrapped_text
 
@@ -126,8 +125,8 @@ def parse_evidence(content: dict[str, Any], place: str) -> Evidence:
     parts = {key: part for key, part in content.items() if key != "digest"}
     if content.get("format") != _FORMAT or "digest" not in content:
         raise BadInput(
-            f"{place} is no evidence of this version: write it with owpc-ltr compare-live --out "
-            "or experiment status --out"
+            f"{place} is no evidence of this version: write it with `compare_live(out=…)` "
+            "or `experiment_status(out=…)`"
         )
     if content["digest"] != digest_of(parts):
         raise BadInput(f"{place} was changed since it was written: compare again")
@@ -152,7 +151,7 @@ def evidence_of(source: Any) -> Evidence:
     make = getattr(source, "evidence", None)
     if make is None:
         raise UsageError(
-            f"{option_name('require')} is evidence: a file that compare-live or experiment status "
+            f"`require` is evidence: a file that compare-live or experiment status "
             f"wrote, or what these return in Python, not {type(source).__name__}; a comparison on "
             "judged documents is none"
         )

@@ -49,7 +49,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import ConnectsWith, Plugins
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -64,7 +64,7 @@ def explain_ranking(
     ranker: Annotated[
         str,
         Reads(
-            "MODEL.json or feature:NAME; with --search an uploaded name, or a reranker's file.",
+            "MODEL.json or feature:NAME; with `keywords` an uploaded name, or a reranker's file.",
             unless="feature:",
             absent=None,
         ),
@@ -76,7 +76,7 @@ def explain_ranking(
         Reads("The query is one of this dataset: Parquet, LETOR text or a folder of parts."),
         Argument.DATA,
     ] = None,
-    query_id: Annotated[str | None, Help("The id of the query in --data.", metavar="ID")] = None,
+    query_id: Annotated[str | None, Help("The id of the query in `data`.", metavar="ID")] = None,
     keywords: Annotated[
         str | None, Help("The query is this live search.", flag="--search", metavar="QUERY")
     ] = None,
@@ -94,8 +94,8 @@ def explain_ranking(
 ) -> Explanation:
     """Explain how a ranker orders a query's documents.
 
-    The query is one of a dataset (--data, --query-id), or a live search (--search). Shows the best
-    documents, with what each feature adds to their scores; or one document in full. Documents
+    The query is one of a dataset (`data`, `query_id`), or a live search (`keywords`). Shows the
+    best documents, with what each feature adds to their scores; or one document in full. Documents
     without ids are called by their row within the query, from 1. Of a live search, warns if the
     contributions do not add up to the score that was served.
     """
@@ -116,16 +116,12 @@ def explain_ranking(
     for name, value in (live if cluster is None else local).items():
         if value:
             where = "without" if cluster is None else "with"
-            raise UsageError(
-                f"{option_name(name)} has no effect {where} {option_name('keywords')}: leave it out"
-            )
+            raise UsageError(f"`{name}` has no effect {where} `keywords`: leave it out")
     if cluster is not None:
         live["reranker" if Path(ranker).is_file() else "model"] = ranker
         return cluster.explain(str(keywords), document, size=size, plugins=plugins, **live)
     if data is None or query_id is None:
-        raise UsageError(
-            "which query? give --data FILE and --query-id ID, or --search QUERY for a live search"
-        )
+        raise UsageError("which query? give `data` and `query_id`, or `keywords` for a live search")
     return explain(ranker, document=document, size=size or 10, plugins=plugins, **local)
 
 

@@ -385,7 +385,7 @@ def push(
         bool, Help("Accept templates that name a field which the index does not have.")
     ] = False,
     replace: Annotated[bool, Help("Replace the feature set of this name.")] = False,
-    force: Annotated[bool, Help("With --replace: even if uploaded models use it.")] = False,
+    force: Annotated[bool, Help("With `replace`: even if uploaded models use it.")] = False,
 ) -> FeatureSet:
     """Try every feature of a set on the index, then store the set.
 
@@ -456,7 +456,7 @@ def _put_tried(store: Store, featureset: FeatureSet, tried: _TrialParams, *, rep
         kind = BadInput if isinstance(error, BadInput) else Refused
         raise kind(
             f"{error}; {quoted} was tried as the text '{tried.text}': if it is a number or a list, "
-            f"give a value to try with, --param {names[0]}=VALUE"
+            f"give a value to try with, `params={{'{names[0]}': VALUE}}`"
         ) from error
 
 
@@ -470,15 +470,15 @@ def _derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> l
     if store.kind != "ltr-plugin":
         return [
             f"{names}: only the LTR plugin computes this inside a search, so that here the client "
-            "must score a model that uses it: upload it with --client-scored, or leave it out"
+            "must score a model that uses it: upload it with `client_scored`, or leave it out"
         ]
     about = engine.about()
     if serving_profile(about.distribution, about.version).missing == "zero":
         return []
     return [
         f"{names}: where a feature that it is derived from does not match, it is logged as for 0, "
-        "and trees in the engine take it for missing: train trees with --missing zero, and let it "
-        "be 0 there; linear models are not affected"
+        "and trees in the engine take it for missing: train trees with `missing='zero'`, and let "
+        "it be 0 there; linear models are not affected"
     ]
 
 
@@ -515,7 +515,7 @@ def show(
 ) -> CommandSummary:
     """List the feature sets of the cluster, or print the features of one.
 
-    With --json the features are printed as `push` accepts them.
+    As JSON the features are printed as `push` accepts them.
     """
     if name is None:
         listed = names(cluster)
@@ -542,7 +542,7 @@ def delete(
 ) -> str:
     """Delete a feature set that no uploaded model uses.
 
-    With --force also one that models use. They keep ranking with their own copy of it, but verify,
+    With `force` also one that models use. They keep ranking with their own copy of it, but verify,
     explain and log-features need it.
 
     Raises Refused if uploaded models use it, unless `force`.

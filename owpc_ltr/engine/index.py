@@ -37,7 +37,7 @@ from owpc_ltr.engine.staging_index import (
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.commands import NO_STORE
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, silent
 from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class IndexReport:
     def __str__(self) -> str:
         new = self.sent - self.replaced
         counts = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
-        ids = f"; ids are line numbers ({option_name('id_field')} names a field for them)"
+        ids = "; ids are line numbers (`id_field` names a field for them)"
         return (
             f"indexed {self.sent} documents{counts}; '{self.index}' holds {self.documents}"
             f"{ids if self.ids_are_lines else ''}"
@@ -112,22 +112,19 @@ def index(
     """Index documents, every one accounted for.
 
     The file has one JSON object per line, or is CSV or TSV, whose values are sent as text: the
-    mapping in --settings makes numbers and dates of them. At the end the engine must count as many
+    mapping in `settings` makes numbers and dates of them. At the end the engine must count as many
     documents as the file has.
 
     The whole file is checked before an index is created, and an incomplete index is removed. With
-    --recreate the name becomes an alias of the new index in one step, and takes over the old
-    index's other aliases. With --append documents replace those of the same id, which are counted
+    `recreate` the name becomes an alias of the new index in one step, and takes over the old
+    index's other aliases. With `append` documents replace those of the same id, which are counted
     separately.
 
     Raises BadInput for a line that is not a document, or for two of one id, and Refused for an
     index that exists.
     """
     if append and recreate:
-        raise UsageError(
-            f"{option_name('append')} keeps the index, and {option_name('recreate')} deletes it: "
-            "choose one"
-        )
+        raise UsageError("`append` keeps the index, and `recreate` deletes it: choose one")
     body = read_json_object(Path(settings)) if isinstance(settings, Path | str) else settings
     report = load_index(
         cluster.engine,
@@ -138,7 +135,7 @@ def index(
         progress=progress,
     )
     if is_table(Path(documents)) and body is None and not append:
-        how = f"{option_name('settings')} with a mapping makes numbers and dates of them"
+        how = "`settings` with a mapping makes numbers and dates of them"
         give_warnings([f"the values of {documents} are indexed as text: {how}"])
     return replace(report, ids_are_lines=id_field is None)
 
@@ -280,7 +277,7 @@ def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
             if hit.get("_source") != part.get(hit["_id"]):
                 raise Refused(
                     f"'{name}' has a document '{hit['_id']}', which that of the line of this "
-                    f"number in {documents.path} would overwrite: say with --id-field where the "
+                    f"number in {documents.path} would overwrite: say with `id_field` where the "
                     "ids stand"
                 )
     return present

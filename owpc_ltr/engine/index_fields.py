@@ -163,7 +163,7 @@ def refuse_unmapped(
             [f"and {len(faults) - _FIELDS_TOLD} more"] if faults[_FIELDS_TOLD:] else []
         )
         if not all(fault.endswith("?") for fault in faults):
-            messages.append("fix the template, or push it all the same with --allow-unmapped")
+            messages.append("fix the template, or push it all the same with `allow_unmapped`")
         raise BadInput("; ".join(messages))
 
 

@@ -23,7 +23,6 @@ from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.signatures import option_name
 
 CACHE_SETTING = "ltr.caches.max_mem"
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
@@ -194,7 +193,7 @@ def check_room(
     slow = f"{size}: every search would compile it, and evict all other models"
     if allow_slow:
         return (slow,)
-    allowed = option_name("allow_slow")
+    allowed = "`allow_slow`"
     raise Refused(f"{slow}; raise {CACHE_SETTING}, train a smaller model, or give {allowed}")
 
 

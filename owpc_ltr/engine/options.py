@@ -77,7 +77,7 @@ UploadedModel = Annotated[
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",
-    Reads("A reranker's file: the client reorders the first --window documents.", absent=NO_MODEL),
+    Reads("A reranker's file: the client reorders the first `window` documents.", absent=NO_MODEL),
 ]
 ALL_FIELDS = "all-fields"
 """In place of a query template: a query of all text fields is what applications send."""
@@ -95,7 +95,7 @@ Params = Annotated[
     Mapping[str, Any] | None,
     Help(
         "A parameter of the query and the features. VALUE is JSON (a number, a list, "
-        "true), else a text; NAME=@FILE reads JSON from a file; may be repeated.",
+        "true), else a text; NAME=@FILE reads JSON from a file.",
         flag="--param",
         metavar="NAME=VALUE",
         cli=list[str],
@@ -118,7 +118,7 @@ ExtraFeatures = Annotated[
     "Sequence[ExternalTable | Path | str]",
     Reads(
         "A table of features from outside the index (Parquet), with the keys query_id "
-        "or query, document_id, or both; may be repeated.",
+        "or query, document_id, or both.",
         cli=list[Path],
         panel="Data",
     ),
@@ -148,13 +148,16 @@ MinProofCoverage = Annotated[
 ]
 EvidenceFile = Annotated[
     Path | str | None,
-    Writes("Also write the comparison as evidence (JSON) that upload and promote --require read."),
+    Writes(
+        "Also write the comparison as evidence (JSON), for `upload(require=…)` and "
+        "`models_promote(require=…)`."
+    ),
 ]
 Require = Annotated[
     Any,
     Reads(
         "Evidence that the model is better than what the alias serves now: the file that "
-        "compare-live or experiment status wrote with --out.",
+        "compare-live or experiment status wrote.",
         cli=Path,
     ),
 ]

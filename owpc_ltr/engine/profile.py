@@ -43,7 +43,7 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Profile(BlockResult):
         if noise:
             yield (
                 f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): "
-                f"a larger {option_name('repeat')} tells smaller costs"
+                f"a larger `repeat` tells smaller costs"
             )
         for name, words in (("all", "with all features"), ("none", "without any")):
             times = self.searches[name]
@@ -157,7 +157,7 @@ def profile(
         Reads("Judged queries, for what users type: TSV, CSV, qrels …", cli=Path),
     ] = None,
     columns: Columns = None,
-    keywords: Annotated[Sequence[str], Help("What a user types; may be repeated.")] = (),
+    keywords: Annotated[Sequence[str], Help("What a user types.")] = (),
     params: Params = None,
     query_template: QueryTemplate = None,
     repeat: Annotated[int, Help("How many queries are timed.", min=1)] = REPEAT,
@@ -185,15 +185,9 @@ def profile(
             queries = read_judgments(queries, columns=columns)
         typed += [{**shared, **query.params} for query in queries.queries]
     if not typed:
-        raise UsageError(
-            f"there is no query to profile with: give {option_name('keywords')} or "
-            f"{option_name('queries')}"
-        )
+        raise UsageError("there is no query to profile with: give `keywords` or `queries`")
     if model is None and featureset is None:
-        raise UsageError(
-            f"say what to profile: {option_name('featureset')}, or {option_name('model')}, which "
-            "has its own set"
-        )
+        raise UsageError("say what to profile: `featureset`, or `model`, which has its own set")
     with _profiled(cluster, model, featureset, index) as (store, where, features, stored):
         query = cluster.template(where, query_template)[0]
         return measure_profile(
@@ -277,7 +271,7 @@ def _profiled(
     if featureset not in {None, stored.featureset.name}:
         raise UsageError(
             f"the model '{model}' has the feature set '{stored.featureset.name}', not "
-            f"'{featureset}': leave out {option_name('featureset')}"
+            f"'{featureset}': leave out `featureset`"
         )
     yield store, cluster.index_of(name, index), stored.featureset, stored
 
@@ -333,7 +327,7 @@ def _time_turns(
     """
     repeat = len(turns) - WARM_UP
     if repeat < 1:
-        raise UsageError(f"{option_name('repeat')} is 1 or more, not {repeat}")
+        raise UsageError(f"`repeat` is 1 or more, not {repeat}")
     passed = []
     for turn, variants in enumerate(turns, -WARM_UP):
         params = queries[turn % len(queries)]

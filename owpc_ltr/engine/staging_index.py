@@ -55,7 +55,7 @@ def drop_index(engine: Engine, index: str) -> None:
 def existing_index(index: str) -> Refused:
     """The refusal of an index that is there, with what can be done."""
     return Refused(
-        f"the index '{index}' exists: add to it with --append, or start it anew with --recreate"
+        f"the index '{index}' exists: add to it with `append`, or start it anew with `recreate`"
     )
 
 

@@ -16,7 +16,7 @@ from owpc_ltr.data.options import (
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.host.commands import NO_STORE, ConnectsWith
 from owpc_ltr.host.judgment_lists import check_policy, judgments_of, read_judgments, write_judgments
-from owpc_ltr.signatures import Argument, Help, Reads, Writes, job, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -84,9 +84,7 @@ def convert_judgments(
     if cluster is not None:
         for name, value in {"columns": columns, "topics": topics}.items():
             if value is not None:
-                raise UsageError(
-                    f"{option_name(name)} is for files, and this is a list of a workbench"
-                )
+                raise UsageError(f"`{name}` is for files, and this is a list of a workbench")
         name = str(judgments).removeprefix(_WORKBENCH)
         return cluster.judgments(name, out=out, to=to, **how)
     read = read_judgments(judgments, topics=topics, columns=columns, **how)

@@ -9,7 +9,6 @@ from typing import Any
 from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
-from owpc_ltr.signatures import in_python
 from owpc_ltr.text import ShortRepr
 
 
@@ -138,11 +137,9 @@ def outcome_in_words(verdict: Verdict, smallest_gain: float) -> str:
 
 
 def measured_live_by(names: Sequence[str]) -> str:
-    """The command or call that measures live results."""
-    call = "cluster.compare_live([…], judgments=…, query_template=…)"
-    if not in_python():
-        call = f"owpc-ltr compare-live {' '.join(names)} --judgments FILE --query-template FILE"
-    return f"measure what users get: {call}"
+    """The call that measures live results."""
+    call = f"cluster.compare_live({list(names)}, judgments=…, query_template=…)"
+    return f"measure what users get: `{call}`"
 
 
 def verdict_lines(pairs: Sequence[ComparedPair]) -> list[str]:
@@ -226,8 +223,7 @@ def _floor_line(pair: Comparison, split: str) -> str:
     enough = int(round(n * floor / abs(mean), 9)) + 1
     more = ""
     if split == "test":
-        call = "`train(…, folds=5)`" if in_python() else "train --folds 5"
-        more = f", or count the training queries, too ({call})"
+        more = ", or count the training queries, too: `train(data, folds=5)`"
     return (
         f"{n:,} queries cannot show a difference below {floor:.4f} ({n * floor:.3g} / queries): at "
         f"{mean:+.4f} it takes {enough:,} or more: judge more queries{more}"

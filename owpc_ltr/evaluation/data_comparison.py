@@ -44,7 +44,6 @@ from owpc_ltr.models.average import CrossValidated
 from owpc_ltr.models.model_file import SavedRanker
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import option_name
 
 LIVE = "live:"
 Dataset = RankingDataset | PartitionedDataset
@@ -220,7 +219,7 @@ def with_fields(
     if not names:
         return data
     if documents is not None:
-        data = in_memory(data, option_name("documents"))
+        data = in_memory(data, "`documents`")
     if not isinstance(data, RankingDataset):
         return data
     path = None if documents is None else Path(documents)

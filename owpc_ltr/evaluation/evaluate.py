@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.options import (
     engine_warnings,
 )
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, option_name, public
+from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, public
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
@@ -88,7 +88,7 @@ def evaluate(
     Held out are the queries that it was not trained on, by their ids and texts. If its record does
     not tell, all queries are measured, with a warning. Every figure comes with its convention, the
     number of queries, and the value of scoring all documents the same. Tied documents count their
-    expected value unless the metric says otherwise. With --index, the engine is searched to check
+    expected value unless the metric says otherwise. With `index`, the engine is searched to check
     that it returns what was judged.
 
     Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
@@ -128,13 +128,10 @@ def evaluate(
     )
     judged = dataset_of(data, memory=memory, max_feature_number=max_feature_number)
     if documents is not None and isinstance(judged, PartitionedDataset):
-        judged = in_memory(judged, option_name("documents"))
+        judged = in_memory(judged, "`documents`")
     warnings = engine_warnings(cluster, judged, index, query_template)
     if run is not None and isinstance(judged, PartitionedDataset):
-        raise UsageError(
-            f"{option_name('run')} lists documents of a dataset in memory: give a file, not a "
-            "folder"
-        )
+        raise UsageError("`run` lists documents of a dataset in memory: give a file, not a folder")
     rankers = {name: ranker_of(model, judged, request.plugins)}
     chosen = model_data(rankers[name], judged, split, by_folds=True)
     if baseline is not None:

@@ -40,7 +40,6 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.files.columnar import PARQUET
 from owpc_ltr.files.input import first_lines, open_regular, read_head
 from owpc_ltr.host.judgment_lists import read_judgments
-from owpc_ltr.signatures import option_name
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
@@ -101,8 +100,7 @@ def read_lists(
                 give_warnings(read[number].notes)
     if all(before is after for before, after in zip(sources, read, strict=True)):
         raise fault or UsageError(
-            f"{option_name('columns')} names columns of a judgment list, and there is none: leave "
-            "it out"
+            "`columns` names columns of a judgment list, and there is none: leave it out"
         )
     return tuple(read)
 

@@ -12,7 +12,7 @@ from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name, public
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -69,21 +69,17 @@ def metrics(
 ) -> MetricConventions | Reconciled:
     """Explain metrics, and why other libraries' figures differ.
 
-    The same ranking has another NDCG or MAP in trec_eval, XGBoost and LightGBM. --explain applies
+    The same ranking has another NDCG or MAP in trec_eval, XGBoost and LightGBM. `explain` applies
     each convention to it, and shows every difference.
     """
     if not explain:
         if data is not None or model is not None:
             raise UsageError(
-                f"a ranking is measured with {option_name('explain')}: add it, or use "
-                "owpc-ltr evaluate MODEL --data DATA"
+                "a ranking is measured with `explain`: add it, or use `evaluate(model, data)`"
             )
         return _installed(plugins)
     if data is None or model is None:
-        raise UsageError(
-            f"{option_name('explain')} is of one ranking: owpc-ltr plugins metrics --explain MODEL "
-            "--data DATA"
-        )
+        raise UsageError("`explain` is of one ranking: give `model` and `data`")
     if isinstance(data, Path | str):
         from owpc_ltr.data.datasets import read_dataset
 

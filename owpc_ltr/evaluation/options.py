@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.commands import NO_STORE, ConnectsWith
-from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, Writes
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -37,7 +37,7 @@ def split_in_words(split: str) -> str:
 Metrics = Annotated[
     Sequence[Any] | str,
     Help(
-        "Metrics, as ndcg@10,map; may be repeated; default: ndcg@10, map, mrr.",
+        "Metrics, as ndcg@10,map; default: ndcg@10, map, mrr.",
         flag="--metric",
         metavar="METRIC",
         cli=list[str],
@@ -125,7 +125,7 @@ Documents = Annotated[
 IdField = Annotated[
     str | None,
     Help(
-        "The field of --documents with the document's id; default: the line number.",
+        "The field of `documents` with the document's id; default: the line number.",
         metavar="FIELD",
         panel="Data",
     ),
@@ -170,15 +170,10 @@ def engine_warnings(
     """What looks harmful in the judgments of the data, when the engine is asked their queries."""
     if index is None:
         if query_template is not None:
-            raise UsageError(
-                f"{option_name('query_template')} is sent to an index: name it with "
-                f"{option_name('index')}"
-            )
+            raise UsageError("`query_template` is sent to an index: name it with `index`")
         return []
     if cluster is None:
-        raise UsageError(
-            f"{option_name('index')} is an index of a cluster: give {option_name('cluster')}"
-        )
+        raise UsageError("`index` is an index of a cluster: give `cluster`")
 
     warnings: list[str] = cluster.check_judgments(
         data.head, index=index, query_template=query_template

@@ -137,7 +137,7 @@ def sampled_queries(
     if len(judged) < 2:
         raise Refused(
             f"{len(judged)} of the compared queries have human labels, and an interval needs 2 at "
-            "least: label more (owpc-ltr judge pool --sample N)"
+            "least: label more (`judge_pool(sample=N)`)"
         )
     turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
     return SampledQueries(
@@ -297,7 +297,7 @@ def prediction_powered(
     few = ResultWarning(
         "few-human-labels",
         f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
-        "label more (owpc-ltr judge pool --sample N)",
+        "label more (`judge_pool(sample=N)`)",
     )
     return PredictionPowered(
         n_queries=n_all,

@@ -37,7 +37,6 @@ from owpc_ltr.evaluation.rules import (
 )
 from owpc_ltr.evaluation.significance import OPPOSITE, holm
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.signatures import option_name
 
 IDEAL = (
     "the target is the metric over the human-labelled documents: a query's ideal ranking (NDCG) "
@@ -65,7 +64,7 @@ def compare_with_proxy_labels(
         known, _ = _among(sample, part, weights)
         unseen = chosen_data(replace(request, documents=None, id_field=None), known)
         notes = (*unseen.chosen.notes, *notes)
-        sample = in_memory(unseen.part, option_name("proxy_labels"))
+        sample = in_memory(unseen.part, "`proxy_labels`")
     sample, places = _among(sample, part, weights)
     of_sample = replace(request, split="all", weighted=True)
     measured = chosen_data(of_sample, sample).measured(of_sample)
@@ -85,7 +84,7 @@ def compare_with_proxy_labels(
 
 def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDataset:
     data = read_data(labels) if isinstance(labels, Path | str) else labels
-    return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
+    return in_memory(data, f"`{argument}`") if isinstance(data, PartitionedDataset) else data
 
 
 def _common_labels(human: RankingDataset, proxy: RankingDataset) -> tuple[Labels, Labels]:
@@ -195,8 +194,8 @@ def _among(
     if len(sampled) < 2:
         raise Refused(
             f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
-            "labels, and an interval needs 2 at least: label more (owpc-ltr "
-            "judge pool --sample N)"
+            "labels, and an interval needs 2 at least: label more "
+            "(`judge_pool(sample=N)`)"
         )
     if len(sampled) < sample.n_queries:
         sample, places = sample.select(sampled), places[sampled]

@@ -271,7 +271,7 @@ def training_warnings(name: str, sides: NDArray[np.str_] | None) -> tuple[Result
         unknown = ResultWarning(
             "unknown-training",
             f"nothing tells which queries {name} was trained on: it may have seen these",
-            "import it with the data that it was trained on (import --trained-on FILE), or "
+            "import it with the data that it was trained on (`import_model(trained_on=…)`), or "
             "compare on queries that are newer than it",
         )
         return (unknown,)
@@ -308,7 +308,7 @@ def check_features(model: RankingModel, data: Data, featureset: str | None = Non
     logged = f"; it was logged with {logged_with(data)}" if data.featureset_hash else ""
     right = "the model's feature set"
     if featureset:
-        right = f"'{featureset}' (log-features --featureset {featureset})"
+        right = f"'{featureset}' (`log_features(featureset='{featureset}')`)"
     raise BadInput(f"{what}{logged}: log the data with {right}")
 
 

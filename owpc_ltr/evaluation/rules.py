@@ -44,7 +44,6 @@ from owpc_ltr.evaluation.significance import (
     difference_words,
 )
 from owpc_ltr.metrics.ranking import divide_defined
-from owpc_ltr.signatures import in_python
 
 Matrix = NDArray[np.float64]
 """One query a row, one rater a column."""
@@ -79,7 +78,7 @@ _UNLIKELY = 0.01
 METRICS_DISAGREE = "metrics-disagree"
 """The check of verdicts that another metric contradicts."""
 POOL = (
-    "judge what users get (owpc-ltr judge pool --judged FILE), and add it to these judgments "
+    "judge what users get (`judge_pool(judged=…)`), and add it to these judgments "
     "(owpc-ltr judge merge)"
 )
 
@@ -95,7 +94,7 @@ def machine_labels(judged: Any) -> Iterator[ResultWarning]:
         "machine-labels",
         f"{share:.0%} of the judgments are by {names}: such labels favour what was shown, or "
         "what looks relevant, and decide nothing alone",
-        "let people label a random sample of the queries (owpc-ltr judge pool --sample N)",
+        "let people label a random sample of the queries (`judge_pool(sample=N)`)",
     )
 
 
@@ -103,13 +102,12 @@ def unnamed_judges(queries: Sequence[JudgedQuery]) -> Iterator[ResultWarning]:
     """Whether nobody vouches for some of the judgments: they may be clicks of the old list."""
     unnamed = sum(sum(map(is_unnamed, judges_by_document(query))) for query in queries)
     total = sum(len(query.doc_ids) for query in queries)
-    said = 'judged_by="people"' if in_python() else "--judged-by people"
     if unnamed:
         yield ResultWarning(
             "unnamed-judge",
             f"{unnamed / total:.0%} of the judgments do not say who gave them: if they are made of "
             "clicks or by a model, they decide nothing",
-            f"if people gave them, say so ({said}, or a column {JUDGED_BY})",
+            f"if people gave them, say so (`judged_by='people'`, or a column {JUDGED_BY})",
         )
 
 
@@ -161,7 +159,7 @@ def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
         "not-random",
         "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
         f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
-        "draw them at random (owpc-ltr judge pool --sample N)",
+        "draw them at random (`judge_pool(sample=N)`)",
     )
 
 
@@ -173,8 +171,8 @@ def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
         "no-query-template",
         "the query of the application was not given: these are the results of a query of all "
         "text fields",
-        "give it (--query-template FILE), or say that all fields is what users get "
-        "(--query-template all-fields)",
+        "give it (`query_template`), or say that all fields is what users get "
+        "(`query_template='all-fields'`)",
     )
 
 
@@ -262,7 +260,7 @@ def fewer_training_queries(
             "fewer-training-queries",
             f"{loser} is measured by models that learned from fewer queries than it did, and that "
             "they are worse does not show that it is",
-            "judge more queries, or hold some out (train without --folds)",
+            "judge more queries, or hold some out (train without `folds`)",
         )
 
 
@@ -450,7 +448,7 @@ def rater_warnings(
         "other-raters",
         f"of the documents in one top ten alone, {apart:.0%} of those of {winner} are judged by "
         f"other raters than those of {loser}{known if n_common >= FEWEST_COMMON else ''}",
-        "give raters common pairs (owpc-ltr judge page --overlap, then judge merge), or let the "
+        "give raters common pairs (`judge_page(overlap=…)`, then `judge_merge(…)`), or let the "
         "same raters judge both",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from owpc_ltr.data.options import Memory, row_number
+from owpc_ltr.data.options import Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.host.commands import Plugins
@@ -115,5 +115,5 @@ def _query_of(data: JudgedTable, query_id: str) -> RankingDataset:
 
 def _ids(data: RankingDataset) -> list[str]:
     if data.doc_ids is None:
-        return [str(row_number(row)) for row in range(data.n_documents)]
+        return [str(row + 1) for row in range(data.n_documents)]
     return [str(doc_id) for doc_id in data.doc_ids.to_pylist()]

@@ -374,7 +374,7 @@ def refuse_by_client(featureset: FeatureSet) -> None:
     if featureset.why_by_client:
         raise Refused(
             f"{featureset.why_by_client}, so that the client has to score the model: push the "
-            "feature set and upload, both with --store-kind plugin-free"
+            "feature set and upload, both with `store_kind='plugin-free'`"
         )
 
 
@@ -432,7 +432,9 @@ def named_params(texts: Iterable[str]) -> dict[str, Any]:
                 f"cannot read the parameter '{text[:60]}': write it as NAME=VALUE, as year=1979"
             )
         if name in params:
-            raise UsageError(f"--param {name} is given twice: give it one value")
+            raise UsageError(
+                f"the parameter '{name}' is given twice in `params`: give it one value"
+            )
         params[name] = _file_value(value[1:], name) if value.startswith("@") else _value(value)
     return params
 
@@ -441,7 +443,7 @@ Params = Annotated[
     "Mapping[str, Any] | None",
     Help(
         "A parameter of the features, NAME=VALUE: a number, a list or true as in JSON, else text; "
-        "NAME=@FILE for what a file holds as JSON; may be repeated.",
+        "NAME=@FILE for what a file holds as JSON.",
         flag="--param",
         metavar="NAME=VALUE",
         cli=list[str],
@@ -483,12 +485,12 @@ def _file_value(file: str, name: str) -> Any:
         value = read_json_value(read_text(Path(file), largest=_LARGEST))
     except ValueError as error:
         raise BadInput(
-            f"cannot read {file}, which --param {name} names: it is not JSON ({error})"
+            f"cannot read {file}, which `params` names for '{name}': it is not JSON ({error})"
         ) from error
     except BadInput as error:
         raise BadInput(
-            f"{error}; where @ begins the text itself, write --param '{name}=\"@{file[:40]}\"'"
+            f"{error}; where @ begins the text itself, write '{name}=\"@{file[:40]}\"'"
         ) from error
     if value is None:
-        raise BadInput(f"{file}, which --param {name} names, holds null, which is no value")
+        raise BadInput(f"{file}, which `params` names for '{name}', holds null, which is no value")
     return value

@@ -314,7 +314,7 @@ def lock_folder(folder: Path, purpose: Path) -> int:
             return lock_file(folder / "lock")
         except LockHeld as held:
             raise Refused(
-                f"{held.holder} is writing {purpose} already: wait for it, or choose another --out"
+                f"{held.holder} is writing {purpose} already: wait for it, or choose another `out`"
             ) from None
         except FileNotFoundError:
             # The holder finished and removed the folder meanwhile.
@@ -361,12 +361,12 @@ def refuse_foreign(folder: Path, *, linked: bool = False) -> None:
     if about.st_uid != os.geteuid():
         raise Refused(
             f"{folder} belongs to another user (number {about.st_uid}), who could change what is "
-            "read from it: remove it, or name another place with --out"
+            "read from it: remove it, or name another place with `out`"
         )
     if about.st_mode & stat.S_IWOTH:
         raise Refused(
             f"every user can write to {folder}, and change what is read from it: run chmod o-w "
-            f"{folder}, or name another place with --out"
+            f"{folder}, or name another place with `out`"
         )
 
 

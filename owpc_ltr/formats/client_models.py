@@ -113,7 +113,7 @@ def for_engine(model: Model) -> Model:
         raise Refused(
             f"the model reads {in_words(used, sources)}, which is in no index, so that no engine "
             "can run it: train without it, or let the client score the model: upload "
-            "--client-scored"
+            "`client_scored`"
         )
     if not names:
         return model

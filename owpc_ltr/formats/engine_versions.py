@@ -91,6 +91,6 @@ def needs_zero_flag(
     form = f", which goes in as {RANKLIB}" if rule == "right" else ""
     raise Refused(
         f"{len(wrong)} of {len(model.splits)} splits send a missing feature elsewhere than "
-        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': train with `owpc-ltr "
-        f"train --missing zero`{form}, or make the feature match every document"
+        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': train with "
+        f"`train(missing='zero')`{form}, or make the feature match every document"
     )

@@ -19,7 +19,6 @@ from owpc_ltr.signatures import (
     Reads,
     Writes,
     job,
-    option_name,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def import_model(
 ) -> Model:
     """Convert a model of another library, and report what changed.
 
-    The kind is recognised by the content. Without --data or --trained-on nobody knows which
+    The kind is recognised by the content. Without `data` or `trained_on` nobody knows which
     queries the model has seen, and no comparison can tell whether it is better.
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
@@ -101,11 +100,7 @@ def import_model(
     from owpc_ltr.models.model_file import save_model
 
     if sum(names is not None and names != () for names in (feature_names, featureset, data)) > 1:
-        raise UsageError(
-            f"{option_name('feature_names')}, {option_name('featureset')} and "
-            f"{option_name('data')} name the "
-            "same columns: give one"
-        )
+        raise UsageError("`feature_names`, `featureset` and `data` name the same columns: give one")
     model = import_with(Path(path), _columns(feature_names, featureset, data, source), missing)
     if trained_on is not None:
         model = _with_queries(model, trained_on)

@@ -63,7 +63,7 @@ def export_to_plugin(
         raise reasons[0]
     raise Refused(
         f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
-        "upload it, both with --store-kind plugin-free, for the client to score"
+        "upload it, both with `store_kind='plugin-free'`, for the client to score"
     )
 
 

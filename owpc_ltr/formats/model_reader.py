@@ -286,7 +286,7 @@ def _with_zeros(model: Model) -> tuple[Model, str]:
         )
     if isinstance(model, LinearModel):
         return model, "a linear model takes missing features as 0 already"
-    raise BadInput(f"--missing zero is for tree models, and this is a {model.kind} model")
+    raise BadInput(f"`missing='zero'` is for tree models, and this is a {model.kind} model")
 
 
 def _equal_left(model: TreeModel, library: str) -> str:

@@ -483,6 +483,6 @@ def _facts(fusion: Fusion) -> Iterator[str]:
     )
     yield (
         f"the model has learned from all queries, and has {fusion.on_all_queries.mean():.4f} on "
-        "them, as compare-live --split all with the query template must show"
+        "them, as `compare_live(split='all')` with the query template must show"
     )
     yield from fusion.notes

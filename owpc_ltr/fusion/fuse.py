@@ -27,7 +27,6 @@ from owpc_ltr.signatures import (
     Seed,
     Writes,
     job,
-    option_name,
     silent,
 )
 
@@ -68,13 +67,13 @@ def fuse(
     ] = None,
     query_template_out: Annotated[
         Path | str | None,
-        Writes("The file of the query that brings the candidates, for --query-template."),
+        Writes("The file of the query that brings the candidates, for `search(query_template=…)`."),
     ] = None,
     data_out: Annotated[
         Path | str | None,
         Writes(
             "The dataset of all legs' scores (Parquet); an interrupted log is resumed.",
-            standard_output="unfinished work is stored beside --data-out: name a file, not -",
+            standard_output="unfinished work is stored beside `data_out`: name a file, not -",
         ),
     ] = None,
     force: Annotated[bool, Help("Write the model even if it is not better.")] = False,
@@ -105,7 +104,7 @@ def fuse(
 
     A `knn` leg searches by the graph and is scored by a script over the same vectors; where the
     engine allows no scripts, by `knn` among the candidates, and then the client scores the model.
-    With --out the model is written if it is better, else exit code 5.
+    With `out` the model is written if it is better, else exit code 5.
 
     Python: `legs` may be a feature set or an object, `judgments` what was read before. Raises
     BadInput for a leg that finds nothing or cannot score every document, and for vectors of another
@@ -162,7 +161,7 @@ def fuse(
         if not (result.is_better or force):
             raise Refused(
                 f"{out} is not written: fusion is not shown to be better than '{result.best_leg}' "
-                f"alone; judge more queries, or write it all the same with {option_name('force')}"
+                f"alone; judge more queries, or write it all the same with `force`"
             ).with_result(result)
         save_model(result.model, out)
     return result
@@ -180,7 +179,7 @@ def store_legs(cluster: Cluster, legs: Legs, index: str, params: Mapping[str, An
             return
         raise Refused(
             f"there is another feature set '{legs.name}' already: delete it (owpc-ltr featureset "
-            f"delete), or take another name with {option_name('featureset')}"
+            f"delete), or take another name with `featureset`"
         )
     needed = {name: params[name] for name in legs.featureset.params if name in params}
     push(cluster, legs.featureset, index=index, params=needed)

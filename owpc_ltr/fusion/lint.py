@@ -16,7 +16,7 @@ from owpc_ltr.data.blocks import Table, html_of
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
-from owpc_ltr.signatures import Help, Reads, job, option_name
+from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr.text import ShortRepr, printable_lines
 from owpc_ltr.text_tables import wrapped_text
 
@@ -363,7 +363,7 @@ def _pipeline(search: SearchBody) -> Findings:
             "$.search_pipeline",
             f"the search pipeline '{name}' is stored in the cluster and was not checked",
             advice=f"save the answer of GET /_search/pipeline/{name} as a file, and give it with "
-            f"{option_name('pipeline')}",
+            f"`pipeline`",
             source="OpenSearch, search pipelines",
         )
         return
@@ -371,7 +371,7 @@ def _pipeline(search: SearchBody) -> Findings:
     if search.pipeline:
         where = search.pipeline.place
     elif name is None:
-        advice += f", or give the default one of the index with {option_name('pipeline')}"
+        advice += ", or give the default one of the index with `pipeline`"
     yield RequestFinding(
         "no-pipeline",
         WARNING,

@@ -99,14 +99,14 @@ ReportPage = Annotated[
     Path | str | None,
     WritesReport(
         "Also write an HTML page to show to others, to this file.",
-        standard_output="--report writes a page to open in a browser: name a file, not -",
+        standard_output="`report` writes a page to open in a browser: name a file, not -",
     ),
 ]
 """The parameter `report` of jobs."""
 Plugins = Annotated[
     Sequence[Path | str],
     Reads(
-        "Also load this plugin file; may be repeated.",
+        "Also load this plugin file.",
         flag="--plugin",
         metavar="FILE.py",
         cli=list[Path],

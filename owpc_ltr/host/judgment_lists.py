@@ -14,7 +14,7 @@ from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import first_lines, read_head, read_text, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import option_name, public
+from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -60,7 +60,7 @@ def read_judgments(
         if "columns" not in inspect.signature(reader.read).parameters:
             raise UsageError(
                 f"{path} is of the format {reader.name}, which has no columns to name: leave out "
-                f"{option_name('columns')}"
+                f"`columns`"
             )
         options["columns"] = checked_columns(columns)
     judgments = judgments_of(reader.read(path, texts, **options), duplicates, skip_unjudged)

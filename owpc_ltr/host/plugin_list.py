@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.signatures import Argument, Help, in_python, job
+from owpc_ltr.signatures import Argument, Help, job
 from owpc_ltr.text import shortened
 
 if TYPE_CHECKING:
@@ -138,10 +138,9 @@ def plugins(
 ) -> InstalledPlugins:
     """List the installed plugins, or the settings of one.
 
-    On the command line use a name as --loss NAME, --optimizer NAME, --metric NAME …, and a setting
-    as --set loss.SETTING=VALUE.
+    Use a name as `train(loss=NAME, settings={"loss.SETTING": VALUE})`; the same for optimizers and
+    metrics.
 
-    Python: In Python write `train(data, loss="NAME", settings={"loss.SETTING": VALUE})`.
     Raises PluginError for a file that breaks, UsageError for a name that no plugin has.
     """
     from owpc_ltr.host.registry import load
@@ -152,8 +151,7 @@ def plugins(
         named = tuple(plugin for plugin in installed if name in {plugin.name, *plugin.variants})
         if not named:
             meant = registry.meant(name, [plugin.name for plugin in installed])
-            listed = "owpc_ltr.plugins()" if in_python() else "owpc-ltr plugins"
-            raise UsageError(f"no plugin is named '{name}'{meant}; see: {listed}")
+            raise UsageError(f"no plugin is named '{name}'{meant}; see `plugins()`")
         return InstalledPlugins(named, name=name)
     give_warnings(map(str, registry.failures))
     return InstalledPlugins(installed, registry.failures)

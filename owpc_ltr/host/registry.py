@@ -36,7 +36,6 @@ from owpc_ltr.errors import PluginError, UsageError, reason_of
 from owpc_ltr.files.permissions import why_unsafe
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import GROUP, third_party_import
-from owpc_ltr.signatures import in_python
 from owpc_ltr.text import did_you_mean
 
 T = TypeVar("T")
@@ -75,14 +74,12 @@ _OTHER_NAMES = {
 
 
 def chosen(plugins: Mapping[str, str]) -> str:
-    """How plugins are chosen, in the words of the caller.
+    """How plugins are chosen.
 
     >>> chosen({"loss": "lambdarank", "optimizer": "boosting"})
-    "loss='lambdarank', optimizer='boosting'"
+    "`train(loss='lambdarank', optimizer='boosting')`"
     """
-    if in_python():
-        return ", ".join(f"{kind}='{name}'" for kind, name in plugins.items())
-    return " ".join(f"--{kind} {name}" for kind, name in plugins.items())
+    return f"`train({', '.join(f'{kind}={name!r}' for kind, name in plugins.items())})`"
 
 
 _FILE = "owpc_ltr_file_"

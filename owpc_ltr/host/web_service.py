@@ -28,7 +28,6 @@ from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -121,7 +120,7 @@ def listening(host: str, port: int) -> socket.socket:
         wrong = "port" if error.errno in {errno.EADDRINUSE, errno.EACCES} else "host"
         raise UsageError(
             f"cannot listen on port {port} of {host}: {error.strerror or error}: choose another "
-            f"{option_name(wrong)}"
+            f"`{wrong}`"
         ) from error
     return listener
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from owpc_ltr.data.blocks import Block, BlockResult, FactList, Table
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import REPR_LINES, ShortRepr, printable_lines
 
 Severity = Literal["warning", "note"]
@@ -121,7 +120,7 @@ class Inspection(BlockResult):
             rows = [*self.features]
         yield Table(_HEADERS, list(map(_cells, rows)))
         if left := len(self.features) - len(rows):
-            yield f"and {left} more: {option_name('all_features')} shows all"
+            yield f"and {left} more: `all_features` shows all"
         yield from ("", *self.lines)
 
 

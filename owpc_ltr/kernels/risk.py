@@ -182,7 +182,7 @@ def check_finite(loss: str, risk: float, w: Vector) -> None:
     if not np.isfinite(risk):
         raise Refused(
             f"loss '{loss}' is {risk} at weights of size {np.linalg.norm(w):.3g}: use a "
-            "smaller C, or --normalise scale"
+            "smaller C, or `normalise='scale'`"
         )
 
 
@@ -260,7 +260,7 @@ class Passes:
         if gap < -1e-7 * max(abs(best.objective), 1e-300):
             raise PluginError(
                 f"loss '{self.loss.name}' claims to be convex, but a tangent of it passes above it "
-                f"by {-gap:.3g}: fix the claim or the gradient, or use --optimizer gradient"
+                f"by {-gap:.3g}: fix the claim or the gradient, or use `optimizer='gradient'`"
             )
         number, most = len(self.history) + 1, self.optimizer.passes
         row = {"pass": number, "dual": lower, "objective": best.objective, "gap": gap}

@@ -21,7 +21,6 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, did_you_mean, printable
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
@@ -286,7 +285,7 @@ def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
     """The first of the metrics, which chooses. Raises UsageError where there is none."""
     listed = listed_metrics(metrics)
     if not listed:
-        raise UsageError(f"{option_name('metric')} names no metric: leave it out, or name one")
+        raise UsageError("`metric` names no metric: leave it out, or name one")
     return parse_metric(listed[0], registry)
 
 

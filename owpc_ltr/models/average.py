@@ -35,7 +35,7 @@ from owpc_ltr.models.model_file import (
     with_record,
 )
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job, option_name
+from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job
 from owpc_ltr.text import printable
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _by_spread(models: Sequence[Model], weights: Sequence[float] | None) -> list
     if not samples:
         raise BadInput(
             "the first model remembers no queries, on which the spread of scores is measured: give "
-            f"{option_name('weights')}, or train it on data that log-features wrote"
+            "`weights`, or train it on data that log-features wrote"
         )
     data = dataset_of(samples, models[0].feature_names)
     spreads = [float(np.std(model.score(data.features))) for model in models]

@@ -190,7 +190,7 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
     if kind == REORDERING:
         raise BadInput(
             f"{path} holds a reordering, which ranks whole lists and scores no single document: "
-            "use it with evaluate, or search --reranker"
+            "use it with evaluate, or `search(reranker=…)`"
         )
     if not isinstance(kind, str) or kind not in KINDS:
         text = shown(kind) if isinstance(kind, str) else a_json(kind)

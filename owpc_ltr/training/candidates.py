@@ -29,7 +29,6 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
-from owpc_ltr.signatures import option_name
 from owpc_ltr.training.plan import (
     ZERO,
     C,
@@ -154,8 +153,8 @@ def check_choosable(candidates: int, validation: JudgedTable | None) -> None:
     if candidates > 1 and validation is None:
         raise UsageError(
             f"{candidates} candidates need validation queries to choose among: give "
-            f"{option_name('validation')} or a share, or fix the settings with "
-            f"{option_name('settings')}"
+            f"`validation` or a share, or fix the settings with "
+            f"`settings`"
         )
 
 
@@ -286,7 +285,7 @@ def goes_through_parts(plan: Plan, data: JudgedTable, validation: JudgedTable | 
     if needed > data.memory:
         raise UsageError(
             f"{why} needs its data in memory, and these take {needed / 2**20:,.1f} MiB, more than "
-            f"the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or use {_BY_PARTS}, "
+            f"the {data.memory / 2**20:,.1f} MiB of `memory`: give it more, or use {_BY_PARTS}, "
             "which go through parts"
         )
     return False
@@ -386,7 +385,7 @@ def fold_models(
     """
     if not folds:
         return []
-    data = in_memory(data, option_name("folds"))
+    data = in_memory(data, "`folds`")
     fold = fold_of_queries(data, folds, _SALT)
     models = []
     for number in range(folds):

@@ -178,7 +178,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 def _three(validation: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     """X, y and qid of validation queries."""
     if not isinstance(validation, tuple) or len(validation) not in {2, 3}:
-        raise UsageError("validation= is a tuple: (X, y, qid), or (X, y) with a column 'qid' in X")
+        raise UsageError("`validation` is a tuple: (X, y, qid), or (X, y) with a column 'qid' in X")
     features, labels, *ids = validation
     return features, labels, ids[0] if ids else None
 

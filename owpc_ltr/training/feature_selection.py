@@ -27,7 +27,6 @@ from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.signatures import option_name
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.plan import Plan, means_of
 
@@ -74,14 +73,14 @@ def _profiled(features: list[Any], source: str) -> dict[str, Any]:
     try:
         return {str(feature["feature"]): feature["milliseconds"] for feature in features}
     except (KeyError, TypeError) as error:
-        raise BadInput(f"{source} is not what profile --json prints: {error}") from error
+        raise BadInput(f"{source} is not the JSON that profile prints: {error}") from error
 
 
 def _derived(content: Any, source: str) -> dict[str, list[str]]:
     """The features that each derived one comes from."""
     lists = content.values() if isinstance(content, dict) else [None]
     if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
-        raise BadInput(f"{source} is not what profile --json prints: 'derived' names no features")
+        raise BadInput(f"{source} is not the JSON that profile prints: 'derived' names no features")
     return dict(content)
 
 
@@ -240,6 +239,6 @@ def _used(model: Model) -> frozenset[str]:
     if isinstance(model, LinearModel | TreeModel | AdditiveModel):
         return features_used(model)
     raise Refused(
-        f"{option_name('max_features')} leaves features out of linear, additive and tree models, "
+        f"`max_features` leaves features out of linear, additive and tree models, "
         f"and this is a {model.kind} model: train without it"
     )

@@ -27,7 +27,6 @@ from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.signatures import option_name
 from owpc_ltr.training.candidates import check_trainable, goes_through_parts, model_of_queries
 from owpc_ltr.training.plan import Plan, levels_of
 
@@ -182,7 +181,7 @@ def choose_kind(
     if top not in allowed and _differ(more):
         place = next(place for place in RUNS_IN if place in top.runs_in)
         gain = f"{more.mean_difference:+.4f}"
-        why = f"{why}; {top.name} would change it by {gain}: {option_name('runs_in')} {place}"
+        why = f"{why}; {top.name} would change it by {gain}: `runs_in` {place}"
     return KindChoice(kind, results, why)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, Writes
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
@@ -42,46 +42,40 @@ REPORTED_METRICS = ("map", "ndcg@1", "ndcg@3", "ndcg@10")
 LossChoice = Annotated[
     Any,
     Help(
-        "The loss (see `owpc-ltr plugins`); owpc where only other choices are given.",
+        "The loss (see `plugins()`); owpc where only other choices are given.",
         cli=str,
         metavar="NAME",
         panel="Model",
-        python="The loss: a name (see `owpc_ltr.plugins()`), a class, an object with settings, or "
-        "a function (scores, labels, weights) → (value, gradient) of a query.",
     ),
 ]
 OptimizerChoice = Annotated[
     Any,
     Help(
-        "The optimizer (see `owpc-ltr plugins`); larank where only other choices are given.",
+        "The optimizer (see `plugins()`); larank where only other choices are given.",
         cli=str,
         metavar="NAME",
         panel="Model",
-        python="The optimizer: a name (see `owpc_ltr.plugins()`), a class, or an object with "
-        "settings.",
     ),
 ]
 Settings = Annotated[
     "Mapping[str, Any] | None",
     Help(
-        "A setting, as C=10 or loss.generator=top; may be repeated.",
+        'Settings by name: `settings={"C": 10, "loss.generator": "top"}`.',
         flag="--set",
         metavar="NAME=VALUE",
         cli=list[str],
         parse=named_settings,
         panel="Model",
-        python='Settings by name: {"C": 10, "loss.generator": "top"}.',
     ),
 ]
 Grid = Annotated[
     "Mapping[str, Any] | None",
     Help(
-        "Values to choose among: C=1e-3..1e3, loss.generator=constant,inverse; may be repeated.",
+        'Values to choose among: `grid={"C": "1e-3..1e3", "loss.generator": "constant,inverse"}`.',
         metavar="NAME=VALUES",
         cli=list[str],
         parse=named_grids,
         panel="Model",
-        python='Values to choose among: {"C": "1e-3..1e3", "generator": ["constant", "inverse"]}.',
     ),
 ]
 TrainingData = Annotated[
@@ -96,13 +90,17 @@ Normalise = Annotated[
 ]
 Validation = Annotated[
     "JudgedTable | Path | str | None",
-    Reads("Validation queries; default: a share of DATA, by the hash of their ids.", panel="Data"),
+    Reads(
+        "Validation queries; default: a share of `data`, by the hash of their ids.", panel="Data"
+    ),
     Argument.DATA,
 ]
 ValidationShare = Annotated[
-    float, Help("Share of DATA's queries that choose the settings.", panel="Data")
+    float, Help("Share of the queries of `data` that choose the settings.", panel="Data")
 ]
-TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluate`.", panel="Data")]
+TestShare = Annotated[
+    float, Help("Share of the queries of `data` kept out for `evaluate`.", panel="Data")
+]
 Folds = Annotated[
     int | None,
     Help(
@@ -168,12 +166,12 @@ def workers_at(
     for one in data:
         if isinstance(one, Path | str) and not is_partitioned(Path(one)):
             raise UsageError(
-                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
-                f"partition {one} --out FOLDER"
+                f"workers go through a folder of parts, and {one} is none: make one with "
+                f"`partition('{one}', out=FOLDER)`"
             )
     use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {option_name('dask')}")
+        raise UsageError("no plugin offers workers: leave out `dask`")
     with use_workers(place, plugins=plugins) as workers:
         yield workers
 

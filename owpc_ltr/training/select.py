@@ -41,18 +41,18 @@ def select(
     folds: Annotated[int, Help("How many folds one dataset is cut into.", min=3)] = FOLDS,
     losses: Annotated[
         Sequence[Any],
-        Help("A loss; may be repeated.", flag="--loss", cli=list[str], metavar="NAME"),
+        Help("A loss.", flag="--loss", cli=list[str], metavar="NAME"),
     ] = (DEFAULT_LOSS,),
     optimizers: Annotated[
         Sequence[Any],
-        Help("An optimizer; may be repeated.", flag="--optimizer", cli=list[str], metavar="NAME"),
+        Help("An optimizer.", flag="--optimizer", cli=list[str], metavar="NAME"),
     ] = (DEFAULT_OPTIMIZER,),
     settings: Settings = None,
     grid: Grid = None,
     select_metric: Annotated[
         Any,
         Help(
-            "Validation queries choose by this metric; default: the first --metric.",
+            "Validation queries choose by this metric; default: the first of `metrics`.",
             metavar="METRIC",
             cli=str,
             panel="Model",
@@ -61,7 +61,7 @@ def select(
     metrics: Annotated[
         Sequence[Any] | str,
         Help(
-            f"What is measured on test queries, between commas; may be repeated; default: "
+            f"What is measured on test queries, between commas; default: "
             f"{', '.join(REPORTED_METRICS)}.",
             flag="--metric",
             metavar="METRIC",
@@ -74,7 +74,7 @@ def select(
         Path | str | None,
         Writes(
             "A file for finished work: the same command resumes an interrupted run.",
-            standard_output="--journal keeps finished work for the next run: name a file, not -",
+            standard_output="`journal` keeps finished work for the next run: name a file, not -",
         ),
     ] = None,
     max_feature_number: MaxFeatureNumber = None,

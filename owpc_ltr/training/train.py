@@ -12,7 +12,7 @@ from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -90,11 +90,11 @@ class TrainingSummary:
         if record.get("missing") is not None:
             cost = (
                 "missing values are 0: to see what that costs, train another model without "
-                "--missing zero, and compare both with owpc-ltr evaluate --baseline"
+                "`missing`, and compare both with `evaluate(baseline=…)`"
             )
             if self.model.kind == "linear":
                 cost = (
-                    "missing values are 0 to every linear model: --missing zero changes nothing "
+                    "missing values are 0 to every linear model: `missing='zero'` changes nothing "
                     "here"
                 )
             yield wrapped_text(cost)
@@ -151,8 +151,8 @@ def train(
     feature_cost: Annotated[
         Mapping[str, Any] | Path | str | None,
         Reads(
-            "With --max-features, leave out the feature that loses least for what it costs: what "
-            '`profile --json` printed, or {"feature": milliseconds}.',
+            "With `max_features`, leave out the feature that loses least for what it costs: what "
+            '`profile` printed as JSON, or {"feature": milliseconds}.',
             cli=Path,
             panel="Model",
         ),
@@ -175,20 +175,21 @@ def train(
 
     Without a loss, an optimizer or settings of them, kinds of models are compared over folds:
     linear, piecewise-linear, trees of pairs of features, boosted trees. The simplest is taken that
-    is not significantly worse than the best that runs --in every engine. The metric is then ndcg@10
+    is not significantly worse than the best in every engine (`runs_in`). The metric is then ndcg@10
     for several grades; else it is map.
 
-    Without --validation, the queries of DATA are split by the hash of their ids into training,
-    validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
-    queries. With --folds none are kept out, and it measures on all (cross-validated).
-    Without --grid, C is chosen from 0.001 … 10 if the optimizer has one. With --max-features,
-    features are left out one by one; the model's record says which, and at what loss. Warns about
-    judgments that are likely to hurt the model.
+    Without `validation`, the queries of `data` are split by the hash of their ids into training,
+    validation and test queries. `evaluate(model, data)` then measures on the test queries. With
+    `folds` none are kept out, and it measures on all (cross-validated). Without `grid`, C is chosen
+    from 0.001 … 10 if the optimizer has one. With `max_features`, features are left out one by one;
+    the model's record says which, and at what loss. Warns about judgments that are likely to hurt
+    the model.
 
-    Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
-    side of a split (`data.split().training`) are not split again; `validation_share=0,
-    test_share=0` trains on everything. `missing="zero"` sends missing values where 0 goes; left
-    out, trees learn where they go.
+    Python: `loss` and `optimizer` are names, classes, or objects with settings; a loss is also a
+    function (scores, labels, weights) → (value, gradient) of a query. Data that are one side of a
+    split (`data.split().training`) are not split again; `validation_share=0, test_share=0` trains
+    on everything. `missing="zero"` sends missing values where 0 goes; left out, trees learn where
+    they go.
     `model.record` tells everything of how the model was trained. Warnings (a collapsed optimum,
     say) are given as `OwpcLtrWarning`.
     Raises UsageError for a choice that cannot be made, Refused for data that nothing can be
@@ -213,10 +214,7 @@ def train(
 
     options = options or TrainingOptions()
     if knots is not None and not piecewise_linear:
-        raise UsageError(
-            f"{option_name('knots')} is of piecewise-linear models: add "
-            f"{option_name('piecewise_linear')}"
-        )
+        raise UsageError("`knots` is of piecewise-linear models: add `piecewise_linear`")
     make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
     # What cannot be planned is refused before any data are read.
     planned = make(
@@ -248,7 +246,7 @@ def train(
         if workers is not None:
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
         if few is not None:
-            training = in_memory(training, option_name("max_features"))
+            training = in_memory(training, "`max_features`")
         run = Run(seed=seed, threads=options.threads, progress=progress)
         plan, choice = plan_of(splits.seen, run)
         goes_through_parts(plan, training, chosen_on)
@@ -280,14 +278,9 @@ def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float
         return
     for name, given in others.items():
         if given is not None:
-            raise UsageError(
-                f"{option_name('folds')} and {option_name(name)} do not go together: give one"
-            )
+            raise UsageError(f"`folds` and `{name}` do not go together: give one")
     if test_share not in {0.0, TEST_SHARE}:
-        raise UsageError(
-            f"{option_name('folds')} keeps no test queries out: leave {option_name('test_share')} "
-            "out"
-        )
+        raise UsageError("`folds` keeps no test queries out: leave `test_share` out")
 
 
 def _trained(
@@ -316,15 +309,12 @@ def _few_features(
 
     if max_features is not None:
         if max_features < 1:
-            raise UsageError(f"{option_name('max_features')} is 1 or more, not {max_features}")
+            raise UsageError(f"`max_features` is 1 or more, not {max_features}")
         costs = None if feature_cost is None else costs_of(feature_cost)
         return {"max_features": max_features, "costs": costs}
     if feature_cost is None:
         return None
-    raise UsageError(
-        f"{option_name('feature_cost')} decides which features {option_name('max_features')} "
-        "leaves out: give both"
-    )
+    raise UsageError("`feature_cost` decides which features `max_features` leaves out: give both")
 
 
 def training_splits(

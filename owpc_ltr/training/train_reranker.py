@@ -68,10 +68,9 @@ def train_reranker(
     reranker: Annotated[
         Any,
         Help(
-            "The reranker; see `owpc-ltr plugins`.",
+            "The reranker (see `plugins()`).",
             cli=str,
             panel="Model",
-            python="The reranker: a name (see `owpc_ltr.plugins()`), or a class.",
             metavar="NAME",
         ),
     ] = DEFAULT_RERANKER,
@@ -98,10 +97,10 @@ def train_reranker(
     """Train a reranker, which reorders the lists of a base ranker.
 
     The base ranker alone is kept unless a reranker is better on the validation queries. Queries are
-    split as by `owpc-ltr train`. The settings are those of the loss and of the reranker: --set
+    split as by `owpc-ltr train`. The settings are those of the loss and of the reranker: `settings`
     reranker.NAME=VALUE.
 
-    Python: everything else is as for `train`.
+    Python: `reranker` is a name or a class; everything else is as for `train`.
     Raises UsageError for a choice that cannot be made.
     """
     from owpc_ltr.data.documents import with_document_fields

@@ -82,11 +82,11 @@ class EventOptions(ShortRepr):
     actions: Annotated[
         Mapping[str, float],
         Help(
-            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
+            'Actions and their values: `actions={"click": 1, "add_to_cart": 2}`; default: 1 for '
+            "'click'.",
             cli=str,
             parse=parse_actions,
             panel="Data",
-            python='Actions and their values, above 0: {"click": 1, "add_to_cart": 2}.',
             metavar="ACTION=VALUE,…",
         ),
     ] = field(default_factory=lambda: dict(ACTIONS))

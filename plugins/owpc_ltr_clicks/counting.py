@@ -17,7 +17,6 @@ from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.signatures import option_name
 from owpc_ltr_clicks.cleaning import IMPRESSIONS, MAX_RANK, EventOptions
 from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import LISTED, NO_POSITION, ROW, EventCoder, EventCounts, Rows
@@ -284,7 +283,7 @@ def refuse_without_clicks(behaviour: Behaviour) -> None:
         "and clients are dropped as bots"
     )
     if why and lost[0][0].startswith(OTHER_FIELD):
-        fix = f"name the field that the events name, with {option_name('document_field')}"
+        fix = "name the field that the events name, with `document_field`"
     raise BadInput(
         f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
         f"action {actions}{f' ({why})' if why else ''}: {fix}"
@@ -413,12 +412,12 @@ def _refuse_empty(events: EventCounts, table: _Table) -> None:
         raise BadInput(
             f"no event says what was shown, only what was clicked ({events.used:,} events): log "
             f"impressions (actions called {', '.join(IMPRESSIONS)}), or the lists that were shown, "
-            "as --columns shown=COLUMN"
+            "as `columns={'shown': COLUMN}`"
         )
     if not events.used:
         raise BadInput(
-            f"no event of {events.read:,} can be used: {lost or 'there is none'}; see --columns, "
-            "--actions and --min-people"
+            f"no event of {events.read:,} can be used: {lost or 'there is none'}; see `columns`, "
+            "`actions` and `min_people`"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.host.commands import NO_STORE, Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, silent
 from owpc_ltr_clicks.cleaning import EventOptions, click_columns
 from owpc_ltr_clicks.grading import GRADES, GradingOptions, QueryWeights, Weights
 from owpc_ltr_clicks.ubi import UbiOptions
@@ -84,7 +84,7 @@ def judge_clicks(
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(
-            "A setting of the click model, NAME=VALUE; may be repeated.",
+            "A setting of the click model, NAME=VALUE.",
             flag="--set",
             cli=list[str],
             parse=click_model_settings,
@@ -115,19 +115,12 @@ def judge_clicks(
     """
     ubi = ubi or UbiOptions()
     grading = GradingOptions(grades, weights, query_weights)
-    name = option_name
     if (events is None) != from_ubi:
-        raise UsageError(
-            f"name a log, or read one out of the cluster with {name('from_ubi')}: one of them"
-        )
+        raise UsageError("name a log, or read one out of the cluster with `from_ubi`: one of them")
     if from_ubi and columns:
-        raise UsageError(
-            f"{name('from_ubi')} knows its columns, and goes without {name('columns')}"
-        )
+        raise UsageError("`from_ubi` knows its columns, and goes without `columns`")
     if ubi.slices is not None and not from_ubi:
-        raise UsageError(
-            f"{name('slices')} is for {name('from_ubi')}: add it, or leave {name('slices')} out"
-        )
+        raise UsageError("`slices` is for `from_ubi`: add it, or leave `slices` out")
     options = options or EventOptions()
     if from_ubi:
         behaviour = count_ubi(cluster, ubi, index=index, progress=progress, options=options)

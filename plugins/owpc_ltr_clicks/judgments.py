@@ -17,7 +17,6 @@ from owpc_ltr.data.click_counts import ranks_vary
 from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
-from owpc_ltr.signatures import option_name
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts
@@ -309,7 +308,7 @@ def _warnings(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
     if field not in {None, ID} and not events.looked_up:
         yield (
             f"documents are named by {shown(field or '')}, and log-features asks for them by _id: "
-            f"find them with {option_name('index')}"
+            f"find them with `index`"
         )
     clicks = int(counts.clicked.sum())
     if events.implied > _MANY * max(clicks, 1):

@@ -49,12 +49,12 @@ def find_columns(names: Sequence[str], columns: Mapping[str, str], place: str) -
         if role not in roles:
             raise BadInput(
                 f"cannot read {place}: no column says the {role}: name it as "
-                f"--columns {role}=COLUMN; {_of(names)}"
+                f"`columns={{'{role}': COLUMN}}`; {_of(names)}"
             )
     if not {"session", "client", "search"} & set(roles):
         raise BadInput(
             f"cannot read {place}: no column says whose events these are: name it as "
-            f"--columns session=COLUMN (or client, or search); {_of(names)}"
+            f"`columns={{'session': COLUMN}}` (or client, or search); {_of(names)}"
         )
     return roles
 

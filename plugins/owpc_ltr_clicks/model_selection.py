@@ -69,7 +69,7 @@ def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chos
     to the first by name. Raises PluginError for a model that breaks.
     """
     if not models:
-        raise UsageError("there is no click model: install one, or name a file with --plugin")
+        raise UsageError("there is no click model: install one, or name a file with `plugins`")
     scores = [held_out(name, models[name], behaviour) for name in sorted(models)]
     fit_to_choose = [score for score in scores if score.identified] or scores
     best = max(fit_to_choose, key=lambda score: score.session_log_likelihood)

@@ -195,7 +195,7 @@ def dask_errors(scheduler: str) -> Iterator[None]:
     except KilledWorker as error:
         raise WorkersUnavailable(
             f"one step of the work ended {error.allowed_failures + 1} workers, one after another: "
-            "they may lack memory: give fewer processes, less --memory, or larger machines"
+            "they may lack memory: give fewer processes, less `memory`, or larger machines"
         ) from error
     except (CancelledError, ClosedClientError, OSError, TimeoutError) as error:
         raise scheduler_lost(scheduler) from error
@@ -357,7 +357,7 @@ def _client(place: int | str) -> Iterator[tuple[Client, str]]:
     except (OSError, TimeoutError) as error:
         raise WorkersUnavailable(
             f"no Dask scheduler answers at {place}: start one (dask scheduler), or use "
-            "processes of this machine: --dask local:2"
+            "processes of this machine: `dask='local:2'`"
         ) from error
     with client:
         yield client, place
@@ -503,7 +503,7 @@ class PartsOnWorkers:
                 return result
         raise WorkersUnavailable(
             f"workers ended {TRIES} times while they worked together: they may lack memory: give "
-            "fewer processes, less --memory, or larger machines"
+            "fewer processes, less `memory`, or larger machines"
         ) from error
 
 

@@ -154,7 +154,7 @@ def loaded_call(call: bytes) -> Any:
     except (ImportError, AttributeError) as error:
         raise PluginError(
             f"worker {get_worker().address} has not what this is trained with ({error}): install "
-            "the same plugins on all machines, or give files with --plugin"
+            "the same plugins on all machines, or give files with `plugins`"
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Seed, job, option_name
+from owpc_ltr.signatures import Help, Seed, job
 from owpc_ltr_demo.session import (
     FOLDER,
     INDEX,
@@ -74,7 +74,7 @@ def demo(
     OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's
     summary is the query that should find its object. The node is left running.
 
-    With --files the node is started, and only the files for running the workflow command by command
+    With `files` the node is started, and only the files for running the workflow command by command
     are written. The node is left running; with a cluster of your own you may stop it then.
     """
     options = DemoOptions(port, Path(folder if files is None else files), queries, threads, seed)
@@ -148,10 +148,7 @@ def _prepare_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cannot make the folder {folder} ({error.strerror}): name another with "
-            f"{option_name('folder')}"
+            f"cannot make the folder {folder} ({error.strerror}): name another with `folder`"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(
-            f"the folder {folder} is not writable: name another with {option_name('folder')}"
-        )
+        raise UsageError(f"the folder {folder} is not writable: name another with `folder`")

@@ -257,7 +257,7 @@ def _whole_queries(log: ExperimentLog, left_out: LeftOut) -> tuple[pa.Table, int
         name = log.experiment.name
         raise BadInput(
             f"no search of the experiment '{name}' was logged since it began: log queries with "
-            "query_attributes.experiment, as the gateway does with --impressions"
+            "query_attributes.experiment, as the gateway does with `impressions`"
         )
     alone = table["failed"].is_valid()
     if not log.experiment.shadow:

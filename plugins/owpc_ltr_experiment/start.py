@@ -11,7 +11,7 @@ from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.signatures import Help, job, option_name
+from owpc_ltr.signatures import Help, job
 from owpc_ltr.text import check_name, split_immutable
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def experiment_start(
     contents = [(split_immutable(model) or ("", model))[1] for model in models]
     if contents[0] == contents[1]:
         both = " and ".join(dict.fromkeys(models))
-        raise UsageError(
-            f"{option_name('a')} and {option_name('b')} are the same ranker ({both}): name two"
-        )
+        raise UsageError(f"`a` and `b` are the same ranker ({both}): name two")
     records = [None if model == QUERY else cluster.models.deployment(model) for model in models]
     sides = [deployed(record) for record in records if record is not None]
     experiment = Experiment(
@@ -89,7 +87,7 @@ def _common_index(
         if index is None and a.index != b.index:
             raise BadInput(
                 f"'{a.model}' is for the index '{a.index}', '{b.model}' for '{b.index}': name the "
-                f"one that users search with {option_name('index')}"
+                f"one that users search with `index`"
             )
     proved = [record.model for record in records if record is not None]
     ranked = [model for model in models if model != QUERY]

@@ -21,7 +21,7 @@ from owpc_ltr.engine.options import EvidenceFile
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
-from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, job
 from owpc_ltr.text import ShortRepr
 from owpc_ltr_experiment.experiment_log import (
     Counted,
@@ -66,7 +66,7 @@ class ClickLog(ShortRepr):
         Sequence[Path | str],
         Reads(
             "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
-            "as the impressions of serve; may be repeated.",
+            "as the impressions of serve.",
             cli=list[Path],
         ),
         Argument.LIST,
@@ -82,8 +82,8 @@ class ClickLog(ShortRepr):
         """The behaviour of an experiment. Raises UsageError where not one source is named."""
         if bool(self.events) == self.from_ubi:
             raise UsageError(
-                f"name the log with {option_name('events')}, or read it out of the cluster with "
-                f"{option_name('from_ubi')}: one of them"
+                "name the log with `events`, or read it out of the cluster with "
+                "`from_ubi`: one of them"
             )
         if self.events:
             return read_files(experiment, [Path(path) for path in self.events])
@@ -115,7 +115,7 @@ class ExperimentStatus(BlockResult):
         if self.result is None:
             raise UsageError(
                 f"B of '{name}' is not shown, and there is no evidence of what users do: start an "
-                "experiment without --shadow"
+                "experiment without `shadow`"
             )
         if not self.sides:
             raise Refused(
@@ -174,7 +174,7 @@ def experiment_status(
 
     The verdict may be asked for every day: its interval holds at all times at once, so that
     looking often does not make it wrong. Each client counts as a whole, with all of its searches.
-    --out writes it as evidence, which upload and models promote --require.
+    `out` writes it as evidence, for `upload(require=…)` and `models_promote(require=…)`.
 
     Raises BadInput where the log has no search of the experiment.
     """

@@ -14,7 +14,7 @@ from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.signatures import Argument, Help, job, option_name
+from owpc_ltr.signatures import Argument, Help, job
 from owpc_ltr.text import ShortRepr
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, sides_of, status_of
 
@@ -106,18 +106,18 @@ def _check_better(experiment: Experiment, status: ExperimentStatus) -> None:
     if status.result is None:
         raise Refused(
             f"B of '{experiment.name}' is not shown, and cannot be found better: start an "
-            "experiment without --shadow"
+            "experiment without `shadow`"
         )
     if status.result.verdict.outcome is not Outcome.BETTER:
         raise Refused(
             f"'{experiment.b}' is not promoted: {status.result.verdict}; the experiment goes on: "
-            f"look again later, or stop it without {option_name('promote_if')}"
+            f"look again later, or stop it without `promote_if`"
         ).with_result(status)
     if status.warnings:
         raise Refused(
             f"'{experiment.b}' is not promoted, though it is better by clicks: "
             f"{status.warnings[0].line}; to have it all the same, stop without "
-            f"{option_name('promote_if')} and promote it: owpc-ltr models promote"
+            f"`promote_if` and promote it: owpc-ltr models promote"
         ).with_result(status)
 
 
@@ -126,12 +126,12 @@ def _check_promotable(cluster: Cluster, experiment: Experiment) -> None:
     if experiment.alias is None:
         raise UsageError(
             f"no alias was set to A of '{experiment.name}' ({experiment.a}): nothing to switch; "
-            f"stop it without {option_name('promote_if')}"
+            f"stop it without `promote_if`"
         )
     if experiment.b == QUERY:
         raise UsageError(
             f"B of '{experiment.name}' is the query alone, to which no alias can be set: stop it "
-            f"without {option_name('promote_if')}, and send searches without a model"
+            f"without `promote_if`, and send searches without a model"
         )
     _check_alias(cluster, experiment)
 
@@ -152,7 +152,7 @@ def _check_alias(cluster: Cluster, experiment: Experiment) -> None:
 
 
 def _promote(cluster: Cluster, experiment: Experiment) -> Alias:
-    """Switch the alias, by the result as evidence; may be repeated."""
+    """Switch the alias, by the result as evidence."""
     _check_alias(cluster, experiment)
     store, model = cluster.uploaded(experiment.b)
     what = f"the result of the experiment '{experiment.name}'"

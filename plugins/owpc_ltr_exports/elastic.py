@@ -55,13 +55,14 @@ class Elastic:
         if numbers < _FIRST:
             raise UsageError(
                 f"Elasticsearch {version_text(numbers)} has no learning to rank of its own: that "
-                "came with 8.13; use --for elasticsearch with the LTR plugin, or a rescore chain"
+                "came with 8.13; use `target='elasticsearch'` with the LTR plugin, or a rescore "
+                "chain"
             )
         _check_id(name)
         if featureset is None:
             raise UsageError(
                 "Elasticsearch's own learning to rank keeps the queries of features with the "
-                "model: give --featureset FILE"
+                "model: give `featureset`"
             )
         body = to_elastic_body(model, featureset)
         if numbers < _WITHOUT_INPUT:

@@ -60,9 +60,7 @@ class PluginFreeTreesTarget:
             raise UsageError(f"version {version_text(numbers)} is not known here: choose 1.0 on")
         check_name("model", name)
         if featureset is None:
-            raise UsageError(
-                "a search asks for the features by their queries: give --featureset FILE"
-            )
+            raise UsageError("a search asks for the features by their queries: give `featureset`")
         form = trees_for_engine(model, featureset)
         query = form.query(_templates(featureset, form.features))
         weights = {"query_weight": _KEEP, "rescore_query_weight": 1.0, "score_mode": "total"}

@@ -34,7 +34,7 @@ from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.files.folders import confined_to
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.redaction import redacted
-from owpc_ltr.signatures import Help, Progress, Writes, job, spelled_as
+from owpc_ltr.signatures import Help, Progress, Writes, job
 from owpc_ltr.text import ShortRepr, did_you_mean, message_line, printable, printable_lines
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.tools import JobTool, folder_at, job_tools
@@ -92,7 +92,7 @@ class Session(ShortRepr):
 
         tool, warned = self.tools.get(name), list[str]()
         # Relative paths are those of the folder, also within texts, as NAME=@FILE.
-        with spelled_as({} if tool is None else tool.spellings), confined_to(self.folder):
+        with confined_to(self.folder):
             try:
                 with _collected(warned):
                     result = self._run(name, arguments, show)
@@ -122,7 +122,7 @@ class Session(ShortRepr):
         if tool not in self.offered:
             raise Refused(
                 f"{name} changes the cluster, which this session may not: ask whoever starts the "
-                "server to do it, or for owpc-ltr mcp --allow-changes"
+                "server to do it, or for `mcp(allow_changes=True)`"
             )
         values = tool.values(arguments)
         self._check(values)
@@ -137,7 +137,7 @@ class Session(ShortRepr):
         if (files or "plugins" in values) and not self.allow_changes:
             raise Refused(
                 "a plugin file runs as code, which this session may not: use an installed plugin, "
-                "or ask for owpc-ltr mcp --allow-changes"
+                "or ask for `mcp(allow_changes=True)`"
             )
         evidence = values.get("require")
         if evidence is not None and read_evidence(evidence).digest not in self.evidence:
@@ -241,7 +241,7 @@ def mcp(
 
     The protocol is the Model Context Protocol. Tools have the arguments of the commands, but for
     options that name another address, pass over a check, or delete. The cluster is that of the
-    environment. Files outside of --folder are refused. A champion is replaced only with evidence of
+    environment. Files outside of `folder` are refused. A champion is replaced only with evidence of
     this session that found the new model better.
 
     The server ends when the client closes standard input.

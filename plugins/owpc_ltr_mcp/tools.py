@@ -1,7 +1,7 @@
 """Jobs as tools: names, descriptions, schemas and arguments come from the jobs' signatures.
 
-An argument is called as the command line's option is, with `_` for `-`. Every file that a tool
-reads or writes is in the folder of the session.
+An argument is called as the parameter is. Every file that a tool reads or writes is in the folder
+of the session.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from owpc_ltr.cli.app import COMMANDS
-from owpc_ltr.cli.generator import Option, help_text, options_of
+from owpc_ltr.cli.commands import COMMANDS
+from owpc_ltr.cli.generator import help_text
+from owpc_ltr.cli.options import Option, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
@@ -26,17 +27,18 @@ from owpc_ltr.text import did_you_mean
 _NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
 """Commands that start or end processes of their own."""
 _FOR_AGENTS = """
-as baseline buckets columns data documents duplicates events explain feature_cost features
-featureset folds from_ubi grades grid id_field in_flight index judgments keywords latex lists
-loss max_clicks_per_hour max_feature_number memory metric missing model name negligible
-normalise optimizer out param per_query plugin proxy_labels queries query_id query_template
-rankers report require reranker resamples run seed set sheet size skip_unjudged smallest_gain
-split store store_kind strict test_share threads title_field topics ubi_events ubi_queries
-unjudged unweighted validation validation_share window worst
-average.models average.weight bounds.delta bounds.generator compare_live.same_query
+all_features baseline buckets columns data documents duplicates events explain feature_cost
+feature_names featureset folds from_ubi grades grid id_field in_flight index judgments keywords
+latex lists loss losses max_clicks_per_hour max_feature_number memory metric metrics missing
+model name negligible normalise optimizer optimizers out params per_query plugins proxy_labels
+queries query_id query_template rankers report require reranker resamples role run seed settings
+sheet size skip_unjudged smallest_gain split store store_kind strict test_share threads
+title_field to topics ubi_events ubi_queries unjudged unweighted validation validation_share
+window worst
+average.models average.weights bounds.delta bounds.generator compare_live.same_query
 experiment_start.a experiment_start.b experiment_start.page experiment_start.shadow
-experiment_stop.promote_if explain.document explain.ranker explain.search export.for
-export.version featureset_push.replace featureset_suggest.leg fuse.complete fuse.data_out
+experiment_stop.promote_if explain.document explain.keywords explain.ranker export.target
+export.version featureset_push.replace featureset_suggest.legs fuse.complete fuse.data_out
 fuse.legs fuse.query_template_out import.path import.trained_on index.settings
 judge_clicks.actions judge_clicks.document_field judge_clicks.max_clicks_per_session
 judge_clicks.max_sessions_per_client judge_clicks.min_people judge_clicks.query_weights
@@ -46,17 +48,15 @@ judge_pool.depth judge_pool.fields judge_pool.judged judge_pool.sample keep.plan
 lint.request log_features.allow_rejected log_features.batch log_features.candidates
 log_features.extra_features log_features.max_absent log_features.restart models_delete.unused
 models_diff.other plugins_check.what profile.repeat report.examples report.heading
-report.results reproduce.data_set reproduce.letor reproduce.protocol reproduce.quick
-search.deadline select.jobs select.journal select.select_metric train.in train.knots
-train.max_features train.piecewise_linear train_reranker.base upload.client_scored
-upload.history
+report.results reproduce.data_sets reproduce.letor reproduce.protocol reproduce.quick
+search.deadline select.jobs select.journal select.select_metric train.knots train.max_features
+train.piecewise_linear train.runs_in train_reranker.base upload.client_scored upload.history
 """
 """The arguments of tools; one that a single tool has stands behind its name.
 
 No other option reaches an agent. Those of addresses are for whoever starts the server, and for
 people are those that pass over a check, or vouch for it, and that delete or replace something.
 """
-_FLAG = re.compile(r"--([a-z][a-z-]*)")
 _TYPES = {bool: "boolean", int: "integer", float: "number"}
 _PARTS = re.compile(r"=@|[=,]")
 """What files stand behind in other texts: NAME=@FILE, NAME=FILE, FILE,FILE."""
@@ -94,7 +94,7 @@ class JobTool:
     @property
     def description(self) -> str:
         """The first paragraph of the command's help."""
-        return in_arguments(help_text(self.function).partition("\n\n")[0])
+        return help_text(self.function).partition("\n\n")[0]
 
     @property
     def changes_cluster(self) -> bool:
@@ -105,11 +105,6 @@ class JobTool:
     def makes_evidence(self) -> bool:
         """Whether its result is evidence, which the argument `out` writes."""
         return self.about.name in {"compare-live", "experiment status"}
-
-    @property
-    def spellings(self) -> dict[str, str]:
-        """The arguments by parameter, for messages."""
-        return {option.name: argument for argument, option in self.options.items()}
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -168,26 +163,12 @@ def job_tools() -> dict[str, JobTool]:
         if described(function).return_annotation in {None, NoneType}:
             continue
         parameters, connection = options_of(function)
-        options = {_argument(option): option for option in (*parameters, *connection)}
+        options = {option.name: option for option in (*parameters, *connection)}
         offered = {one.removeprefix(f"{about.public_name}.") for one in _FOR_AGENTS.split()}
         if not any(options.pop(name).required for name in options.keys() - offered):
             names = frozenset(option.name for option in connection)
             tools[about.public_name] = JobTool(about, function, options, names)
     return tools
-
-
-def in_arguments(text: str) -> str:
-    """A text of the command line's help, with arguments for options.
-
-    >>> in_arguments("The gain needs --data or --human-labels.")
-    'The gain needs data or human_labels.'
-    """
-    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
-
-
-def _argument(option: Option) -> str:
-    flag = option.name if option.argument else option.flag.removeprefix("--")
-    return flag.replace("-", "_")
 
 
 def _item_kind(kind: Any) -> Any:
@@ -209,7 +190,7 @@ def _schema(option: Option) -> dict[str, Any]:
         default = option.default
         schema["default"] = str(default) if isinstance(default, Path) else default
     form = f" Form: {option.metavar}." if set(option.metavar) & set("=,") else ""
-    return {**schema, "description": in_arguments(about.text) + form}
+    return {**schema, "description": about.text + form}
 
 
 def _check_text(option: Option, name: str, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.signatures import Help, Progress, job, option_name, silent
+from owpc_ltr.signatures import Help, Progress, job, silent
 from owpc_ltr_node.process import (
     Record,
     await_health,
@@ -154,8 +154,7 @@ class NodeList:
         if self.port is None or self.nodes[0].running:
             return None
         return EngineUnavailable(
-            f"no node runs on port {self.port}: start it with owpc-ltr engine start --port "
-            f"{self.port}"
+            f"no node runs on port {self.port}: start it with `engine_start(port={self.port})`"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -350,14 +349,13 @@ def _running(places: Places, node: LocalNode) -> Record | None:
     if record.engine != node.engine or (is_named and record.release != str(node.release)):
         raise UsageError(
             f"the node on port {node.port} is {record.release}, and not {node.release}: "
-            f"`owpc-ltr engine stop --port {node.port}` first, or name another "
-            f"{option_name('port')}"
+            f"`engine_stop(port={node.port})` first, or name another `port`"
         )
     say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
     if (record.heap, record.release) != (node.heap, str(node.release)):
         say(
-            f"it keeps heap {record.heap} and {record.release}: `owpc-ltr engine stop --port "
-            f"{node.port}` first to change them"
+            f"it keeps heap {record.heap} and {record.release}: `engine_stop(port={node.port})` "
+            "first to change them"
         )
     return record
 
@@ -376,8 +374,7 @@ def _choose_folder(node: LocalNode, places: Places) -> Path:
     for other in read_records(places.nodes):
         if folder == Path(other.folder) and other.process():
             raise UsageError(
-                f"{option_name('data')} {folder} is in use by the node on port {other.port}: "
-                "name another folder"
+                f"`data` {folder} is in use by the node on port {other.port}: name another folder"
             )
     check_folder(folder)
     return folder
@@ -387,7 +384,7 @@ def _only_port(places: Places) -> int:
     ports = sorted(record.port for record in read_records(places.nodes))
     if len(ports) > 1:
         listed = ", ".join(map(str, ports))
-        raise UsageError(f"several nodes run (ports {listed}): name one with {option_name('port')}")
+        raise UsageError(f"several nodes run (ports {listed}): name one with `port`")
     return ports[0] if ports else DEFAULT_PORT
 
 
@@ -400,7 +397,7 @@ def check_free(port: int, parameter: str) -> None:
         except OSError as error:
             raise EngineUnavailable(
                 f"port {port} is taken by {_holder(port)}: end it, or choose another with "
-                f"{option_name(parameter)}"
+                f"`{parameter}`"
             ) from error
 
 

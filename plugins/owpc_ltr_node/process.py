@@ -49,10 +49,10 @@ _TELLING = (
     r"ERROR|Exception",
 )
 _ADVICE = {
-    r"FindException: Module": "this Java is stripped of a module: name a whole JDK with --java",
+    r"FindException: Module": "this Java is stripped of a module: name a whole JDK with `java`",
     r"cannot downgrade|IndexFormatTooNew|incompatible with": "a later version has upgraded the "
-    "data: name another folder with --data, or start that version",
-    r"Address already in use": "name another --port or --transport-port",
+    "data: name another folder with `data`, or start that version",
+    r"Address already in use": "name another `port` or `transport_port`",
 }
 
 
@@ -200,7 +200,7 @@ def launch(node: LocalNode, folder: Path, places: Places, progress: Progress) ->
             )
         except OSError as error:
             raise EngineUnavailable(
-                f"cannot start {java}: {error}; name another Java with --java"
+                f"cannot start {java}: {error}; name another Java with `java`"
             ) from error
     # Reaped when it ends, for as long as this process lives; init takes over after that.
     threading.Thread(target=process.wait, daemon=True).start()

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.folders import state_folder
 from owpc_ltr.files.output import LockHeld, lock_file
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import printable
 
 
@@ -108,20 +107,18 @@ class Release:
 
     def __post_init__(self) -> None:
         if self.engine not in USUAL:
-            raise UsageError(
-                f"{option_name('engine')} {self.engine[:40]} is none of {', '.join(USUAL)}"
-            )
+            raise UsageError(f"`engine` {self.engine[:40]} is none of {', '.join(USUAL)}")
         if self.vectors and self.engine != OPENSEARCH:
             raise UsageError(
-                f"{option_name('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, "
+                f"`with_vectors` brings plugins of {OPENSEARCH}: leave it out, "
                 f"since {self.engine} has dense_vector and knn by itself"
             )
         known = known_versions(self.engine, vectors=self.vectors)
         if self.version not in known:
             raise UsageError(
-                f"{option_name('version')} {self.version[:40]} of {self.engine}"
+                f"`version` {self.version[:40]} of {self.engine}"
                 f"{' with vectors' * self.vectors} cannot be assembled, only {', '.join(known)}: "
-                f"start another one yourself, and name it with {option_name('url')}"
+                f"start another one yourself, and name it with `url`"
             )
 
     def __str__(self) -> str:

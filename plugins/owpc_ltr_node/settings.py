@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import option_name
 from owpc_ltr_node.java import is_stripped
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL, Release, usual_release
 
@@ -41,10 +40,7 @@ class LocalNode:
         if self.transport_port is not None:
             _check_port("transport_port", self.transport_port)
             if self.transport_port == self.port:
-                raise UsageError(
-                    f"{option_name('port')} and {option_name('transport_port')} are both "
-                    f"{self.port}: choose two"
-                )
+                raise UsageError(f"`port` and `transport_port` are both {self.port}: choose two")
         _check_heap(self.heap, self.release.engine)
 
     @property
@@ -73,7 +69,7 @@ def heap_bytes(heap: str) -> int:
     """
     match = re.fullmatch(r"([1-9][0-9]{0,9})([kmg])", heap.strip().lower())
     if not match:
-        raise UsageError(f"{option_name('heap')} {heap} is not a size: write it as 512m or 2g")
+        raise UsageError(f"`heap` {heap} is not a size: write it as 512m or 2g")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -83,12 +79,10 @@ def _check_heap(heap: str, engine: str) -> None:
     size = heap_bytes(heap)
     memory = psutil.virtual_memory().total
     if size < heap_bytes(LEAST_HEAP):
-        raise UsageError(
-            f"{option_name('heap')} {heap} is too small for {engine}: give it {LEAST_HEAP} or more"
-        )
+        raise UsageError(f"`heap` {heap} is too small for {engine}: give it {LEAST_HEAP} or more")
     if size > memory:
         raise UsageError(
-            f"{option_name('heap')} {heap} is more than this machine's memory "
+            f"`heap` {heap} is more than this machine's memory "
             f"({memory / _UNITS['g']:.1f} GiB): "
             f"{DEFAULT_HEAP} is enough for a few 100,000 documents"
         )
@@ -97,8 +91,7 @@ def _check_heap(heap: str, engine: str) -> None:
 def _check_port(name: str, port: int) -> None:
     if not 1024 <= port <= 65535:
         raise UsageError(
-            f"{option_name(name)} {port} is not between 1024 and 65535: "
-            f"choose one such as {DEFAULT_PORT}"
+            f"`{name}` {port} is not between 1024 and 65535: choose one such as {DEFAULT_PORT}"
         )
 
 
@@ -169,9 +162,7 @@ def jvm_options(heap: str, folder: Path) -> list[str]:
 def check_folder(folder: Path) -> None:
     """Raise UsageError for a folder with things in it that are not a node's."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).is_file():
-        raise UsageError(
-            f"{option_name('data')} {folder} holds other things: name a new or empty folder"
-        )
+        raise UsageError(f"`data` {folder} holds other things: name a new or empty folder")
 
 
 def prepare_folder(node: LocalNode, folder: Path) -> None:

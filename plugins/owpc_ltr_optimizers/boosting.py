@@ -157,7 +157,7 @@ def what_own_objectives_need(objective: str, data: RankingDataset) -> dict[str, 
     if objective == "rank:ndcg" and malformed.any():
         raise Refused(
             f"XGBoost's rank:ndcg takes whole grades up to {_HIGHEST_GRADE}, not "
-            f"{labels[malformed][0]:g}: use objective=loss with --loss lambdarank"
+            f"{labels[malformed][0]:g}: use objective=loss with `loss='lambdarank'`"
         )
     weights = {} if data.query_weights is None else {"weight": data.query_weights}
     return {

@@ -203,7 +203,7 @@ def _by_batches(settings: Gradient, loss: Loss, data: RankingDataset, run: Run) 
         if not (np.isfinite(risk) and np.isfinite(walk.theta).all()):
             raise Refused(
                 f"loss '{loss.name}' became {risk} in epoch {epoch}: use a smaller "
-                "learning_rate, or --normalise scale"
+                "learning_rate, or `normalise='scale'`"
             )
         row = {"pass": epoch, "risk": risk} | judge.see(
             walk.theta.copy(), shape.model(walk.theta).score

@@ -210,7 +210,7 @@ def _check_not_negative(point: Point) -> None:
     if point.lowest < 0:
         raise Refused(
             "larank needs a loss that is nowhere negative: add a constant to it, or use "
-            "--optimizer gradient"
+            "`optimizer='gradient'`"
         )
 
 

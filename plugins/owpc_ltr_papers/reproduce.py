@@ -28,7 +28,7 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Collection, find_collections
@@ -411,7 +411,7 @@ def reproduce(
     ],
     data_sets: Annotated[
         Sequence[str],
-        Help("Only this data set, as OHSUMED; may be repeated.", flag="--data-set", metavar="NAME"),
+        Help("Only this data set, as OHSUMED.", flag="--data-set", metavar="NAME"),
     ] = (),
     out: Annotated[
         Path | str | None,
@@ -428,7 +428,7 @@ def reproduce(
     """Run a paper's protocol on your LETOR folder.
 
     Shows each published figure beside ours, with the difference and an interval. Missing data sets
-    are named; figures of a part of a data set are marked and not compared. With --out, the same
+    are named; figures of a part of a data set are marked and not compared. With `out`, the same
     command resumes an interrupted run.
 
     Raises UsageError for a protocol or a data set that there is not, BadInput for a folder without
@@ -447,7 +447,7 @@ def reproduce(
         rows, missing = _results(made, collections, bench, quick)
     except Stopped:
         if folder is None:
-            give_warnings([f"nothing of it is kept: with {option_name('out')} FOLDER it would be"])
+            give_warnings(["nothing of it is kept: with `out` FOLDER it would be"])
         raise
     result = Reproduction(
         protocol,
@@ -482,7 +482,7 @@ PROTOCOLS: dict[str, Callable[[], Protocol]] = {
 def _prepare(folder: Path, protocol: str) -> None:
     """Make the folder of a protocol's results. Raises UsageError where it has another's."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{option_name('out')} {folder} is a file: name a folder")
+        raise UsageError(f"`out` {folder} is a file: name a folder")
     with disk_faults(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -569,7 +569,7 @@ def _protocol_notes(protocol: Protocol, quick: bool) -> Iterator[str]:
     """What a protocol says of itself, of what was left out, and of its metrics."""
     yield from protocol.says
     if quick:
-        yield "--quick: few settings and small models, so that no difference is told"
+        yield "`quick`: few settings and small models, so that no difference is told"
     yield from (metric.convention for metric in protocol.metrics)
 
 

@@ -139,7 +139,7 @@ def judge_agree(
     if not agreements:
         raise Refused(
             "no two raters graded the same pair of query and document: give lists with common "
-            "pairs (judge page --overlap shares some)"
+            "pairs (`judge_page(overlap=…)` shares some)"
         )
     give_warnings(rater_warnings(raters, 1))
     twice: dict[str, tuple[int, int]] = {}

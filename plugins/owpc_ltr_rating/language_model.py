@@ -40,7 +40,7 @@ from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.redaction import Secret
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.text import shortened
 from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
@@ -188,13 +188,13 @@ def judge_ask(
     if not read.pairs[0].fields:
         raise BadInput(
             f"{sheet} shows no field of the documents, so that a model knows their ids alone: "
-            "write it with judge pool --fields"
+            "write it with `judge_pool(fields=…)`"
         )
     template = files("owpc_ltr_rating").joinpath("prompt.txt").read_text("utf-8")
     if prompt is not None:
         template = _checked(read_text(Path(prompt)), prompt)
     if out is None and not preview:
-        raise UsageError(f"{option_name('out')} names the file of the ratings: give it")
+        raise UsageError("`out` names the file of the ratings: give it")
     rater = Rater(
         ChatEndpoint(endpoint, model, per_minute, in_flight),
         template,
@@ -447,14 +447,12 @@ class ChatEndpoint:
         key = os.environ.get(KEY, "").strip()
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
-                f"{option_name('endpoint')}: '{url.rpartition('@')[2]}' is no address of an "
+                f"`endpoint`: '{url.rpartition('@')[2]}' is no address of an "
                 "endpoint: "
                 f"give https://HOST/v1, and its key by the environment ({KEY})"
             )
         if key and parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise UsageError(
-                f"{option_name('endpoint')}: {KEY} would cross the network unencrypted: use https"
-            )
+            raise UsageError(f"`endpoint`: {KEY} would cross the network unencrypted: use https")
         path = url.rstrip("/")
         self._server = Server(
             path if path.endswith("/chat/completions") else f"{path}/chat/completions",

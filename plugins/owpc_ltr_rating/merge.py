@@ -17,7 +17,7 @@ from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
-from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
+from owpc_ltr.signatures import Help, Reads, Writes, job
 from owpc_ltr_rating.page import read_sheet
 from owpc_ltr_rating.ratings import Key, Votes, all_votes, rater_warnings, read_votes
 
@@ -110,15 +110,13 @@ def judge_merge(
     """Merge judgments of several raters into one list.
 
     The list says who judged what (judged_by), and may be merged again. A person's grade counts
-    before one of clicks or a language model; several people's are settled by --conflicts, and
+    before one of clicks or a language model; several people's are settled by `conflicts`, and
     every vote stays in the list. Grades that a rater corrects in a later file are counted.
 
     Raises BadInput for a file that is no judgment list, Refused for conflicts with `refuse`.
     """
     if conflicts not in get_args(Conflicts):
-        raise UsageError(
-            f"{option_name('conflicts')} is {', '.join(get_args(Conflicts))}, not {conflicts!r}"
-        )
+        raise UsageError(f"`conflicts` is {', '.join(get_args(Conflicts))}, not {conflicts!r}")
     read = read_votes(lists)
     if sheet is not None:
         _refuse_other_sheets(read, read_sheet(sheet).digest, sheet)
@@ -168,7 +166,7 @@ def _merged(read: Sequence[Votes], rule: Conflicts) -> MergedJudgments:
         raise Refused(
             f"raters disagree on {len(disagreements):,} documents, first on {shown(first.doc_id)} "
             f"of query {shown(first.query_id)} ({raters_cell(first.grades)}): choose with "
-            f"{option_name('conflicts')}: median or latest"
+            f"`conflicts`: median or latest"
         )
     about = {
         query_id: query for votes in reversed(read) for query_id, query in votes.queries.items()

@@ -25,7 +25,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import digest_of, disk_faults, open_to_append, write_output
 from owpc_ltr.files.strict_json import json_text, read_json_value
-from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
+from owpc_ltr.signatures import Help, Reads, Writes, job
 from owpc_ltr_rating.ratings import rating_of, read_ratings, why_no_rater
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def judge_page(
     out: Annotated[
         Path | str | None,
         Writes(
-            "The page (HTML); with --serve the file that answers are appended to (JSON lines).",
+            "The page (HTML); with `serve` the file that answers are appended to (JSON lines).",
             required=True,
             standard_output="a page is opened in a browser: name a file, not -",
         ),
@@ -240,12 +240,12 @@ def judge_page(
     read = read_sheet(sheet)
     names = tuple(dict.fromkeys(name.strip() for name in raters))
     if wrong := next(filter(None, map(why_no_rater, names)), None):
-        raise UsageError(f"{option_name('raters')}: {wrong}: rename it")
+        raise UsageError(f"`raters`: {wrong}: rename it")
     fields = list(read.pairs[0].fields)
     if unknown := next((name for name in images if name not in fields), None):
         raise UsageError(
-            f"{option_name('images')}: the sheet shows no field '{unknown}': it shows "
-            f"{', '.join(fields) or 'none'} (judge pool --fields)"
+            f"`images`: the sheet shows no field '{unknown}': it shows "
+            f"{', '.join(fields) or 'none'} (`judge_pool(fields=…)`)"
         )
     content = {
         "digest": read.digest,
@@ -304,7 +304,7 @@ def page_html(content: dict[str, Any]) -> tuple[str, str]:
 def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int, grades: int) -> None:
     """Serve the page on this computer until Ctrl-C."""
     if out is None:
-        raise UsageError(f"{option_name('out')} names the file of the answers: give it")
+        raise UsageError("`out` names the file of the answers: give it")
     try:
         from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 

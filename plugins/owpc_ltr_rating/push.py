@@ -21,7 +21,7 @@ from owpc_ltr.engine.workbench import ask_workbench
 from owpc_ltr.errors import EngineUnavailable, UsageError, give_warnings
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.host.judgment_lists import read_judgments
-from owpc_ltr.signatures import Help, Reads, job, option_name
+from owpc_ltr.signatures import Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -67,15 +67,14 @@ def judge_push(
     """Put judgments, their queries and a ranker into the workbench.
 
     OpenSearch's Search Relevance Workbench gets a judgment list, a query set whose queries have
-    their parameters as custom fields, and, with --model, a search configuration: the request that
+    their parameters as custom fields, and, with `model`, a search configuration: the request that
     an application sends. Its experiments then compare our ranker with others.
 
     Raises Refused if the cluster has no workbench, BadInput where two queries have the same text.
     """
     if not name.strip() or len(name) > _LONGEST:
         raise UsageError(
-            f"{option_name('name')} has 1 to {_LONGEST} characters in the workbench: '{name}' has "
-            f"{len(name)}"
+            f"`name` has 1 to {_LONGEST} characters in the workbench: '{name}' has {len(name)}"
         )
     if isinstance(judgments, Path | str):
         judgments = read_judgments(judgments)
@@ -120,7 +119,7 @@ def _configuration(
 
 def _put(cluster: Cluster, what: str, body: dict[str, Any]) -> str:
     """The id of what was put. Raises Refused where the cluster has no workbench."""
-    instead = "write the list with judge convert --as srw"
+    instead = "write the list with `judge_convert(to='srw')`"
     answer = ask_workbench(cluster.engine, "PUT", what, instead, body)
     fields = answer.items() if isinstance(answer, dict) else ()
     name = next((value for key, value in fields if key.endswith("_id") and key != "_id"), None)

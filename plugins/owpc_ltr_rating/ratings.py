@@ -266,7 +266,7 @@ def _read(path: Path) -> Votes:
     # Several votes and second ratings are what these commands are for.
     unnamed = [
         "it does not name who judged: its grades are those of one rater, for whom nobody vouches; "
-        "add a column judged_by, or compare with --judged-by"
+        "add a column judged_by, or compare with `judged_by`"
     ] * ("" in raters)
     notes = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
     return Votes(
@@ -333,8 +333,8 @@ def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENO
     if alone:
         found.append(
             f"{' and '.join(alone)} graded no pair that another rater graded, so that nothing "
-            "tells who is stricter: give raters common pairs (judge page --overlap, judge pool "
-            "--judged)"
+            "tells who is stricter: give raters common pairs (`judge_page(overlap=…)`, "
+            "`judge_pool(judged=…)`)"
         )
     scales = {name: (min(of.values()), max(of.values())) for name, of in counted.items()}
     if len({high for _, high in scales.values()}) > 1:

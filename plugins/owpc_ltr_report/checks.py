@@ -45,7 +45,7 @@ class Latency:
 
 
 def latency_of(content: Mapping[str, Any], source: str) -> Latency:
-    """The content of `profile --json`, or {"feature": milliseconds}. BadInput names the source."""
+    """What profile prints as JSON, or {"feature": milliseconds}. BadInput names the source."""
     try:
         if not isinstance(content.get("features"), list):
             return Latency([(name, *_times(content, name), None, None) for name in content])
@@ -60,11 +60,11 @@ def latency_of(content: Mapping[str, Any], source: str) -> Latency:
             f"index {index}, {content.get('store_kind', '')}" if index else "",
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{source} is not the output of profile --json: {error}") from error
+        raise BadInput(f"{source} is not the JSON that profile prints: {error}") from error
 
 
 def read_latency(path: Path | str) -> Latency:
-    """The latency in a file: the output of `profile --json`, or {"feature": milliseconds}."""
+    """The latency in a file: what profile prints as JSON, or {"feature": milliseconds}."""
     return latency_of(read_json_object(Path(path)), str(path))
 
 

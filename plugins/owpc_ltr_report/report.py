@@ -68,7 +68,7 @@ def report(
         ),
     ] = 3,
     feature_cost: Annotated[
-        Path | str | None, Reads("The cost of features, as profile --json prints it.")
+        Path | str | None, Reads("The cost of features, as profile prints it as JSON.")
     ] = None,
     heading: Annotated[str | None, Help("The heading of the page.")] = None,
     documents: Annotated[
@@ -85,7 +85,7 @@ def report(
     """Write a self-contained HTML page about rankers.
 
     Is the first ranker better, by how much, how sure is that, where does it lose, and why? Sections
-    without data are left out, and the page says how to get them. With --documents, queries show the
+    without data are left out, and the page says how to get them. With `documents`, queries show the
     titles of documents.
 
     Python: `results` is one result or several, of any kind: evaluations, comparisons, rankers or

@@ -143,7 +143,7 @@ class ListBatch:
         if name not in self.fields:
             raise BadInput(
                 f"the reranker needs the document field '{name}': give the documents with "
-                "--documents FILE"
+                "`documents`"
             )
         return self.fields[name]
 

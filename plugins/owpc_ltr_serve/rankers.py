@@ -42,7 +42,6 @@ from owpc_ltr.formats.client_models import client_model, is_client_scored, joine
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
@@ -108,7 +107,7 @@ def columns_for(
         given = " and no table given has it" if tables else ""
         raise UsageError(
             f"{whose} reads {in_words(lacking, sources)}, which is not in the index{given}: give "
-            f"the table with {option_name('extra_features')} FILE"
+            f"the table with `extra_features` FILE"
         )
     needed = {id(holder[name]) for name in names}
     return ExternalColumns(names, tuple(table for table in tables if id(table) in needed))

@@ -22,7 +22,7 @@ from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from owpc_ltr.redaction import Secret
-from owpc_ltr.signatures import Help, Reads, job, option_name
+from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
 from owpc_ltr_serve.experiment_search import ImpressionLog
@@ -203,15 +203,15 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
         return
     if not token and "ssl_ca_certs" not in tls:
         raise UsageError(
-            f"{option_name('host')} {host} can be reached from other machines: set {TOKEN} or "
-            f"{option_name('token_file')}, or demand client certificates with "
-            f"{option_name('client_ca')}"
+            f"`host` {host} can be reached from other machines: set {TOKEN} or "
+            f"`token_file`, or demand client certificates with "
+            f"`client_ca`"
         )
     if not tls:
         give_warnings(
             [
-                f"the token can be read on its way to {host}: give {option_name('certificate')} "
-                f"and {option_name('key')}, unless a proxy before this service speaks https"
+                f"the token can be read on its way to {host}: give `certificate` "
+                f"and `key`, unless a proxy before this service speaks https"
             ]
         )
 
@@ -223,9 +223,7 @@ def _tls(
     if certificate is None and key is None and client_ca is None:
         return {}
     if certificate is None or key is None:
-        raise UsageError(
-            f"https needs both {option_name('certificate')} and {option_name('key')}: give both"
-        )
+        raise UsageError("https needs both `certificate` and `key`: give both")
     files = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
     if client_ca is None:
         return files

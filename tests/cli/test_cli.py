@@ -85,7 +85,10 @@ def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
     assert "also: ndcg-letor" in run("plugins", "show", "ndcg-letor")[1]
     assert run("plugins", "show", "nosuch")[0] == 2
     assert "'owcp': did you mean 'owpc'?" in run("plugins", "show", "owcp")[2]
-    assert "use --loss lambdarank --optimizer boosting" in run("plugins", "show", "lambdamart")[2]
+    assert (
+        "use owpc-ltr train --loss lambdarank --optimizer boosting"
+        in run("plugins", "show", "lambdamart")[2]
+    )
     assert listed["failures"] == []
 
 

@@ -28,8 +28,8 @@ from owpc_ltr import (
     save_dataset,
     save_model,
 )
-from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
+from owpc_ltr.cli.commands import COMMANDS as TABLE
 from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.documents import read_json_lines
 from owpc_ltr.data.external_features.table import read_external_features
@@ -512,8 +512,16 @@ def test_the_first_absent_file_is_named_and_what_is_there_or_is_no_file_passes(
 @pytest.mark.parametrize(
     ("command", "exit_code", "why"),
     [
-        (("evaluate", "data.txt", "--data", "m.json"), 2, "models come first: MODEL --data FILE"),
-        (("compare", "data.txt", "x", "--data", "m.json"), 2, "come first: RANKERS --data FILE"),
+        (
+            ("evaluate", "data.txt", "--data", "m.json"),
+            2,
+            "models come first: owpc-ltr evaluate MODEL --data FILE",
+        ),
+        (
+            ("compare", "data.txt", "x", "--data", "m.json"),
+            2,
+            "come first: owpc-ltr compare RANKERS --data FILE",
+        ),
         (("train", "m.json", "--out", "x.json"), 2, "DATA got the model file m.json: give judged"),
         (("evaluate", "other.txt", "--data", "data.txt"), 3, "other.txt holds data, no model"),
     ],
@@ -529,8 +537,14 @@ def test_a_model_and_data_that_are_swapped_are_told(
 @pytest.mark.parametrize(
     ("command", "option"),
     [
-        (("judge", "convert", "twice.csv", "--out", "x.tsv"), "choose with --duplicates: first"),
-        (("compare", "a", "b", "--data", "twice.csv"), "with judge convert --duplicates: first"),
+        (
+            ("judge", "convert", "twice.csv", "--out", "x.tsv"),
+            "choose with owpc-ltr judge convert --duplicates …: first",
+        ),
+        (
+            ("compare", "a", "b", "--data", "twice.csv"),
+            "with owpc-ltr judge convert --duplicates …: first",
+        ),
     ],
 )
 def test_the_option_for_duplicate_judgments_is_named(

@@ -292,7 +292,7 @@ def test_elasticsearchs_own_takes_the_queries_along(
     save_model(model, Path("m.json"))
     words = ("--for", "elastic", "--version", "9.1")
     err = run_export.refusal(2, "export", "m.json", "--out", "out.json", *words)
-    assert "give --featureset FILE" in err
+    assert "give --featureset" in err
     assert not Path("out.json").exists()
     out, body = written(run_export, *words, "--featureset", "set.json", "--name", "mine")
     assert "PUT /_ml/trained_models/mine" in out

@@ -78,7 +78,7 @@ def test_documents_without_ids_are_called_by_their_rows(tmp_path: Path) -> None:
     data = make_dataset([[1.0], [3.0], [2.0]], [0, 1, 0], ["q", "q", "q"], ["a"])
     model = LinearModel(("a",), np.ones(1))
     found = ltr.explain(model, data, query_id="q")
-    assert [hit.document_id for hit in found.hits] == ["1", "2", "0"]
+    assert [hit.document_id for hit in found.hits] == ["2", "3", "1"]
     assert [hit.rank_before for hit in found.hits] == [None] * 3
     # The same of a folder of parts, of which one query is read.
     folder = tmp_path / "parts"

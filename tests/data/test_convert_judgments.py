@@ -244,5 +244,5 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(
     Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
     Path("a.qrels").write_text("q1 0 a 2\n")
     assert told in run.refusal(code, "judge", "convert", file, *columns, "--out", "b.tsv")
-    with pytest.raises(UsageError, match="columns= names the unknown role 'text'"):
+    with pytest.raises(UsageError, match="`columns` names the unknown role 'text'"):
         ltr.read_judgments("a.csv", columns={"text": "q"})

@@ -338,5 +338,5 @@ def test_the_legs_are_features_of_a_ranker_of_their_candidates(
         assert data.doc_ids.to_pylist() == [name for one in found for name in one.documents]
         assert 0 < data.labels.sum() < len(data.labels) < sum(len(q.doc_ids) for q in queries)
         assert data.feature_names[:2] == ("title", "body")
-        with pytest.raises(UsageError, match="window= is of legs: name these with candidates="):
+        with pytest.raises(UsageError, match="`window` is of legs: name these with `candidates`"):
             cluster.log_features(judgments=judged, window=30, **asked)

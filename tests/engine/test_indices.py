@@ -134,5 +134,5 @@ def test_so_it_is_from_python() -> None:
     with pytest.raises(UsageError, match="a store needs a name"):
         owpc_ltr.connect("http://127.0.0.1:1", store="")
     cluster = owpc_ltr.connect("http://127.0.0.1:1")
-    with pytest.raises(UsageError, match="index= is empty"):
+    with pytest.raises(UsageError, match="`index` is empty"):
         cluster.index("docs.jsonl", index="")

@@ -380,7 +380,7 @@ def test_a_share_of_nothing_takes_any_and_none_takes_nothing() -> None:
     assert Held(ASKED[:1]).upload(limits=ProofLimits(min_proof_coverage=0)).parity.documents >= 1
     with pytest.raises(Refused, match="none of the judged documents"):
         Held([]).upload(limits=ProofLimits(min_proof_coverage=0))
-    with pytest.raises(UsageError, match="min_proof_coverage= is a share, 0 to 1, not 2"):
+    with pytest.raises(UsageError, match="`min_proof_coverage` is a share, 0 to 1, not 2"):
         Held(ASKED).upload(limits=ProofLimits(min_proof_coverage=2))
 
 

@@ -368,7 +368,7 @@ def test_an_upload_without_the_query_of_applications_does_not_leave_them_behind(
     small: Small,
 ) -> None:
     done = upload(small, 1.0, 0.0, 0.0)
-    with pytest.raises(Refused, match="give their query with query_template="):
+    with pytest.raises(Refused, match="give their query with `query_template`"):
         put(small, linear((0.0, 1.0, 0.0)))
     assert state(small)[1] == [done.model]
     # The same model has its template still.
@@ -384,7 +384,7 @@ def test_a_model_that_the_client_scores_has_no_template(small: Small) -> None:
     assert "as requested; so it has no search template\n" in str(done)
     assert source(small, small.name) == template(small, former.model)
     (drift,) = small.cluster.verify(small.name).drift
-    assert f"'{done.model}' has none: upload it again with query_template=" in drift
+    assert f"'{done.model}' has none: upload it again with `query_template`" in drift
 
 
 def test_a_template_that_ranks_otherwise_than_the_request_is_refused(small: Small) -> None:

@@ -319,7 +319,7 @@ def test_who_may_not_count_an_attempt_reads_the_result_and_gets_no_evidence(
             comparison = compared(small, judged)
         # Who asks for evidence is told before the work.
         patch.setattr("owpc_ltr.engine.live_results.comparison.answers_of", no_search)
-        with pytest.raises(NotAllowed, match=r"no evidence uncounted: .*or leave out out="):
+        with pytest.raises(NotAllowed, match=r"no evidence uncounted: .*or leave out `out`"):
             compared(small, judged, out=tmp_path / "better.json")
     assert comparison.verdict().outcome is Outcome.BETTER
     with pytest.raises(Refused, match="the comparison was not counted among the attempts of"):
@@ -387,7 +387,7 @@ def test_evidence_survives_a_file_and_no_change_of_it(
 
 
 def test_a_parameter_of_an_upload_without_a_query_is_refused(small: Small) -> None:
-    with pytest.raises(UsageError, match="params= goes with query_template="):
+    with pytest.raises(UsageError, match="`params` goes with `query_template`"):
         small.cluster.upload(
             linear(BAD), name=small.name, index=small.index,
             serving=ServingOptions(params={"k": 3}),

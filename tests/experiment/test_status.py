@@ -195,7 +195,7 @@ def test_a_log_without_the_experiment_says_what_to_log(tmp_path: Path) -> None:
 
 def test_one_log_is_named_and_not_two() -> None:
     for log in (ClickLog(), ClickLog(events=["x"], from_ubi=True)):
-        with pytest.raises(UsageError, match="name the log with events="):
+        with pytest.raises(UsageError, match="name the log with `events`"):
             log.read(None, EXPERIMENT)  # type: ignore[arg-type]
 
 

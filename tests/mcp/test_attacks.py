@@ -14,7 +14,7 @@ from owpc_ltr_mcp.server import LARGEST_CONTENT, LONGEST_TEXT
 from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr import save_model
-from owpc_ltr.cli.generator import options_of
+from owpc_ltr.cli.options import options_of
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, Evidence

@@ -16,7 +16,7 @@ import pytest
 from owpc_ltr_mcp.server import mcp
 from owpc_ltr_mcp.tools import JobTool
 
-from owpc_ltr.cli.app import COMMANDS
+from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.errors import PluginError, Stopped, UsageError
 from owpc_ltr.host.commands import Command, plugin_commands

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from owpc_ltr_mcp.tools import _FOR_AGENTS, JobTool, _argument, job_tools
+from owpc_ltr_mcp.tools import _FOR_AGENTS, JobTool, job_tools
 
-from owpc_ltr.cli.generator import options_of
+from owpc_ltr.cli.options import options_of
 from owpc_ltr.host.commands import Command
 from owpc_ltr.signatures import Help, Progress, Reads, job, silent
 from tests.mcp.agent import Agent, all_tools
@@ -44,7 +44,7 @@ class Painted:
 
 @job
 def paint(
-    wall: Annotated[Path | str, Reads("The wall; see --n-coats.", cli=Path)],
+    wall: Annotated[Path | str, Reads("The wall; see `n_coats`.", cli=Path)],
     *,
     colours: Annotated[list[Colour], Help("Colours.", flag="--colour", cli=list[Colour])],
     n_coats: Annotated[int, Help("How often.", min=1, max=5)] = 2,
@@ -85,7 +85,7 @@ def test_a_schema_has_types_defaults_choices_and_ranges() -> None:
     assert tool.description == "Paint a wall."
     assert tool.schema["required"] == ["wall", "colour"]
     properties = tool.schema["properties"]
-    assert properties["wall"] == {"type": "string", "description": "The wall; see n_coats."}
+    assert properties["wall"] == {"type": "string", "description": "The wall; see `n_coats`."}
     assert properties["colour"]["items"] == {"type": "string", "enum": ["red", "green"]}
     assert properties["n_coats"] == {
         "type": "integer", "minimum": 1, "maximum": 5, "default": 2, "description": "How often.",
@@ -155,7 +155,7 @@ def test_every_option_is_for_agents_or_known_as_one_for_people() -> None:
     """A new one is neither, and no tool has it, until somebody decides."""
     marked, left_out = set[str](), set[str]()
     for tool in all_tools().values():
-        options = {_argument(option) for part in options_of(tool.function) for option in part}
+        options = {option.name for part in options_of(tool.function) for option in part}
         left_out |= options - tool.options.keys()
         marked |= tool.options.keys() | {f"{tool.name}.{one}" for one in tool.options}
     assert left_out == set(FOR_PEOPLE.split())

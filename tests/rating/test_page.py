@@ -255,7 +255,7 @@ def test_an_answer_is_one_of_this_sheet_on_its_scale_by_its_raters(
 )
 def test_a_person_is_not_called_as_a_machine_is(name: str, sheet: Path) -> None:
     """Their grades would count as a machine's."""
-    with pytest.raises(UsageError, match=r"raters=: .*: rename it"):
+    with pytest.raises(UsageError, match=r"`raters`: .*: rename it"):
         judge_page(sheet, raters=["ann", name])
     app = create_app("", read_sheet(sheet), sheet.parent / "answers.jsonl")
     answer = {"sheet": read_sheet(sheet).digest, "judged_by": name, "query_id": "q0",
@@ -282,5 +282,5 @@ def test_without_the_extra_a_page_is_not_served(
     monkeypatch.setitem(sys.modules, "owpc_ltr.host.web_service", None)
     with pytest.raises(UsageError, match=r"pip install 'owpc-ltr\[serve\]'"):
         judge_page(sheet, serve=True, out=sheet.parent / "answers.jsonl")
-    with pytest.raises(UsageError, match="out= names the file of the answers"):
+    with pytest.raises(UsageError, match="`out` names the file of the answers"):
         judge_page(sheet, serve=True)

@@ -202,9 +202,11 @@ def test_what_cannot_be_selected_is_refused(both: Both) -> None:
             selected(both, 2, costs)
     with pytest.raises(UsageError, match="give validation queries"):
         train_on_few_features(both[0], LINEAR, RUN, None, max_features=2)
-    with pytest.raises(UsageError, match=r"feature_cost= decides which .*max_features= leaves out"):
+    with pytest.raises(
+        UsageError, match=r"`feature_cost` decides which .*`max_features` leaves out"
+    ):
         ltr.train(both[0], feature_cost={"strong": 1.0})
-    with pytest.raises(UsageError, match="max_features= is 1 or more, not 0"):
+    with pytest.raises(UsageError, match="`max_features` is 1 or more, not 0"):
         ltr.train(both[0], max_features=0)
     network = {"optimizer.model": "network", "optimizer.epochs": 1}
     with pytest.raises(Refused, match="this is a network model: train without it"):

@@ -200,9 +200,9 @@ def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"validation": "the data"}, "folds= and validation= do not go together"),
-        ({"max_features": 1}, "folds= and max_features= do not go together"),
-        ({"test_share": 0.4}, "folds= keeps no test queries out: leave test_share= out"),
+        ({"validation": "the data"}, "`folds` and `validation` do not go together"),
+        ({"max_features": 1}, "`folds` and `max_features` do not go together"),
+        ({"test_share": 0.4}, "`folds` keeps no test queries out: leave `test_share` out"),
     ],
 )
 def test_what_does_not_go_with_folds_is_refused(

@@ -192,7 +192,7 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     data = crowded()
     path = corpus(tmp_path / "c.jsonl", data, site=lambda i: i if i % 2 else f"s{i}")
     nameless = make_dataset(np.ones((2, 1)), [0, 1], ["a", "a"])
-    missing = r"does not hold document 'd0' \(ids: line numbers\): .* with id_field="
+    missing = r"does not hold document 'd0' \(ids: line numbers\): .* with `id_field`"
     for one, file, key, message in (
         (data, path, "key", "several kinds"),
         (data, path, None, missing),

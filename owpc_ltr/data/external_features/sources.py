@@ -163,7 +163,7 @@ def _text_of(params: Mapping[str, Any]) -> str | None:
 def _lacking(name: str, table: str, query_id: str | None) -> str:
     if name == QUERY_ID:
         return (
-            f"{table} finds rows by '{QUERY_ID}', and this query has no id: say it (--query-id), "
+            f"{table} finds rows by '{QUERY_ID}', and this query has no id: say it (`query_id`), "
             f"or give a table that finds rows by '{QUERY}', the text of the query"
         )
     return (

@@ -33,7 +33,6 @@ from owpc_ltr.data.judgments.lines import (
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.files.input import shown
-from owpc_ltr.signatures import option_name, takes
 from owpc_ltr.text import ShortRepr
 
 
@@ -284,7 +283,6 @@ def _settle_duplicates(
         worst = repeated[np.argmin(order[repeated])]
         row, before = int(order[worst]), int(order[worst - 1])
         earlier, grade = lines.grade(before), lines.grade(row)
-        policy = option_name("duplicates") if takes("duplicates") else "judge convert --duplicates"
         how = (
             f"as {grade}, and as {earlier}" if grades[row] != grades[before] else f"as {grade}, as"
         )
@@ -292,7 +290,7 @@ def _settle_duplicates(
             row,
             f"document {shown(names[documents[row]])} of query {shown(lines.query_id(row))} is "
             f"judged {how} on {lines.place} {lines.numbers[before]}: keep one of them, or "
-            f"choose with {policy}: first, max or mean",
+            "choose with `judge_convert(duplicates=…)`: first, max or mean",
         )
     starts = np.setdiff1d(np.arange(len(order)), repeated, assume_unique=True)
     rows = order[starts]

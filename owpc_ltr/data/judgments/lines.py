@@ -155,7 +155,7 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         raise lines.bad(
             int(np.argmax(blank)),
             f"the grade '' is not a number that fits; {lacking} of {len(lines.grades)} lines have "
-            "none: grade them, or leave them out with --skip-unjudged",
+            "none: grade them, or leave them out with `skip_unjudged`",
         )
     if not len(rows):
         raise BadInput(f"cannot read {lines.path}: none of its {lacking} lines has a grade yet")

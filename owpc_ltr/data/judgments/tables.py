@@ -39,7 +39,6 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import inert_column, read_column
-from owpc_ltr.signatures import option_name, takes
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 """Names of columns that are never parameters of a query, even if their role has another column."""
@@ -96,10 +95,10 @@ def find_roles(
         lacking.insert(0, "query")
     lacking = [columns.get(role, role) for role in lacking]
     if lacking:
-        how = f", or give {option_name('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
-            f"{listed}; {where} must name query_id, query, doc_id, grade{how}"
+            f"{listed}; {where} must name query_id, query, doc_id, grade, "
+            'or others do: `columns={"query": "q", "doc_id": "sku"}`'
         )
     return positions
 

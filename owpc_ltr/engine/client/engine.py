@@ -44,7 +44,6 @@ from owpc_ltr.engine.client.retry import (
 )
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import cut
 
 if TYPE_CHECKING:
@@ -295,7 +294,7 @@ class Engine:
             return ""
         if not self.settings.url.startswith("http://127.0.0.1:"):
             return "; check the address"
-        other = f"name your cluster by OWPC_LTR_URL or {option_name('url')}"
+        other = "name your cluster by OWPC_LTR_URL or `url`"
         if self.settings.given:
             other = "check the address"
         return f"; start a local node: owpc-ltr engine start, or {other}"

@@ -163,8 +163,8 @@ _WRONG_TYPE = "a field is mapped as another type than the query on it needs"
 _PARSER_PLACE = re.compile(r"\s*at \[Source: REDACTED[^\]]*\]")
 _NO_SCRIPTS = (
     "allow them (script.allowed_types), use a model whose scores are bounded for every document "
-    "(models show: interval.holds), or upload it again, with the LTR plugin by --store-kind "
-    "plugin-free: the client then scores it"
+    "(models show: interval.holds), or upload it again, with the LTR plugin by "
+    "`store_kind='plugin-free'`: the client then scores it"
 )
 _ADVICE = (
     ("please create it first", "`owpc-ltr featureset push` makes it"),
@@ -175,7 +175,7 @@ _ADVICE = (
     ("feature set [", "push it first: `owpc-ltr featureset push`"),
     ("missing required param", "give every parameter that the feature set declares"),
     ("not updatable", "a model's name is never used again: take another one"),
-    ("plugin is disabled", "set ltr.plugin.enabled to true, or use --store-kind plugin-free"),
+    ("plugin is disabled", "set ltr.plugin.enabled to true, or use `store_kind='plugin-free'`"),
     (
         "too_many",
         "use fewer features or shorter queries, or raise the limit: OpenSearch's setting "

@@ -100,7 +100,7 @@ class ConnectionSettings:
         if self.credentials is not None and exposed and not self.insecure:
             raise UsageError(
                 f"{self.url} would get the credentials of {self.credentials.source} readable by "
-                "anyone on the way: use https, or --insecure if that is meant"
+                "anyone on the way: use https, or `insecure` if that is meant"
             )
 
     @property
@@ -108,7 +108,7 @@ class ConnectionSettings:
         """Warnings to show on each run."""
         if not self.insecure:
             return []
-        return [f"--insecure: nobody checks that {self.url} is the cluster it claims to be"]
+        return [f"`insecure`: nobody checks that {self.url} is the cluster it claims to be"]
 
 
 def find_settings(
@@ -129,7 +129,7 @@ def find_settings(
     configured = split_url(file["url"], url_place) if file else None
     named = url or environ.get("OWPC_LTR_URL")
     if named:
-        parts = split_url(named, "--url" if url else "OWPC_LTR_URL")
+        parts = split_url(named, "`url`" if url else "OWPC_LTR_URL")
     else:
         parts = configured or split_url(_default_url())
     if configured is None or origin(configured) != origin(parts):

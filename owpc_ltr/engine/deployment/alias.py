@@ -28,7 +28,6 @@ from owpc_ltr.engine.versioned_documents import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import (
     ShortRepr,
     check_alias,
@@ -99,8 +98,8 @@ class Alias(ShortRepr):
         """The alias set to its challenger."""
         if self.challenger is None:
             raise Refused(
-                f"'{self.name}' has no challenger to promote: upload one with --as challenger, or "
-                "name one of its models: owpc-ltr models promote NAME-HASH"
+                f"'{self.name}' has no challenger to promote: upload one with "
+                "`role='challenger'`, or name one of its models: owpc-ltr models promote NAME-HASH"
             )
         return self.switched_to(self.challenger)
 
@@ -126,7 +125,7 @@ class Alias(ShortRepr):
             raise _no_role(role)
         model = self.current if role == CHAMPION else self.challenger
         if model is None:
-            raise Refused(f"'{self.name}' has no challenger: upload one with --as challenger")
+            raise Refused(f"'{self.name}' has no challenger: upload one with `role='challenger'`")
         return model
 
 
@@ -181,7 +180,7 @@ class Aliases:
             self._check_here(alias)
         else:
             check_alias(name)
-        another = f"choose another name with {option_name('name')}"
+        another = "choose another name with `name`"
         if self.find(model) is not None:
             raise Refused(
                 f"the model would be stored as '{model}', which is an alias already: {another}"
@@ -283,7 +282,7 @@ class Aliases:
         if not self._is_here(alias):
             raise Refused(
                 f"'{alias.name}' is a name of the {alias.store_kind} store: take another name, or "
-                f"use --store-kind {alias.store_kind}"
+                f"use `store_kind='{alias.store_kind}'`"
             )
 
     def _change(self, name: str, change: Callable[[Alias], Alias]) -> Alias:
@@ -427,7 +426,7 @@ def the_name(
     if file is not None:
         return check_name("model", file.name.removesuffix(".json"))
     names = alias_names(engine, stores)
-    return only_one(names, "model", "--model NAME", engine.settings.url)
+    return only_one(names, "model", "`model`", engine.settings.url)
 
 
 def alias_names(engine: Engine, stores: Sequence[Store]) -> list[str]:

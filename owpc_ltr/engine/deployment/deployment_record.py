@@ -153,7 +153,7 @@ class DeploymentRecords:
         if deployment is None:
             raise BadInput(
                 f"the model '{model}' has no deployment record in "
-                f"{self.engine.settings.url}: check the name and the --store, or upload it again"
+                f"{self.engine.settings.url}: check the name and the `store`, or upload it again"
             )
         return deployment
 

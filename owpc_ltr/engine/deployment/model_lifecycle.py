@@ -24,7 +24,6 @@ from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import is_model_of, split_immutable
 
 _SHOWN = 5
@@ -202,7 +201,7 @@ def promote(engine: Engine, store: Store, name: str, grounds: SwitchGrounds) -> 
     if record is None:
         raise BadInput(
             f"there is no proven model '{model}' in {engine.settings.url}: check the name and the "
-            "--store, or upload it again"
+            "`store`, or upload it again"
         )
     # The record may have outlived its model: this raises where the model is gone.
     stored = store.get_model(record.model)
@@ -267,7 +266,7 @@ def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:
         more = f" and {len(used_by) - _SHOWN} more" if len(used_by) > _SHOWN else ""
         raise Refused(
             f"the feature set '{name}' is used by {', '.join(used_by[:_SHOWN])}{more}, and verify, "
-            f"explain and logging need it as it is: {verb} it anyway with {option_name('force')}"
+            f"explain and logging need it as it is: {verb} it anyway with `force`"
         )
 
 

@@ -58,7 +58,6 @@ from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, check_index, check_name
 from owpc_ltr.text_tables import wrapped_text
 
@@ -151,7 +150,7 @@ class Uploaded(ShortRepr):
         if not self.searched:
             yield (
                 "the application's query is not known, so that no later model can be shown to be "
-                f"better: upload it again with {option_name('query_template')}"
+                "better: upload it again with `query_template`"
             )
 
 
@@ -199,7 +198,7 @@ def upload_model(
     if not samples:
         raise Refused(
             "the model remembers no judged documents to compare scores on: give some with "
-            f"{option_name('data')} FILE, or train on a dataset that log-features wrote"
+            "`data` FILE, or train on a dataset that log-features wrote"
         )
     check_name("model", name)
     # Before anything is stored: it raises where there is no such index.
@@ -438,7 +437,7 @@ class _Upload:
                 [
                     f"each search request with '{self.case.name}' has {_kilobytes(size)}, as the "
                     "engine keeps no models: train fewer or smaller trees, let the client score it "
-                    f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
+                    f"(`client_scored`, owpc-ltr serve), or use the LTR plugin"
                 ]
             )
         return size
@@ -483,7 +482,7 @@ class _Upload:
             if isinstance(because, OwpcLtrError):
                 raise EngineUnavailable(
                     f"{because}; no alias uses '{name}', but it could not be removed ({fault}): "
-                    f"remove it later: owpc-ltr models delete {name} --yes"
+                    f"remove it later: `models_delete('{name}', yes=True)`"
                 ) from because
 
     def restore(self, record: DeploymentRecord | None) -> None:

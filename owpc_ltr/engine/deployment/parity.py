@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.engine.options import MaxDrift, MinProofCoverage, Tolerance
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr
 
 PARITY_TOLERANCE = 1e-5
@@ -163,7 +162,7 @@ def drift_refusal(
         what = f"{others}, by features that have drifted since training"
     else:
         return None
-    allow = f"allow more with {option_name('max_drift')}"
+    allow = "allow more with `max_drift`"
     return f"{what}; log features again and train on them, or {allow}"
 
 

@@ -46,7 +46,6 @@ from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import check_index
 
 Scored = tuple[Vector | None, Vector, Vector]
@@ -281,7 +280,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> 
             unmatched = rows[np.isnan(rows[:, names.index(source)]), column]
             if len(unmatched):
                 # A gap is scored as a 0 by trees that were trained so: where it is logged as one.
-                remedy = "use a linear model" if unmatched.any() else "train with --missing zero"
+                remedy = "use a linear model" if unmatched.any() else "train with `missing='zero'`"
                 return (
                     f"'{feature.name}' is derived from '{source}', which some of the documents do "
                     "not match: it is logged as for 0, and trees in the engine take it for "
@@ -293,7 +292,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> 
 def _refuse_few(counts: dict[str, tuple[int, int]], share: float, index: str) -> None:
     """Refuse a proof on documents or queries that are few, or a small part of all of them."""
     if not 0 <= share <= 1:
-        raise UsageError(f"{option_name('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
+        raise UsageError(f"`min_proof_coverage` is a share, 0 to 1, not {share:g}")
     if not counts["documents"][0]:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
@@ -306,7 +305,7 @@ def _refuse_few(counts: dict[str, tuple[int, int]], share: float, index: str) ->
                 f"only {found} of the {total} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
                 "features were logged from, and complete? a smaller "
-                f"{option_name('min_proof_coverage')} needs fewer, and 0 accepts any number"
+                f"`min_proof_coverage` needs fewer, and 0 accepts any number"
             )
 
 

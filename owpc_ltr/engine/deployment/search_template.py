@@ -46,7 +46,6 @@ from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.features.mustache import TO_JSON, is_structure, strings, variables
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import check_name
 
 _MARK = re.compile(r"\{\{! owpc-ltr (\S+) (\S+) ([0-9a-f]{16}) \}\}")
@@ -89,11 +88,11 @@ class SearchTemplates:
         send the one of the former model.
         """
         with suppress(NotAllowed):
-            script, option = self._find(alias), option_name("query_template")
+            script, option = self._find(alias), "`query_template`"
             if needed and script and script.model is None:
                 raise Refused(
                     f"{_not_ours(alias)}: delete it, choose another name with "
-                    f"{option_name('name')}, or leave out {option}"
+                    f"`name`, or leave out {option}"
                 )
             if not needed and script and script.model:
                 raise Refused(
@@ -149,7 +148,7 @@ class SearchTemplates:
                 return None
             return (
                 f"{serves}, and '{model}' has none: upload it again with "
-                f"{option_name('query_template')}, or delete the script '{name}' when no "
+                f"`query_template`, or delete the script '{name}' when no "
                 "application sends it"
             )
         if script is None:

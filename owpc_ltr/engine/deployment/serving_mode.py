@@ -94,8 +94,8 @@ def export_for(
         if isinstance(model, AdditiveModel):
             raise Refused(
                 "the LTR plugin has no additive models, and any engine runs them by scripts: push "
-                "its feature set (featureset push), and upload it, both with --store-kind "
-                "plugin-free"
+                "its feature set (featureset push), and upload it, both with "
+                "`store_kind='plugin-free'`"
             )
         identity = engine.identity()
         profile = serving_profile(identity.distribution, identity.version)
@@ -236,7 +236,7 @@ def with_external_features(case: ServingCase, *, client_scored: bool) -> Serving
     if client_scored and case.store.kind == "ltr-plugin":
         raise Refused(
             "the LTR plugin's store keeps no model that the client scores: push its feature set "
-            "(featureset push), and upload it, both with --store-kind plugin-free"
+            "(featureset push), and upload it, both with `store_kind='plugin-free'`"
         )
     sources = joined_sources(model)
     if not sources:

@@ -26,7 +26,6 @@ from owpc_ltr.engine.search.request import query_digest
 from owpc_ltr.engine.staging_index import index_uuids
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.alias import Alias
@@ -52,12 +51,10 @@ class SwitchGrounds:
     ) -> SwitchGrounds:
         """The grounds, with the evidence read. Raises UsageError for both, and an empty reason."""
         if unproven is not None and not unproven.strip():
-            raise UsageError(
-                f"{option_name('unproven')} is empty: give the reason, which is recorded"
-            )
+            raise UsageError("`unproven` is empty: give the reason, which is recorded")
         if unproven is not None and require is not None:
             raise UsageError(
-                f"{option_name('require')} and {option_name('unproven')} do not go together: a "
+                "`require` and `unproven` do not go together: a "
                 "switch has evidence, or a reason to do without"
             )
         return cls(None if require is None else evidence_of(require), unproven, typed_options)
@@ -121,13 +118,12 @@ def check_switch(
     elif grounds.unproven is None:
         known = ""
         if old.query is None:
-            known = f" upload that again with {option_name('query_template')}, then"
+            known = " upload that again with `query_template`, then"
         raise Refused(
             f"users of '{name}' have '{alias.current}', and would get another "
             f"{', '.join(changes)}: to replace it, show that it is better:{known} {command} and "
             "then "
-            f"{option_name('require')} better.json; or say why without: "
-            f'{option_name("unproven")} "REASON"'
+            "`require='better.json'`; or say why without: `unproven='REASON'`"
         )
     return grounds.as_dict(alias.current)
 
@@ -139,7 +135,7 @@ def check_challenger(records: DeploymentRecords, alias: Alias, new: SearchConfig
         raise Refused(
             f"'{new.name}' is an earlier model of '{alias.name}', and a rollback would bring it "
             f"back with another {', '.join(changes)} than users had: leave these as they were, or "
-            f"upload it as champion with {option_name('require')}"
+            f"upload it as champion with `require`"
         )
 
 
@@ -195,7 +191,7 @@ def _faults(
     if not is_known and evidence.by != BY_USERS:
         yield (
             f"what users have is not known, as '{old.name}' was uploaded without its query "
-            f"template: upload it again with {option_name('query_template')}, then compare"
+            f"template: upload it again with `query_template`, then compare"
         )
     elif parts := evidence.old.differences(old):
         yield (

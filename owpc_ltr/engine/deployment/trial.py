@@ -118,6 +118,6 @@ def _delete(store: Store, name: str) -> None:
         return
     except OwpcLtrError as fault:
         raise EngineUnavailable(
-            f"the model on trial could not be deleted ({fault}): delete it later: owpc-ltr models "
-            f"delete {name} --yes"
+            f"the model on trial could not be deleted ({fault}): delete it later: "
+            f"`models_delete('{name}', yes=True)`"
         ) from fault

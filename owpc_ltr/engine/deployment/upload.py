@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.engine.deployment.parity import ProofLimits
 from owpc_ltr.engine.options import Require, SearchIndex, ServingOptions, Unproven
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, option_name
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -80,15 +80,15 @@ def upload(
     drifted since training, the upload is rolled back: the model is deleted, the alias NAME is not
     switched, and the exit code is 5.
 
-    A champion is replaced only with evidence: --require FILE, which compare-live wrote with --out,
-    must find this model, query template and window better than what the alias serves now; or
-    --unproven REASON, which is recorded. Else nothing is uploaded, and the exit code is 5. The
+    A champion is replaced only with evidence: `require`, which compare-live wrote, must find this
+    model, query template and window better than what the alias serves now; or with a reason,
+    `unproven`, which is recorded. Else nothing is uploaded, and the exit code is 5. The
     first model of NAME, and a challenger, need none.
 
-    --query-template (default: the champion's) is also stored as a search template NAME, if the
+    `query_template` (default: the champion's) is also stored as a search template NAME, if the
     cluster takes one: applications then send only NAME and parameters, also after every later
     switch. Its placeholders are {{keywords}}, a list {{#toJson}}filters{{/toJson}}, parameters of
-    the feature set, and those that --param has an example of.
+    the feature set, and those that `params` has an example of.
 
     Fails if the model does not fit the LTR plugin's cache.
 
@@ -111,7 +111,7 @@ def upload(
     if role == CHALLENGER and grounds != SwitchGrounds():
         given = "require" if require is not None else "unproven"
         raise UsageError(
-            f"a challenger replaces nothing, and needs no {option_name(given)}: leave it out, and "
+            f"a challenger replaces nothing, and needs no `{given}`: leave it out, and "
             "give it to models promote"
         )
     path = Path(model) if isinstance(model, Path | str) else None
@@ -139,10 +139,7 @@ def upload(
             window=window,
         )
     elif serving.params:
-        raise UsageError(
-            f"{option_name('params')} goes with {option_name('query_template')}: give that, too, "
-            "or leave it out"
-        )
+        raise UsageError("`params` goes with `query_template`: give that, too, or leave it out")
     judged = read_dataset(Path(data)) if isinstance(data, Path | str) else data
     if judged is not None:
         _check_data(

@@ -32,7 +32,7 @@ from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
-from owpc_ltr.signatures import Argument, Help, job, option_name
+from owpc_ltr.signatures import Argument, Help, job
 from owpc_ltr.text import ShortRepr, split_immutable
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Removal(ShortRepr):
         if self.done and self.alias is not None:
             lines.append(f"deleted the alias '{self.alias}'")
         if self.models and not self.done:
-            lines.append("nothing was deleted yet: confirm with --yes")
+            lines.append("nothing was deleted yet: confirm with `yes=True`")
         return "\n".join(lines)
 
 
@@ -203,7 +203,7 @@ class Removal(ShortRepr):
 def overview(cluster: Cluster | UploadedModels) -> ModelList:
     """List the aliases and their models.
 
-    Aliases of all stores, or with --store of that one; unused models of one store only, and models
+    Aliases of all stores, or with `store` of that one; unused models of one store only, and models
     that other tools have stored there.
     """
     engine, store = cluster.engine, cluster.store
@@ -236,7 +236,7 @@ def show_models(
 ) -> ModelDescription | ModelList:
     """List the aliases and their models, or show one model.
 
-    Lists aliases of all stores, or with --store of that one; unused models of one store only. Of
+    Lists aliases of all stores, or with `store` of that one; unused models of one store only. Of
     one model shows where it comes from, and how it uses features: of an uploaded one also the check
     of its upload; of a FILE, its training record.
     """
@@ -292,12 +292,12 @@ def promote(
     require: Require = None,
     unproven: Unproven = None,
 ) -> AliasSwitch:
-    """Switch the alias NAME to its challenger, or to the model NAME-HASH.
+    """Switch an alias to its challenger, or to another of its models.
 
-    It replaces the champion with evidence (--require) that it is better than what NAME serves now,
-    or for a reason (--unproven) that is recorded; else the exit code is 5. Its search template is
-    switched, too. Whole requests that applications already hold keep the former model: fetch them
-    again.
+    It replaces the champion with evidence (`require`) that it is better than what the alias serves
+    now, or for a reason (`unproven`) that is recorded; else the exit code is 5. Its search template
+    is switched, too. Whole requests that applications already hold keep the former model: fetch
+    them again.
 
     Raises Refused where there is no challenger or the alias may not be switched, BadInput where
     there is no such model.
@@ -314,9 +314,9 @@ def rollback(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("The name that applications use."), Argument.NAME],
 ) -> AliasSwitch:
-    """Roll the alias NAME back to its previous model.
+    """Roll an alias back to its previous model.
 
-    `models promote NAME-HASH --unproven REASON` undoes it. Its search template is rolled back, too.
+    `models.promote(name, unproven=REASON)` undoes it. Its search template is rolled back, too.
     Whole requests that applications already hold keep the model that was rolled back: fetch them
     again.
 
@@ -344,7 +344,7 @@ def delete(
 ) -> Removal:
     """Delete a model, a name with all of its models, or all unused models.
 
-    Without --yes they are only listed.
+    Without `yes` they are only listed.
 
     A deleted model is also removed from the history of its name. Models that owpc-ltr did not make
     are kept.
@@ -352,7 +352,7 @@ def delete(
     Raises Refused where an alias uses the model, or owpc-ltr did not make it.
     """
     if (name is None) is not unused:
-        raise UsageError(f"which models? give one of NAME and {option_name('unused')}")
+        raise UsageError("which models? give one of NAME and `unused`")
     if name is None:
         models = model_lifecycle.prunable(cluster.engine, cluster.store)
         if yes:

@@ -104,7 +104,7 @@ def verify(
     Python: `drift` and `refusal` of the result say what drifted. External features are those of
     the upload, with a warning.
 
-    Raises Refused where less than --min-proof-coverage of the documents or queries are in the
+    Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
     index.
     """
     from owpc_ltr.engine.deployment.alias import Aliases, the_name

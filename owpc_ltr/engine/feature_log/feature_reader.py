@@ -115,7 +115,7 @@ class FeatureReader:
             raise Refused(
                 f"document '{question.doc_ids[position]}' of query '{question.query_id}' "
                 f"cannot be logged: {detail}; fix the feature set, or leave such documents out: "
-                "--allow-rejected"
+                "`allow_rejected`"
             )
         values.status[position] = DocumentStatus.REJECTED
         values.features[position] = np.nan

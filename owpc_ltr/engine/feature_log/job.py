@@ -324,7 +324,7 @@ def _refuse_drift(before: Environment, now: Environment) -> None:
     if change:
         raise Refused(
             f"{change} while features were logged: values from before and after do not belong "
-            "together, so nothing is published; log again with --restart"
+            "together, so nothing is published; log again with `restart`"
         )
 
 

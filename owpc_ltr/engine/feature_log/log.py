@@ -55,7 +55,6 @@ from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.checks import warnings_of_log
 from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
-from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class RunFolder:
         with _disk(self.path):
             content = self._checked(number, self._file(number).read_bytes())
         if content is None:
-            raise Refused(f"{self.path} was changed from outside: start over with --restart")
+            raise Refused(f"{self.path} was changed from outside: start over with `restart`")
         return Values.from_bytes(content)
 
     def _file(self, number: int) -> Path:
@@ -174,8 +173,8 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
     if _chunk_files(path) and not restart:
         raise Refused(
             f"{path} holds unfinished work of another job ({_difference(before, job)}): finish "
-            f"that one, throw it away with {option_name('restart')}, or name another "
-            f"{option_name('out')}"
+            f"that one, throw it away with `restart`, or name another "
+            f"`out`"
         )
     _remove_chunks(path)
     write_atomically(description, json.dumps(job, indent=1).encode())
@@ -568,7 +567,7 @@ def _check_shares(job: LogJob, counts: LogCounts, snapshot: PointInTime) -> None
     if counts.absent > most * judged:
         if counts.absent == counts.judged:
             first = "" if counts.judged == judged else f"the first {counts.judged} of "
-            columns = option_name("columns")
+            columns = "`columns`"
             raise Refused(
                 f"none of {first}{judged} judged documents is in '{index}': "
                 f"{_ids(job, snapshot)}; is it the right index and id field, and are the columns "
@@ -578,7 +577,7 @@ def _check_shares(job: LogJob, counts: LogCounts, snapshot: PointInTime) -> None
         raise Refused(
             f"{counts.absent} of {judged} judged documents ({share:.1%}) are not in '{index}', and "
             f"at most {most:.1%} may be: is it the right index and id field? Otherwise allow it: "
-            f"--max-absent {allowed}"
+            f"`max_absent={allowed}`"
         )
     if counts.judged == judged and not counts.logged:
         raise Refused(f"none of the {judged} judged documents could be logged")
@@ -586,7 +585,7 @@ def _check_shares(job: LogJob, counts: LogCounts, snapshot: PointInTime) -> None
         reasons = ", ".join(f"{n} ({reason})" for reason, n in sorted(counts.rejected.items()))
         raise Refused(
             f"documents were rejected: {reasons}; fix the feature set, or leave them out: "
-            "--allow-rejected"
+            "`allow_rejected`"
         )
 
 

@@ -19,7 +19,6 @@ from owpc_ltr.signatures import (
     Reads,
     Writes,
     job,
-    option_name,
     silent,
 )
 
@@ -40,9 +39,9 @@ def log_features(
     out: Annotated[
         Path | str,
         Writes(
-            "The dataset to write (Parquet); a folder with --buckets.",
+            "The dataset to write (Parquet); a folder with `buckets`.",
             needs_folder=False,
-            standard_output="unfinished work is stored beside --out: name a file, not -",
+            standard_output="unfinished work is stored beside `out`: name a file, not -",
             or_folder=True,
         ),
     ],
@@ -89,7 +88,7 @@ def log_features(
 
     Judged = logged + absent from the index + rejected. All values are from one snapshot of the
     index. Unfinished work is kept in OUT.run: the same command resumes it, to the same bytes. With
-    --candidates a model learns to order what the legs of a hybrid search bring; then search with
+    `candidates` a model learns to order what the legs of a hybrid search bring; then search with
     the query template that fuse writes.
 
     Python: `extra_features` may also be data frames.
@@ -102,9 +101,7 @@ def log_features(
     inputs = [path for path in (judgments, topics, *tables) if isinstance(path, Path | str)]
     target = output_file(out, inputs) if buckets is None else Path(out)
     if target is None:
-        raise UsageError(
-            f"unfinished work is stored beside {option_name('out')}: name a file, not -"
-        )
+        raise UsageError("unfinished work is stored beside `out`: name a file, not -")
     judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
     where, holding = cluster.the_index(index), cluster.holding_set(featureset)
     features = holding.the_featureset(featureset)
@@ -114,10 +111,7 @@ def log_features(
             cluster.engine, candidates, judged, where, window=window, progress=progress
         )
     elif window is not None:
-        raise UsageError(
-            f"{option_name('window')} is of legs: name these with {option_name('candidates')}, or "
-            "leave it out"
-        )
+        raise UsageError("`window` is of legs: name these with `candidates`, or leave it out")
     total = judged.n_judgments
 
     def accounted(done: int) -> None:
@@ -150,9 +144,7 @@ def _read(
     """The judgments, and the SHA-256 of their file, where they are in one."""
     if not isinstance(judgments, Path | str):
         if columns is not None:
-            raise UsageError(
-                f"{option_name('columns')} names columns of a file: these judgments are read"
-            )
+            raise UsageError("`columns` names columns of a file: these judgments are read")
         return judgments, None
     import hashlib
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, option_name
+from owpc_ltr.signatures import Help
 
 MOST_IN_FLIGHT = 64
 MOST_DOCUMENTS = 500
@@ -59,7 +59,7 @@ class LogOptions:
         for name, (least, most) in _LIMITS.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
-                raise UsageError(f"{option_name(name)} must be from {least} to {most}, not {value}")
+                raise UsageError(f"`{name}` must be from {least} to {most}, not {value}")
 
     def tries(self) -> Iterator[int]:
         """The number of each attempt, after the pause before it."""

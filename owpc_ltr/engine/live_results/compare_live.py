@@ -31,7 +31,7 @@ from owpc_ltr.evaluation.options import (
     Split,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery
@@ -68,7 +68,7 @@ def compare_live(
     query_template: QueryTemplate = None,
     same_query: Annotated[
         bool,
-        Help("Search for every model with --query-template and --window: compares models alone."),
+        Help("Search for every model with `query_template` and `window`: compares models alone."),
     ] = False,
     columns: Columns = None,
     topics: Topics = None,
@@ -92,13 +92,14 @@ def compare_live(
     Judged or not, the first documents of each list are measured. A query (JSON) ranks by itself;
     models rescore the best documents of a query, and are stored in the cluster only during the
     command: an uploaded one those of its own query template, which users have; any other those of
-    --query-template, by default the uploaded one's. Figures, tests and verdicts are those of
+    `query_template`, by default the uploaded one's. Figures, tests and verdicts are those of
     `compare`.
 
-    --out writes the comparison of a new model with what an alias serves as evidence, which upload
-    and models promote --require. Comparisons with an alias are counted in the cluster, and p is
-    corrected for earlier ones on these queries. With --proxy-labels of all queries, those of
-    --judgments are human labels of a random sample, and prediction-powered figures decide.
+    `out` writes the comparison of a new model with what an alias serves as evidence, for
+    `upload(require=…)` and `models_promote(require=…)`. Comparisons with an alias are counted in
+    the cluster, and p is corrected for earlier ones on these queries. With `proxy_labels` of all
+    queries, those of `judgments` are human labels of a random sample, and prediction-powered
+    figures decide.
 
     One ranker is compared with the query template alone.
 
@@ -128,7 +129,7 @@ def compare_live(
     named = named_rankers(rankers)
     if out is not None and len(named) > 2:
         raise UsageError(
-            f"{option_name('out')} is evidence for one new model over what users have: name these "
+            f"`out` is evidence for one new model over what users have: name these "
             f"two rankers, and not {len(named)}"
         )
     request = comparison_request(

@@ -46,7 +46,6 @@ from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
-from owpc_ltr.signatures import option_name
 
 _SAMPLED = 100
 """How many queries' judged documents are looked at for signs of bad judgments."""
@@ -249,7 +248,7 @@ def _attempts(
         if for_evidence:
             raise NotAllowed(
                 f"{why}, and is no evidence uncounted: {refusal}; use an account that may write "
-                f"the index {INDEX}, or leave out {option_name('out')}"
+                f"the index {INDEX}, or leave out `out`"
             ) from refusal
         give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])
         return None
@@ -360,8 +359,8 @@ class LiveResults:
         if len(places) < 2:
             raise Refused(
                 f"{len(places)} of the {len(self.queries)} compared queries have human labels, "
-                "and a comparison needs 2 at least: label a random sample of them (owpc-ltr judge "
-                "pool --sample N)"
+                "and a comparison needs 2 at least: label a random sample of them "
+                "(`judge_pool(sample=N)`)"
             )
         proxy = [self.queries[place] for place in places]
         human = [replace(by_id[one.query_id], importance=one.importance) for one in proxy]

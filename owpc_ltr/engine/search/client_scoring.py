@@ -42,7 +42,7 @@ from owpc_ltr.formats.client_models import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.signatures import Progress, option_name
+from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def serve_all(
     profits from the caches that another one has just filled.
     """
     if in_flight < 1:
-        raise UsageError(f"{option_name('in_flight')} is 1 or more, not {in_flight}")
+        raise UsageError(f"`in_flight` is 1 or more, not {in_flight}")
 
     def ask(number: int) -> list[Served]:
         turn, query = number % len(ways), queries[number]
@@ -285,7 +285,7 @@ def refuse_external(sources: Sequence[ExternalSource], whose: str) -> None:
     if sources:
         raise UsageError(
             f"{whose} reads {in_words(external_names(sources), sources)}, which is not in the "
-            "index: search through owpc-ltr serve with --extra-features FILE, and compare by "
+            "index: search through `serve(extra_features=…)`, and compare by "
             "evaluate, or by an experiment"
         )
 

@@ -45,7 +45,7 @@ from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
-from owpc_ltr.signatures import Help, job, option_name
+from owpc_ltr.signatures import Help, job
 from owpc_ltr.text import ShortRepr, check_index, printable_lines
 
 if TYPE_CHECKING:
@@ -177,10 +177,10 @@ def request(
     POST it to /INDEX/_search. MODEL:challenger is the challenger of a name.
 
     Where MODEL has a search template in the cluster, its call comes first: sent to
-    /INDEX/_search/template, it needs no change when the model is switched. --json prints the whole
+    /INDEX/_search/template, it needs no change when the model is switched. As JSON it is the whole
     request only.
 
-    Without QUERY the request has {{keywords}} where the user's words go. Add "from" for later
+    Without `keywords` the request has {{keywords}} where the user's words go. Add "from" for later
     pages: no document beyond the window passes one within it.
 
     Python: `query_template` and `params` are as for `search_request`. Warns where documents beyond
@@ -264,7 +264,7 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     if not fields:
         raise UsageError(
             f"the index '{index}' has no text field to search: give your application's query with "
-            f"{option_name('query_template')}"
+            f"`query_template`"
         )
     return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
 

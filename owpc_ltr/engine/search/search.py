@@ -36,7 +36,7 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
-from owpc_ltr.signatures import Help, Writes, job, option_name
+from owpc_ltr.signatures import Help, Writes, job
 from owpc_ltr.text import check_index, cut
 from owpc_ltr.text_tables import columns
 
@@ -140,10 +140,10 @@ def search(
     window: Window = None,
     title_field: TitleField = None,
     query_id: Annotated[
-        str | None, Help("The id of the query in --run; default: 1.", metavar="ID")
+        str | None, Help("The id of the query in `run`; default: 1.", metavar="ID")
     ] = None,
     deadline: Annotated[
-        float, Help("Seconds to wait for --reranker; then the engine's order is kept.")
+        float, Help("Seconds to wait for `reranker`; then the engine's order is kept.")
     ] = DEADLINE,
     explain: Annotated[bool, Help("Show below each hit what adds most to its score.")] = False,
     run: Annotated[
@@ -223,10 +223,7 @@ def named_ranker(
 ) -> tuple[Store, StoredModel | ReorderingModel, str]:
     """The store, the ranker that a search names (the only uploaded model by default), the index."""
     if model is not None and reranker is not None:
-        raise UsageError(
-            f"give one of {option_name('model')} and {option_name('reranker')}: a search is ranked "
-            "by one"
-        )
+        raise UsageError("give one of `model` and `reranker`: a search is ranked by one")
     if index is not None:
         check_index(index)
     if isinstance(reranker, Path | str):
@@ -242,7 +239,7 @@ def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     """The one uploaded model, if it is for this index; or None, and why there is none to use."""
     names = cluster.models.names
     if len(names) != 1:
-        several = f"no model is named ({option_name('model')}: {', '.join(names[:8])})"
+        several = f"no model is named (`model`: {', '.join(names[:8])})"
         return None, several if names else "no model is uploaded"
     deployment = cluster.models.deployment(names[0])
     if index is not None and deployment is not None and deployment.index != index:

@@ -174,17 +174,17 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
         return PluginFreeStore(engine, name, identity)
     raise UsageError(
         f"{engine.settings.url} does not list the LTR plugin (its plugins: "
-        f"{', '.join(identity.plugins) or 'none'}): install it, or use --store-kind plugin-free"
+        f"{', '.join(identity.plugins) or 'none'}): install it, or use `store_kind='plugin-free'`"
     )
 
 
 def _identity(engine: Engine) -> Identity:
-    """What the cluster runs; where it may not be asked, --store-kind spares the question."""
+    """What the cluster runs; where it may not be asked, `store_kind` spares the question."""
     try:
         return engine.identity()
     except NotAllowed as refusal:
         raise NotAllowed(
-            f"{refusal}; or say --store-kind plugin-free, which does not ask for plugins"
+            f"{refusal}; or say `store_kind='plugin-free'`, which does not ask for plugins"
         ) from refusal
 
 
@@ -231,7 +231,7 @@ def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], N
         if store.get_featureset(featureset.name).hash != featureset.hash:
             raise Refused(
                 f"there is another feature set '{featureset.name}' already: take another name, or "
-                "replace it: --replace"
+                "replace it: `replace`"
             ) from refusal
     except EngineUnavailable as fault:
         # The answer may be all that was lost.
@@ -286,7 +286,7 @@ class Absent(BadInput):
 
     def __init__(self, what: str, name: str, place: str, names: Iterable[str] = ()) -> None:
         self.what, self.name, self._place = what, name, place
-        advice = did_you_mean(name, names, "check the name, or the --store")
+        advice = did_you_mean(name, names, "check the name, or the `store`")
         super().__init__(f"there is no {what} '{name}' in {place}: {advice}")
 
     def among(self, names: Iterable[str]) -> Absent:

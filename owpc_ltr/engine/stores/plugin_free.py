@@ -111,7 +111,7 @@ class PluginFreeStore(Store):
             return
         if not _is_ours(self._engine.request("GET", f"/{self._index}/_mapping")):
             raise Refused(
-                f"the index {self._index} is not a store of owpc-ltr: use another --store"
+                f"the index {self._index} is not a store of owpc-ltr: use another `store`"
             )
 
     def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
@@ -236,7 +236,7 @@ class PluginFreeStore(Store):
             raise Refused(
                 f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
                 "plugin can do inside a search: train without it, let the client score "
-                "(--client-scored), or use a cluster with the plugin"
+                "(`client_scored`), or use a cluster with the plugin"
             )
         return {part.name: part.query(declared) for part in compiled.queries}
 

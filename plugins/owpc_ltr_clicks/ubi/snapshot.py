@@ -158,7 +158,7 @@ def _read_index(
     if parts.documents != n_documents:
         raise Refused(
             f"the engine gave {parts.documents:,} of the {n_documents:,} documents of '{index}' "
-            "that it counts: run the same command again, with --slices 1"
+            "that it counts: run the same command again, with `slices=1`"
         )
 
 
@@ -259,7 +259,7 @@ class FieldLookup:
         what = f"is {' and '.join(sorted(fields[field]))}" if field in fields else "is not there"
         raise Refused(
             f"documents of '{self.index}' cannot be found by {shown(field)}, which {what}: name a "
-            "keyword or a whole number as --document-field"
+            "keyword or a whole number as `document_field`"
         )
 
     def _found(self, pinned: PointInTime, name: str, values: Sequence[str]) -> dict[str, list[str]]:
