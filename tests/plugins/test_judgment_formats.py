@@ -20,7 +20,7 @@ from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
-from tests.judgment_writers import RAMBO, Ratings, entries, fetched, plain, told
+from tests.judgment_writers import RAMBO, Ratings, entries, fetched, plain, rows_of
 
 
 def written(rows: list[dict[str, Any]], folder: Path) -> Path:
@@ -160,7 +160,7 @@ def read_workbench(content: Any, folder: Path, **how: Any) -> Judgments:
 def test_a_list_is_read_in_either_form_however_it_is_printed(
     form: Any, how: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert told(read_workbench(form(RAMBO), tmp_path, **how)) == [
+    assert rows_of(read_workbench(form(RAMBO), tmp_path, **how)) == [
         ("rambo", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 0.5}),
         ("- rocky? §", dict.fromkeys(("keywords", "query"), "- rocky? §"), {"a b": 3}),
     ]
