@@ -47,8 +47,8 @@ def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Ite
         made = emptied_store(request.getfixturevalue("lasting_small"))
     else:
         made = small_cluster(node_for(kind), kind=kind)
-    with made as found:
-        yield found
+    with made as deployed:
+        yield deployed
 
 
 def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(small: Small) -> None:
@@ -401,11 +401,11 @@ def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
             done.append(error)
 
     at_once(go, go)
-    one, two = done
-    assert isinstance(one, Uploaded)
+    first_upload, two = done
+    assert isinstance(first_upload, Uploaded)
     assert isinstance(two, Uploaded)
-    assert one.alias == two.alias == Aliases(small.engine, small.store).find(small.name)
-    assert one.alias.previous == ((before,) if before else ())
+    assert first_upload.alias == two.alias == Aliases(small.engine, small.store).find(small.name)
+    assert first_upload.alias.previous == ((before,) if before else ())
     _, models, certified = state(small)
-    assert set(models) == one.alias.models
+    assert set(models) == first_upload.alias.models
     assert all(certified)

@@ -26,12 +26,12 @@ def asked(reply: Any, name: str = ID, **how: Any) -> Judgments:
 
 
 def test_a_list_is_fetched_as_a_file_of_it_is_read() -> None:
-    found = asked(fetched(RAMBO))
-    assert [query for query, _, _ in rows_of(found)] == ["rambo", "- rocky? §"]
+    judgments = asked(fetched(RAMBO))
+    assert [query for query, _, _ in rows_of(judgments)] == ["rambo", "- rocky? §"]
     twice = {"rambo": [("a", "1.0"), ("a", "3.0"), ("b", "")]}
     with pytest.warns(ltr.OwpcLtrWarning, match="1 duplicates were merged|1 lines without"):
-        found = asked(fetched(twice), duplicates="max", skip_unjudged=True)
-    assert rows_of(found)[0][2] == {"a": 3}
+        judgments = asked(fetched(twice), duplicates="max", skip_unjudged=True)
+    assert rows_of(judgments)[0][2] == {"a": 3}
 
 
 NO_HANDLER = f"no handler found for uri [{PATH}] and method [GET]"

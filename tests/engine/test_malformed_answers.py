@@ -46,10 +46,10 @@ INNER: list[Any] = [None, [], 7, "text", True, {}, {"a": None}, [None], [{}], [[
 
 def strange_answers() -> list[Any]:
     """Something else in each place of an answer in which an engine puts what we look at."""
-    found = list(INNER)
+    answers = list(INNER)
     for inner in INNER:
         hit = {"_id": "d0", "_score": inner, "sort": inner, "_source": inner}
-        found += [
+        answers += [
             {"_source": inner},
             *({"_source": {key: inner}} for key in ("featureset", "model", "certificate")),
             {"_source": {"name": "m", "current": inner, "previous": inner}},
@@ -60,7 +60,7 @@ def strange_answers() -> list[Any]:
             {"small": inner},
             {"small": {"mappings": inner}},
         ]
-    return found
+    return answers
 
 
 class Anything(Engine):

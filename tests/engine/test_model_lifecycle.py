@@ -53,10 +53,10 @@ def three(small: Small) -> list[Uploaded]:
 
 
 def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small) -> None:
-    one = put(small, linear((1.0, 0.0, 0.0)))
+    first = put(small, linear((1.0, 0.0, 0.0)))
     assert Aliases(other.engine, other.store).find(small.name) is None
     two = put(other, linear((0.0, 1.0, 0.0)))
-    for each, done in ((small, one), (other, two)):
+    for each, done in ((small, first), (other, two)):
         aliases = Aliases(each.engine, each.store)
         assert aliases.resolve(small.name) == done.model
         assert each.store.list_models() == [done.model]
@@ -65,9 +65,9 @@ def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small
     # The same model is in both, proven in each, and taken out of one alone.
     put(other, linear((1.0, 0.0, 0.0)))
     Aliases(other.engine, other.store).roll_back(small.name)
-    assert prunable(other.engine, other.store) == [one.model]
-    prune(other.engine, other.store, [one.model])
-    assert state(small) == (one.alias, [one.model], [True])
+    assert prunable(other.engine, other.store) == [first.model]
+    prune(other.engine, other.store, [first.model])
+    assert state(small) == (first.alias, [first.model], [True])
 
 
 def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> None:
