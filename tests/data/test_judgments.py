@@ -193,8 +193,10 @@ def test_duplicates_are_settled_as_asked(
 def test_max_and_mean_do_not_depend_on_the_order_of_lines(order: list[str], tmp_path: Path) -> None:
     content = "query,doc_id,grade\n" + "\n".join(order)
     for policy, grade in (("max", 3), ("mean", 2)):
-        found = {q: grades for q, _, grades in rows_of(read(content, tmp_path, None, None, policy))}  # type: ignore[arg-type]
-        assert found == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
+        grades_by_query = {
+            q: grades for q, _, grades in rows_of(read(content, tmp_path, None, None, policy))
+        }  # type: ignore[arg-type]
+        assert grades_by_query == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
 
 
 HEADER = "query_id,query,doc_id,grade\n"
