@@ -192,11 +192,11 @@ class World:
         The time of a rollback is always the same.
         """
         self.engine.request("POST", "/_refresh")
-        found = self._indices()
-        changing = sorted(found.keys() - {self.index, self.other, *self.ubi})
+        indices = self._indices()
+        changing = sorted(indices.keys() - {self.index, self.other, *self.ubi})
         return {
             "indices": {name: self._documents(name) for name in changing},
-            "aliases": {name: sorted(found[name]["aliases"]) for name in changing},
+            "aliases": {name: sorted(indices[name]["aliases"]) for name in changing},
             "store": self._documents(f"owpc-ltr-store-{self.own}"),
             "names": {
                 name: source | dict.fromkeys(source.keys() & {"last_rollback"}, _A_TIME)
