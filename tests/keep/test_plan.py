@@ -143,9 +143,9 @@ def test_clicks_alone_are_a_plan_where_users_decide_and_none_where_nobody_does(
 def test_a_file_without_a_human_label_is_a_plan_only_where_users_decide(
     tmp_path: Path, judges: tuple[str, str], *, is_refused: bool
 ) -> None:
-    one, other = judges
+    first, other = judges
     (tmp_path / "judgments.tsv").write_text(
-        f"q\tsku\tgrade\tjudged_by\nshoe\td1\t1\t{one}\nshoe\td2\t0\t{other}\n"
+        f"q\tsku\tgrade\tjudged_by\nshoe\td1\t1\t{first}\nshoe\td2\t0\t{other}\n"
     )
     assert plan(tmp_path).experiment is not None
     no_users = ("[shadow]\ndays = 3\n\n[experiment]\ndays = 28\n", "")
