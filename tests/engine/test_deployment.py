@@ -401,10 +401,14 @@ def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
             done.append(error)
 
     at_once(go, go)
-    first_upload, two = done
+    first_upload, second_upload = done
     assert isinstance(first_upload, Uploaded)
-    assert isinstance(two, Uploaded)
-    assert first_upload.alias == two.alias == Aliases(small.engine, small.store).find(small.name)
+    assert isinstance(second_upload, Uploaded)
+    assert (
+        first_upload.alias
+        == second_upload.alias
+        == Aliases(small.engine, small.store).find(small.name)
+    )
     assert first_upload.alias.previous == ((before,) if before else ())
     _, models, certified = state(small)
     assert set(models) == first_upload.alias.models

@@ -78,8 +78,8 @@ def test_the_order_tells_nothing_of_ranks_and_rankers(order: list[str], seed: in
 
 def test_another_seed_or_query_draws_another_order() -> None:
     ranking = [f"d{n}" for n in range(20)]
-    judgment_pool, two = pooled([ranking]), pooled([ranking], seed=1)
-    assert judgment_pool.queries[0].doc_ids != two.queries[0].doc_ids
+    judgment_pool, other_pool = pooled([ranking]), pooled([ranking], seed=1)
+    assert judgment_pool.queries[0].doc_ids != other_pool.queries[0].doc_ids
     assert judgment_pool.queries[0].doc_ids != judgment_pool.queries[1].doc_ids
 
 

@@ -55,8 +55,8 @@ def three(small: Small) -> list[Uploaded]:
 def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small) -> None:
     first = put(small, linear((1.0, 0.0, 0.0)))
     assert Aliases(other.engine, other.store).find(small.name) is None
-    two = put(other, linear((0.0, 1.0, 0.0)))
-    for each, done in ((small, first), (other, two)):
+    second = put(other, linear((0.0, 1.0, 0.0)))
+    for each, done in ((small, first), (other, second)):
         aliases = Aliases(each.engine, each.store)
         assert aliases.resolve(small.name) == done.model
         assert each.store.list_models() == [done.model]

@@ -51,11 +51,11 @@ def answered(
     reference: list[Any], other: list[Any], labels: list[Any] | None = None, query: str = "q"
 ) -> ScoredDocuments:
     """One probe with the local score and the engine's."""
-    first, two = (np.array(scores, dtype=np.float64) for scores in (reference, other))
+    first, second = (np.array(scores, dtype=np.float64) for scores in (reference, other))
     ids = tuple(f"d{number}" for number in range(len(first)))
     grades = None if labels is None else np.array(labels, dtype=np.float64)
     none = np.zeros((len(first), 1), np.float32)
-    return ScoredDocuments({"query_id": query}, ids, grades, none, None, first, two)
+    return ScoredDocuments({"query_id": query}, ids, grades, none, None, first, second)
 
 
 @given(reference=few, data=st.data())
@@ -69,8 +69,8 @@ def test_swaps_and_broken_ties_are_those_of_all_pairs_and_tau_is_scipys(
         (np.sign(reference[i] - reference[j]), np.sign(other[i] - other[j]))
         for i, j in combinations(range(size), 2)
     ]
-    assert parity.swapped == sum(first_pair * two < 0 for first_pair, two in pairs)
-    assert parity.ties_broken == sum((first_pair == 0) != (two == 0) for first_pair, two in pairs)
+    assert parity.swapped == sum(ours * theirs < 0 for ours, theirs in pairs)
+    assert parity.ties_broken == sum((ours == 0) != (theirs == 0) for ours, theirs in pairs)
     wanted = float(kendalltau(reference, other).statistic)
     # Where one side orders nothing there is no tau, and nothing to hold against it.
     assert parity.tau == pytest.approx(1.0 if np.isnan(wanted) else wanted)
@@ -164,9 +164,9 @@ def test_one_scale_for_all_features_moves_them_and_no_ranking(
 
 def test_two_features_that_have_nothing_in_common_are_as_far_apart_as_the_limit_reckons() -> None:
     generator = np.random.default_rng(0)
-    before, two = generator.normal(size=(2, 200_000))
+    before, noise = generator.normal(size=(2, 200_000))
     for correlation in (0.0, 0.95):
-        other = correlation * before + np.sqrt(1 - correlation**2) * two
+        other = correlation * before + np.sqrt(1 - correlation**2) * noise
         (moved,) = feature_drifts(("x",), [remembered(before[:, None], other[:, None], (1,))])
         expected = 2 / np.sqrt(np.pi) * np.sqrt(1 - correlation)
         assert moved.by == pytest.approx(expected, rel=0.02)

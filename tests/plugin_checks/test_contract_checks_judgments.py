@@ -234,9 +234,9 @@ def test_lists_and_columns_say_the_same() -> None:
     }
     lines = JudgmentLines(Path("a"), [1, 2], **lists, params={})
     columns = {name: pa.array(values) for name, values in lists.items()}
-    two = JudgmentLines(Path("a"), [1, 2], **columns, params={})
-    assert lines.read_grades().tolist() == two.read_grades().tolist() == [1, 2]
-    assert lines.doc_ids.equals(two.doc_ids)
+    lines_of_columns = JudgmentLines(Path("a"), [1, 2], **columns, params={})
+    assert lines.read_grades().tolist() == lines_of_columns.read_grades().tolist() == [1, 2]
+    assert lines.doc_ids.equals(lines_of_columns.doc_ids)
 
 
 grades = st.floats(0, 2**60, width=32).map(repr)

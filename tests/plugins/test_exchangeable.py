@@ -395,8 +395,10 @@ def test_the_scale_of_the_base_does_not_matter() -> None:
     base = data.features @ np.array([0.7, -0.5, 0.0, 0.3])
     reranker = Exchangeable()
     model = reranker.fit(SoftMax(), data, base, Run())
-    two = reranker.fit(SoftMax(), data, 1e6 * base - 3e5, Run())
-    np.testing.assert_allclose(model.as_dict()["weights"], two.as_dict()["weights"], rtol=1e-4)
+    other_model = reranker.fit(SoftMax(), data, 1e6 * base - 3e5, Run())
+    np.testing.assert_allclose(
+        model.as_dict()["weights"], other_model.as_dict()["weights"], rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(

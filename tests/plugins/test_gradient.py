@@ -163,8 +163,10 @@ def test_a_network_standardises_what_it_sees() -> None:
     stretched = replace(data, features=(data.features * 8 + 16).astype(np.float32))
     settings = Gradient(model="network", epochs=3)
     scores = settings.minimise(LambdaRank(), data, Run()).model.score(data.features)
-    two = settings.minimise(LambdaRank(), stretched, Run()).model.score(stretched.features)
-    assert scores == pytest.approx(two, abs=1e-3)
+    stretched_scores = settings.minimise(LambdaRank(), stretched, Run()).model.score(
+        stretched.features
+    )
+    assert scores == pytest.approx(stretched_scores, abs=1e-3)
 
 
 def test_a_network_scores_the_same_after_its_file(tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
     data = make_dataset(np.zeros((len(queries), 1)), rng.integers(0, 3, len(queries)), queries)
     measured = MeanMetric(data, "map")
     scores, direction = scores_of(data, rng, tied=False)
-    values, two = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
+    values, other_values = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
     assert len(scores) * len(STEPS) > 200_000
-    np.testing.assert_array_equal(values, two)
+    np.testing.assert_array_equal(values, other_values)
 
 
 @pytest.mark.parametrize("name", ["map", "ndcg@5", "err@5", "pairwise-error", "map,empty=skip"])

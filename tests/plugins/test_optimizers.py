@@ -150,9 +150,9 @@ SEEDED: list[Any] = [
 )  # fmt: skip
 def test_threads_change_nothing(optimizer: Optimizer, loss: Loss) -> None:
     data = binary_problem(7, queries=200)
-    first, two = (optimizer.minimise(loss, data, Run(seed=1, threads=n)) for n in (1, 2))
-    assert first.model.as_dict() == two.model.as_dict()
-    assert str(first.certificate) == str(two.certificate)
+    first, second = (optimizer.minimise(loss, data, Run(seed=1, threads=n)) for n in (1, 2))
+    assert first.model.as_dict() == second.model.as_dict()
+    assert str(first.certificate) == str(second.certificate)
 
 
 @pytest.mark.parametrize(("optimizer", "loss"), SEEDED, ids=str)
@@ -175,9 +175,9 @@ def test_missing_values_count_zero(optimizer: Optimizer, loss: Loss) -> None:
     data = binary_problem(8)
     holes = np.where(np.abs(data.features) < 0.2, np.nan, data.features).astype(np.float32)
     holed, filled = (replace(data, features=part) for part in (holes, np.nan_to_num(holes)))
-    model, two = (optimizer.minimise(loss, part, Run()).model for part in (holed, filled))
-    assert model.as_dict() == two.as_dict()
-    assert np.array_equal(model.score(holes), two.score(filled.features))
+    model, other_model = (optimizer.minimise(loss, part, Run()).model for part in (holed, filled))
+    assert model.as_dict() == other_model.as_dict()
+    assert np.array_equal(model.score(holes), other_model.score(filled.features))
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,8 @@ def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
     out = np.repeat([query in held_out for query in data.query_ids.to_pylist()],
                     np.diff(data.offsets))  # fmt: skip
     other = replace(data, labels=np.where(out, 3 - data.labels, data.labels).astype(np.float32))
-    rows, two = (ltr.train(each).record["kinds"]["compared"] for each in (data, other))
-    assert [row["mean"] for row in rows] == [row["mean"] for row in two]
+    rows, other_rows = (ltr.train(each).record["kinds"]["compared"] for each in (data, other))
+    assert [row["mean"] for row in rows] == [row["mean"] for row in other_rows]
 
 
 @pytest.mark.usefixtures("quick_kinds")

@@ -209,8 +209,8 @@ def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[floa
     data = dataset(queries=20, seed=seed)
     other = replace(data, features=(data.features * np.array(units)).astype(np.float32))
     plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
-    model, two = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
-    assert model.score(data.features) == pytest.approx(two.score(other.features), abs=2e-2)
+    model, other_model = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
+    assert model.score(data.features) == pytest.approx(other_model.score(other.features), abs=2e-2)
 
 
 def test_a_feature_that_never_differs_within_a_query_gets_scale_zero() -> None:
