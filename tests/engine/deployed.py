@@ -127,7 +127,7 @@ class Plugin:
             return Reply({"small": index})
         if path == "/small/_search":
             return self.search(asked.body)
-        if path.startswith("/owpc-ltr-pointers"):
+        if path.startswith("/owpc-ltr-aliases"):
             return self.document(asked)
         return ABSENT if path.startswith("/_scripts/") else self.ltr(asked, path)
 

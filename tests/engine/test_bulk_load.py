@@ -327,7 +327,7 @@ def test_an_alias_of_another_index_is_not_made_anew(place: Place) -> None:
     assert place.numbers() == [1]
 
 
-@pytest.mark.parametrize("name", ["owpc-ltr-pointers", "owpc-ltr-store-mine", ".ltrstore_other",
+@pytest.mark.parametrize("name", ["owpc-ltr-aliases", "owpc-ltr-store-mine", ".ltrstore_other",
                                   ".kibana_1", "ubi_events"])  # fmt: skip
 @pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
 def test_indices_of_the_cluster_of_plugins_and_of_owpc_ltr_are_never_touched(

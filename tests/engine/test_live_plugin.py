@@ -257,8 +257,8 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
             small.engine, small.store, done.model, small.index, limits=ProofLimits(tolerance=1e-6)
         )
         assert verification.drift == ()
-        (_, models, certified) = state(small)
-        assert (models, certified) == ([done.model], [True])
+        (_, models, recorded) = state(small)
+        assert (models, recorded) == ([done.model], [True])
         with pytest.raises(Refused, match="scores differently"):
             put(liar(small), replace(trees(), base=3.0))
         assert state(small)[1] == [done.model]

@@ -51,7 +51,7 @@ def strange_answers() -> list[Any]:
         hit = {"_id": "d0", "_score": inner, "sort": inner, "_source": inner}
         answers += [
             {"_source": inner},
-            *({"_source": {key: inner}} for key in ("featureset", "model", "certificate")),
+            *({"_source": {key: inner}} for key in ("featureset", "model", "deployment_record")),
             {"_source": {"name": "m", "current": inner, "previous": inner}},
             {"_shards": inner},
             {**WHOLE, "hits": inner},
@@ -256,7 +256,7 @@ def test_a_damaged_part_of_a_deployment_record_is_named(
     place: tuple[str | int, ...], other: object, tmp_path: Path
 ) -> None:
     world = copied_world(tmp_path)
-    alter = partial(altered, place=("_source", "certificate", *place), other=other)
+    alter = partial(altered, place=("_source", "deployment_record", *place), other=other)
     with pytest.raises(BadInput):
         acts(world)["verify"](cast("Engine", Altered(world.cluster, 1, alter)))
 

@@ -141,7 +141,7 @@ def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     assert "what was served is not what is explained" in warning
 
 
-def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
+def test_a_model_without_a_deployment_record_is_explained_where_the_store_can_tell_it(
     small: Small,
 ) -> None:
     linear_one = put(small, with_record(linear((0.5, 0.25, 1.0)), linear().record)).model

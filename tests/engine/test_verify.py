@@ -46,7 +46,7 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
     assert (again.index, again.drift) == (small.index, ())
 
 
-def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
+def test_the_deployment_record_gives_back_the_very_model(small: Small) -> None:
     done = put(small, 1 / 3, -2e-7, 5.5, loss={"name": "owpc", "settings": {}})
     deployment = DeploymentRecords(small.engine, small.store).get(done.model)
     ranker = deployment.ranker()
@@ -65,7 +65,7 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     assert brief.interval == deployment.interval
 
 
-def test_a_model_without_a_certificate_is_named(small: Small) -> None:
+def test_a_model_without_a_deployment_record_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no deployment record"):
         look(small, "never-00000000")
 

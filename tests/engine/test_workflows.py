@@ -226,7 +226,7 @@ def empty_node(session_node: SessionNode) -> Iterator[str]:
 def _empty(url: str) -> None:
     engine = Engine(ConnectionSettings(url))
     indices = ("movies", "python-docs", "articles", "products")
-    for name in (*indices, "owpc-ltr-store", "owpc-ltr-pointers"):
+    for name in (*indices, "owpc-ltr-store", "owpc-ltr-aliases"):
         with contextlib.suppress(EngineRefusal):
             # A name that was made anew is an alias, and it is its index that is taken away.
             for index in engine.request("GET", f"/{name}"):

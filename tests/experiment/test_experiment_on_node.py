@@ -31,7 +31,7 @@ def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url, documents=120) as made:
         yield made
         made.engine.request(
-            "DELETE", "/owpc-ltr-pointers/_doc/experiment%2Ftitles-on-node",
+            "DELETE", "/owpc-ltr-aliases/_doc/experiment%2Ftitles-on-node",
             params={"refresh": "true"},
         )  # fmt: skip
 

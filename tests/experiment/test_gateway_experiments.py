@@ -33,7 +33,7 @@ from tests.serve.service import NotedMetrics
 
 SEARCH = {"query": {"match": {"title": "title"}}}
 PARAMS = {"keywords": "title"}
-RECORD = f"/owpc-ltr-pointers/_doc/experiment%2F{'titles'}"
+RECORD = f"/owpc-ltr-aliases/_doc/experiment%2F{'titles'}"
 OTHER = LinearModel(NAMES, np.array([-1.0, 1.0, 0.5]), record={"featureset_hash": FEATURESET.hash})
 STARTED = Experiment("titles", "model", "other", INDEX, "2026-01-01T00:00:00Z", alias="model")
 

@@ -146,7 +146,7 @@ def _half_names(clean: Clean, state: State) -> Iterator[str]:
     for name, content in state["names"].items():
         used = {content.get("current"), content.get("challenger"), *content.get("previous", ())}
         gone = sorted(used - models - {None})
-        if gone and not name.startswith("certificate"):
+        if gone and not name.startswith("deployment_record"):
             yield f"the name '{name}' may lead to '{gone[0]}', which is not there"
 
 
