@@ -194,8 +194,11 @@ def test_max_and_mean_do_not_depend_on_the_order_of_lines(order: list[str], tmp_
     content = "query,doc_id,grade\n" + "\n".join(order)
     for policy, grade in (("max", 3), ("mean", 2)):
         grades_by_query = {
-            q: grades for q, _, grades in rows_of(read(content, tmp_path, None, None, policy))
-        }  # type: ignore[arg-type]
+            q: grades
+            for q, _, grades in rows_of(
+                read(content, tmp_path, None, None, policy)  # type: ignore[arg-type]
+            )
+        }
         assert grades_by_query == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
 
 
