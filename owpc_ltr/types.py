@@ -160,6 +160,7 @@ if TYPE_CHECKING:
     from owpc_ltr.models.score_range import ScoreInterval as ScoreInterval
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
+    from owpc_ltr.names import check_name as check_name
     from owpc_ltr.protocols import Certificate as Certificate
     from owpc_ltr.protocols import ClickFit as ClickFit
     from owpc_ltr.protocols import ClickModel as ClickModel
@@ -186,7 +187,6 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
-    from owpc_ltr.text import check_name as check_name
     from owpc_ltr.training.cross_validation import Choice as Choice
     from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold

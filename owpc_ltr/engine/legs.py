@@ -35,7 +35,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, MUSTACHE, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import TO_JSON
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import ShortRepr, parse_version
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.version import parse_version
 
 FEWEST_LEGS, MOST_LEGS = 2, 5
 LEAD = 1e6

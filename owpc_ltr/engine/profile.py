@@ -42,9 +42,9 @@ from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
-from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments

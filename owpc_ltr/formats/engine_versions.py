@@ -11,7 +11,8 @@ import numpy as np
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import shown
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.text import ShortRepr, Version, parse_version, version_text
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.version import Version, parse_version, version_text
 
 LINEAR = "model/linear"
 RANKLIB = "model/ranklib"

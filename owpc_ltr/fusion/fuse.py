@@ -250,8 +250,8 @@ def _measured(
     from owpc_ltr.fusion.evaluation import Fusion, learn, measure_fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
-    from owpc_ltr.text import parse_version
     from owpc_ltr.training.plan import model_plan
+    from owpc_ltr.version import parse_version
 
     registry = load(map(Path, plugins))
     (parsed,) = parse_metrics([metric], registry)

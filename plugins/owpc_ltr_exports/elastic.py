@@ -28,8 +28,9 @@ from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, leaf, node_table
 from owpc_ltr.models.trees import TreeModel, to_single
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name, parse_version, version_text
+from owpc_ltr.version import parse_version, version_text
 
 _SUM = "weighted_sum"
 _FIRST, _WITHOUT_INPUT = (8, 13), (8, 15)

@@ -20,8 +20,8 @@ from owpc_ltr.cli.generator import Option, help_text, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import Reads, Writes, described
-from owpc_ltr.text import did_you_mean
 
 _NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
 """Commands that start or end processes of their own."""

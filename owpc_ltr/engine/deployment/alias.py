@@ -28,9 +28,7 @@ from owpc_ltr.engine.versioned_documents import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.signatures import option_name
-from owpc_ltr.text import (
-    ShortRepr,
+from owpc_ltr.names import (
     check_alias,
     check_name,
     did_you_mean,
@@ -38,6 +36,8 @@ from owpc_ltr.text import (
     only_one,
     split_immutable,
 )
+from owpc_ltr.signatures import option_name
+from owpc_ltr.text import ShortRepr
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)

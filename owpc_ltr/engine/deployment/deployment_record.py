@@ -28,8 +28,9 @@ from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import immutable, split_immutable
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, immutable, split_immutable
+from owpc_ltr.text import ShortRepr
 
 _KEY = "deployment_record"
 _FORMAT = 1

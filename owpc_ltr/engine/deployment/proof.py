@@ -45,9 +45,9 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
-from owpc_ltr.text import check_index
 
 Scored = tuple[Vector | None, Vector, Vector]
 """One query's labels (if known), its scores, and its other scores."""

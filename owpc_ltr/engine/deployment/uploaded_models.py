@@ -32,8 +32,9 @@ from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
+from owpc_ltr.names import split_immutable
 from owpc_ltr.signatures import Argument, Help, job, option_name
-from owpc_ltr.text import ShortRepr, split_immutable
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

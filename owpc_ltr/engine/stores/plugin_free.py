@@ -54,7 +54,7 @@ from owpc_ltr.formats.client_models import client_model, is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.names import check_index, check_name
 
 _KEPT = 16
 """Sets, and parts of sets that models look at, which are kept ready."""
