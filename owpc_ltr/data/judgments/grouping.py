@@ -258,7 +258,7 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
             row, before = int(differing[0]), int(first[queries[differing[0]]])
             typed = isinstance(column, TypedColumn)
             value, earlier = (
-                shown(column.told(place) if typed else column[place].as_py())
+                shown(column.json_at(place) if typed else column[place].as_py())
                 for place in (row, before)
             )
             raise lines.bad(
