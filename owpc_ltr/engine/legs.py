@@ -393,7 +393,7 @@ def find_candidates(
     return candidates
 
 
-def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
+def candidates_as_judgments(judged: Judgments, candidates: Sequence[FoundDocuments]) -> Judgments:
     """The candidates of each query, those without a judgment having the grade 0.
 
     Queries without a candidate are left out.
@@ -411,7 +411,7 @@ def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) 
     return Judgments(
         [
             as_judged(query, brought.documents)
-            for query, brought in zip(judged.queries, found, strict=True)
+            for query, brought in zip(judged.queries, candidates, strict=True)
             if brought.documents
         ]
     )

@@ -282,10 +282,10 @@ def _without_queries(source: Mapping[str, Any]) -> dict[str, Any]:
     return {key: part for key, part in source.items() if key != "queries"}
 
 
-def differences(one: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
+def differences(first: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
     """Every fact in which two models differ, and every weight of linear ones."""
     facts, others = (
-        {**provenance(model), **dict(flattened(_weights(model)))} for model in (one, other)
+        {**provenance(model), **dict(flattened(_weights(model)))} for model in (first, other)
     )
     names = [*facts, *(name for name in others if name not in facts)]
     return [

@@ -127,8 +127,8 @@ class ModelDifferences(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         rows = [
-            (fact, _cell(one), _cell(other))
-            for fact, one, other in self.differences
+            (fact, _cell(own), _cell(other))
+            for fact, own, other in self.differences
             if fact != "model"
         ]
         yield Table(["FACT", *self.models], rows)
@@ -281,8 +281,8 @@ def diff(
 
     Compares data, settings and checks, and the weights of linear models.
     """
-    one, two = _deployment(cluster, name), _deployment(cluster, other)
-    return ModelDifferences((one.model, two.model), differences(one, two))
+    first, second = _deployment(cluster, name), _deployment(cluster, other)
+    return ModelDifferences((first.model, second.model), differences(first, second))
 
 
 @job(finishes=True, changes_cluster=True)

@@ -292,11 +292,11 @@ def _again(
         for query_id, documents in brought.items()
         for document in documents & judged.get(query_id, frozenset())
     ]
-    found: dict[str, set[str]] = {}
+    documents_by_query: dict[str, set[str]] = {}
     for pair in _drawn(seed, "common", set(pairs))[:n]:
         query_id, _, document = pair.partition("\0")
-        found.setdefault(query_id, set()).add(document)
-    return found
+        documents_by_query.setdefault(query_id, set()).add(document)
+    return documents_by_query
 
 
 def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:
