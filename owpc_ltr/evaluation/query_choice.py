@@ -87,7 +87,7 @@ def choose_queries(
     seen = dict(chosen.seen)
     for name, record in records.items():
         models = (record.get("source") or {}).get("judging_models", ())
-        if (same := next((one for one in models if one in machines), None)) is not None:
+        if (same := next((model for model in models if model in machines), None)) is not None:
             warning = ResultWarning(
                 "same-judge",
                 f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
@@ -134,7 +134,7 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
         by_query = _of_ids(folds, every_query, queries)
         return ChosenQueries(every_query, "all", seen=seen, folds=by_query)
     unknown = {name: training_warnings(name, None) for name in trained if name not in known}
-    warnings = tuple(told[0].line for told in unknown.values())
+    warnings = tuple(warnings_of_model[0].line for warnings_of_model in unknown.values())
     if not known and side == "auto":
         which = "unknown" if unknown else "all"
         return ChosenQueries(every_query, which, (), warnings, unknown)

@@ -115,7 +115,7 @@ def decide(
     interval lies above the `smallest_gain`. A warning that decides makes the verdict `cannot tell`,
     whatever the figures say.
     """
-    deciding = tuple(dict.fromkeys(one for one in warnings if one.decides))
+    deciding = tuple(dict.fromkeys(warning for warning in warnings if warning.decides))
     if deciding:
         return Verdict(Outcome.CANNOT_TELL, deciding)
     if not higher_is_better:
