@@ -190,7 +190,7 @@ def _logged(
     cluster: Cluster,
     legs: Legs,
     judged: Judgments,
-    found: Sequence[FoundDocuments],
+    candidates: Sequence[FoundDocuments],
     index: str,
     data_out: Path | str | None,
     progress: Progress,
@@ -209,14 +209,16 @@ def _logged(
             data_out = Path(folder) / "legs.parquet"
         log_features(
             cluster,
-            judgments=candidates_as_judgments(judged, found),
+            judgments=candidates_as_judgments(judged, candidates),
             out=data_out,
             index=index,
             featureset=legs.name,
             progress=progress,
         )
         data = read_dataset(Path(data_out))
-    by_query = {q.query_id: (q, brought) for q, brought in zip(judged.queries, found, strict=True)}
+    by_query = {
+        q.query_id: (q, brought) for q, brought in zip(judged.queries, candidates, strict=True)
+    }
     rows, served, shards, grades = [], [], [], []
     names = data.doc_ids.to_pylist() if data.doc_ids is not None else []
     for query_id, (start, end) in zip(

@@ -218,7 +218,9 @@ class FairHttp(H11Protocol):
         if sum(map(len, opened.values())) > (most := most_connections()):
             most_of_all = max(opened.values(), key=len)
             first = next(iter(most_of_all))
-            closed = next((one for one in most_of_all if one._is_arriving()), first)
+            closed = next(
+                (connection for connection in most_of_all if connection._is_arriving()), first
+            )
             closed._leave()
             closed.transport.abort()
             if self.loop.time() >= self.app_state.get("quiet_until", 0.0):

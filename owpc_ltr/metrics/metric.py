@@ -129,7 +129,7 @@ expected value; queries without relevant documents count 0
         text = f"{self.name}-{suffix}" if suffix else self.name
         if self.cutoff is not None:
             text += f"@{self.cutoff}"
-        usual = {one.name: one.default for one in fields(self)} | dict(preset)
+        usual = {option.name: option.default for option in fields(self)} | dict(preset)
         for name in option_fields(type(self)):
             value = getattr(self, name)
             if value != usual[name]:
@@ -299,8 +299,8 @@ def uneven(weights: Vector | None) -> Vector | None:
 @cache
 def option_fields(cls: type[Metric]) -> tuple[str, ...]:
     """The fields that are options, a metric's own first."""
-    shared = [one.name for one in fields(Metric)]
-    options = [one.name for one in fields(cls) if one.init and one.name not in shared]
+    shared = [option.name for option in fields(Metric)]
+    options = [option.name for option in fields(cls) if option.init and option.name not in shared]
     return (*options, *(name for name in shared if name != "cutoff"))
 
 

@@ -70,7 +70,7 @@ class CheckReport:
         return {"checks": checks, "holds": not self.broken}
 
     def __str__(self) -> str:
-        lines = [str(one) for one in self.checks]
+        lines = [str(each) for each in self.checks]
         if not self.broken:
             lines.append(f"every promise holds; checks made: {len(self.checks)}")
         return "\n".join(lines)
