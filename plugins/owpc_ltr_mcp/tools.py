@@ -169,7 +169,7 @@ def job_tools() -> dict[str, JobTool]:
             continue
         parameters, connection = options_of(function)
         options = {_argument(option): option for option in (*parameters, *connection)}
-        offered = {one.removeprefix(f"{about.public_name}.") for one in _FOR_AGENTS.split()}
+        offered = {name.removeprefix(f"{about.public_name}.") for name in _FOR_AGENTS.split()}
         if not any(options.pop(name).required for name in options.keys() - offered):
             names = frozenset(option.name for option in connection)
             tools[about.public_name] = JobTool(about, function, options, names)
