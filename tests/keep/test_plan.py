@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from owpc_ltr_keep.keep import notify
 from owpc_ltr_keep.plan import KeepNotify, read_plan
-from owpc_ltr_keep.state import KeepStep, locked
+from owpc_ltr_keep.state import KeepStep, locked_folder
 
 from owpc_ltr.errors import BadInput
 from tests.commands import Run
@@ -173,7 +173,7 @@ def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
         3, "owpc-ltr: plan.toml: there is no key 'allias': did you mean 'alias'?",
     )  # fmt: skip
     (tmp_path / "plan.toml").write_text(WHOLE)
-    with locked(tmp_path / "keep"):
+    with locked_folder(tmp_path / "keep"):
         code, _, err = run("keep", "plan.toml", *nowhere)
     assert code == 4
     assert re.search(r"process \d+ on .* holds .*keep/lock: wait for it to end$", err.strip())

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.state import KeepIsRunning, locked
+from owpc_ltr_keep.state import KeepIsRunning, locked_folder
 
 from owpc_ltr import report
 from owpc_ltr.engine.attempts import ClusterAttempts
@@ -398,10 +398,14 @@ def test_a_run_that_is_killed_anywhere_ends_as_one_that_was_not(
 def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
     folder = Path(world.plan.folder)
     complaint = r"process \d+ on .* holds .*lock"
-    with locked(folder), pytest.raises(KeepIsRunning, match=complaint), locked(folder):
+    with (
+        locked_folder(folder),
+        pytest.raises(KeepIsRunning, match=complaint),
+        locked_folder(folder),
+    ):
         pass
     (folder / "lock").write_text("process 1 on elsewhere")
-    with locked(folder):
+    with locked_folder(folder):
         pass
 
 
