@@ -26,7 +26,7 @@ from opensearchpy import OpenSearch
 
 from owpc_ltr import connect, redaction
 from owpc_ltr.cli.program import crash_message
-from owpc_ltr.cli.terminal import Outlet, print_json
+from owpc_ltr.cli.terminal import OutputStream, print_json
 from owpc_ltr.data.blocks import Bars, FactList, Table, html_of
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
@@ -114,7 +114,7 @@ def notebook(text: str, _folder: Path) -> Iterator[str]:
 def terminal(text: str, _folder: Path) -> Iterator[str]:
     for plain in (True, False):
         stream = io.StringIO()
-        outlet = Outlet(stream, plain=plain)
+        outlet = OutputStream(stream, plain=plain)
         with redirect_stdout(outlet), redirect_stderr(outlet):
             print(text)
             print(text, file=sys.stderr)
@@ -372,7 +372,7 @@ def test_short_secrets_are_words_and_what_is_no_secret_stays() -> None:
     assert redacted(text) == text
     assert redacted("user admin:12345 (admin)") == "user ***:*** (***)"
     stream = io.StringIO()
-    with redirect_stdout(Outlet(stream)):
+    with redirect_stdout(OutputStream(stream)):
         print_json({"seed": 12345, "ok": True, "user": "admin"})
     assert json.loads(stream.getvalue()) == {"seed": 12345, "ok": True, "user": "***"}
     for text in ("a basic introduction to models@shop", "https://host/a@b //x:y"):

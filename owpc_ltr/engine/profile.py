@@ -230,7 +230,7 @@ def measure_profile(
     costs, searches = feature_costs(
         engine, store, parts, params, repeat=repeat, window=window, seed=seed, progress=progress
     )
-    windows = timed(
+    windows = time_variants(
         engine,
         subject.index,
         {size: with_features(store, subject, size) for size in WINDOWS},
@@ -296,7 +296,7 @@ class Subject:
     model: StoredModel | None = None
 
 
-def timed(
+def time_variants(
     engine: Engine,
     index: str,
     variants: Mapping[K, Variant],
@@ -441,13 +441,14 @@ def feature_costs(
         )
 
     random = np.random.default_rng(seed)
-    designs = [weighing(len(names), random) for _ in range(WARM_UP + repeat)]
+    designs = [hadamard_design(len(names), random) for _ in range(WARM_UP + repeat)]
     turns = [[without, with_all, *map(in_group, groups)] for groups in designs]
     passed = _time_turns(
         engine, subject.index, turns, queries, random, stage="features", progress=progress
     )
     costs = [
-        weighed(groups, row[2:]) for groups, row in zip(designs[WARM_UP:], passed, strict=True)
+        feature_effects(groups, row[2:])
+        for groups, row in zip(designs[WARM_UP:], passed, strict=True)
     ]
     by_feature = [
         _cost(name, column)
@@ -457,7 +458,7 @@ def feature_costs(
     return sorted(by_feature, key=lambda cost: -cost.milliseconds), searches
 
 
-def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
+def hadamard_design(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
     """Which of `n` features each search of a turn has, (searches, n): by a Hadamard matrix.
 
     Each feature is in half of the searches, each two of them in a quarter. Which columns of the
@@ -470,7 +471,7 @@ def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
     return np.asarray(signs * random.choice((-1, 1), size=n) > 0)
 
 
-def weighed(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[np.float64]:
+def feature_effects(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[np.float64]:
     """What each feature adds: the mean of the searches that have it less that of those without."""
     signs = np.where(groups, 2.0, -2.0) / len(groups)
     return np.asarray(passed @ signs)

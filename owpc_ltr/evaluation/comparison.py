@@ -39,14 +39,14 @@ from owpc_ltr.evaluation.significance import (
     OPPOSITE,
     Comparison,
     Outcome,
-    Paired,
+    PairedValues,
     ResultWarning,
     check_resamples,
     compare_paired,
     comparison_of,
     generators,
     holm,
-    paired,
+    pair_values,
 )
 from owpc_ltr.metrics import Metric
 
@@ -224,7 +224,7 @@ class Statistics(NamedTuple):
 
     ranked: Ranked
     pairs: tuple[ComparedPair, ...]
-    samples: Mapping[tuple[str, str, str], Paired]
+    samples: Mapping[tuple[str, str, str], PairedValues]
 
 
 def compare_all(
@@ -247,12 +247,12 @@ def compare_all(
         opponents = [(name, baseline) for name in names if name != baseline]
     means: dict[tuple[str, int], Measured] = {}
     pairs: list[ComparedPair] = []
-    samples: dict[tuple[str, str, str], Paired] = {}
+    samples: dict[tuple[str, str, str], PairedValues] = {}
     for counted, numbers in _by_counted_queries(ranked, weights):
         # A ranker's mean is drawn as a pair with itself: by clusters, and weights that are all
         # alike are none.
         drawn = {
-            (a, b, number): paired(
+            (a, b, number): pair_values(
                 ranked[a][number].per_query[counted],
                 ranked[b][number].per_query[counted],
                 _of(weights, counted),

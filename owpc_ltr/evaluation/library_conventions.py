@@ -149,7 +149,7 @@ class LibraryConvention(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class Reconciled(BlockResult):
+class Reconciliation(BlockResult):
     """Our figure, and what others print of the same ranking.
 
     `empty` counts the queries where the metric is undefined, `tied` those with tied scores,
@@ -207,7 +207,7 @@ class Reconciled(BlockResult):
                 yield f"  {change:>7}  {step.what}"
 
 
-def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciled:
+def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciliation:
     """What each library would print for these scores, one a document of the data, or for a run.
 
     Raises UsageError for a metric that is neither NDCG nor MAP, BadInput for a run of other data.
@@ -224,7 +224,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     ours = Convention(**_shared_fields(metric, metric), weighted=weights is not None)
     runs = ranked.lists.queries.ranking("expected")
     undefined = np.isnan(values_by(replace(ours, empty="skip"), metric, ranked))
-    return Reconciled(
+    return Reconciliation(
         metric=str(metric),
         convention=metric.convention,
         value=_mean(ours, metric, ranked, weights),

@@ -36,7 +36,7 @@ from owpc_ltr.evaluation.results import (
     joined_results,
     joined_values,
 )
-from owpc_ltr.evaluation.significance import generators, paired
+from owpc_ltr.evaluation.significance import generators, pair_values
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.average import CrossValidated
@@ -86,7 +86,7 @@ class Measured:
         weights = None if self.weights is None else self.weights[counted]
         clusters = None if self.clusters is None else self.clusters[counted]
         # As a pair with itself: by clusters, and weights that are all alike are none.
-        unit = paired(values, values, weights, clusters=clusters)
+        unit = pair_values(values, values, weights, clusters=clusters)
         draws = generators(self.seed)[1]
         return bca_interval(unit.a, unit.weights, LEVEL, options.RESAMPLES, draws)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.duplicate_queries import clusters_of
 from owpc_ltr.data.joining import logged_with
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of, machines_among
+from owpc_ltr.data.judgments.grouping import JudgedQuery, UsedWeights, importance_of, machines_among
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
@@ -243,7 +243,7 @@ def compared_queries(
     if isinstance(queries, Sequence):
         texts = pa.array([query_text(query.params) for query in queries], pa.string())
         weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
-        unused = [UNUSED] if Weighed.among(queries).documents else []
+        unused = [UNUSED] if UsedWeights.among(queries).documents else []
     else:
         unused = unused_weights(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None

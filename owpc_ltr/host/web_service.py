@@ -1,9 +1,9 @@
 """Who may call a service of this product over HTTP, and what one client may take of it.
 
 Every service runs in a `WebServer`. A web page that another site has opened in a browser on this
-machine can send it requests, in the user's name and without being asked: `Gate` refuses them. A
-client that sends a byte at a time, or nothing, can hold connections, and one that sends thousands
-of header lines the event loop: `FairHttp` bounds both.
+machine can send it requests, in the user's name and without being asked: `SameOriginGuard` refuses
+them. A client that sends a byte at a time, or nothing, can hold connections, and one that sends
+thousands of header lines the event loop: `FairHttp` bounds both.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WebServer(uvicorn.Server):
             ("X-Content-Type-Options", "nosniff"),
         ]
         config = uvicorn.Config(
-            Gate(app, hosts),
+            SameOriginGuard(app, hosts),
             loop="asyncio",
             http=FairHttp,
             ws="none",
@@ -126,7 +126,7 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-class Gate:
+class SameOriginGuard:
     """An application that no web page of another origin calls.
 
     A browser says where a request comes from, in `Sec-Fetch-Site` and `Origin`. Older ones say

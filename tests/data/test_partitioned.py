@@ -23,8 +23,8 @@ from owpc_ltr import OwpcLtrError, PartitionedDataset, RankingDataset, make_data
 from owpc_ltr.data import partitioned
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned import (
-    ahead,
     bucket_of,
+    map_ahead,
     open_partitioned,
     whole_side,
     write_partitioned,
@@ -202,9 +202,9 @@ def test_parts_that_fit_stay_in_memory(memory: int, tmp_path: Path, small_parts:
 
 def test_what_is_done_to_parts_side_by_side_comes_in_order_and_little_is_held() -> None:
     for threads in (1, 2, 5):
-        assert list(ahead(lambda n: n * n, range(40), threads)) == [n * n for n in range(40)]
+        assert list(map_ahead(lambda n: n * n, range(40), threads)) == [n * n for n in range(40)]
     begun: list[int] = []
-    for number in ahead(lambda n: begun.append(n) or n, range(100), 2):  # type: ignore[func-returns-value]
+    for number in map_ahead(lambda n: begun.append(n) or n, range(100), 2):  # type: ignore[func-returns-value]
         assert max(begun) <= number + 3
     assert len(begun) == 100
 

@@ -17,7 +17,7 @@ import pytest
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.deployment.alias import all_aliases, pinned
+from owpc_ltr.engine.deployment.alias import all_aliases, pinned_models
 from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError
 from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
@@ -59,7 +59,7 @@ def test_each_candidate_metric_and_set_of_queries_is_an_attempt_that_counts_once
     assert [attempt(engine, name) for name in "cba"] == [2, 1, 0]
     assert made(engine) == ["a", "b", "c", "a", "a", "a"]
     assert all_aliases(cast("Engine", engine)) == []
-    assert pinned(cast("Engine", engine)) == {}
+    assert pinned_models(cast("Engine", engine)) == {}
 
 
 def test_leaving_out_one_query_or_another_is_one_attempt_or_another() -> None:

@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.live_results.judge_pool import Pooled, pool, random_sample
+from owpc_ltr.engine.live_results.judge_pool import JudgmentPool, pool, random_sample
 from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.client_scoring import Serve, Served, serve_all
 from owpc_ltr.engine.search.request import SearchRequest
@@ -54,7 +54,7 @@ def pooled(
     judged: dict[str, frozenset[str]] | None = None,
     run: TrecRun | None = None,
     **plan: Any,
-) -> Pooled:
+) -> JudgmentPool:
     rankers: list[LiveRanker | TrecRun]
     rankers = [live_ranker(always(*ranking), "i") for ranking in rankings]
     rankers += [] if run is None else [run]

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.model_size import capacity
-from owpc_ltr.engine.profile import timed
+from owpc_ltr.engine.profile import time_variants
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Search, Store
@@ -102,7 +102,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
     ),
     "fields": lambda engine, _: default_query(engine, "small"),
-    "time": lambda engine, _: timed(
+    "time": lambda engine, _: time_variants(
         engine, "small", {"a": lambda _: Search({"query": {}})}, [PARAMS], 1
     ),
     "size": lambda engine, store: capacity(engine, store, FEATURESET, MODEL, PARAMS),

@@ -29,9 +29,9 @@ from owpc_ltr.engine.profile import (
     _cost,
     derived_from,
     feature_costs,
-    timed,
-    weighed,
-    weighing,
+    feature_effects,
+    hadamard_design,
+    time_variants,
     with_features,
 )
 from owpc_ltr.engine.stores import Search
@@ -124,7 +124,7 @@ def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked
 
 @given(st.integers(1, 70), st.integers(0, 2**32))
 def test_a_feature_is_in_half_of_the_searches_and_two_meet_in_a_quarter(n: int, seed: int) -> None:
-    groups = weighing(n, np.random.default_rng(seed)).astype(int)
+    groups = hadamard_design(n, np.random.default_rng(seed)).astype(int)
     assert n < len(groups) <= 2 * n + 1
     together = groups.T @ groups / len(groups)
     assert (np.diag(together) == 0.5).all()
@@ -134,17 +134,17 @@ def test_a_feature_is_in_half_of_the_searches_and_two_meet_in_a_quarter(n: int, 
 @given(st.integers(1, 70), st.integers(0, 2**32))
 def test_costs_that_add_up_are_found_again_whatever_every_search_takes(n: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    groups, costs = weighing(n, random), random.normal(size=n)
+    groups, costs = hadamard_design(n, random), random.normal(size=n)
     passed = groups @ costs + 5.0
-    assert weighed(groups, passed) == pytest.approx(costs)
+    assert feature_effects(groups, passed) == pytest.approx(costs)
 
 
 def test_a_cost_is_told_from_noise_that_two_searches_drown_it_in(rng: np.random.Generator) -> None:
     """Of 26 features one costs as much as the noise of a search, the others nothing."""
     costs = np.zeros((20, 26))
     for turn in range(20):
-        groups = weighing(26, rng)
-        costs[turn] = weighed(groups, groups[:, 3] * 1.0 + rng.normal(size=len(groups)))
+        groups = hadamard_design(26, rng)
+        costs[turn] = feature_effects(groups, groups[:, 3] * 1.0 + rng.normal(size=len(groups)))
     medians = np.median(costs, axis=0)
     assert medians[3] == pytest.approx(1.0, abs=0.4)
     assert np.abs(np.delete(medians, 3)).max() < 0.4
@@ -152,8 +152,8 @@ def test_a_cost_is_told_from_noise_that_two_searches_drown_it_in(rng: np.random.
 
 def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator) -> None:
     """Half of the features that cost nothing would else be measured to cost less than that."""
-    groups = weighing(26, rng)
-    costs = weighed(groups, rng.normal(5, 1, size=(12, len(groups))))
+    groups = hadamard_design(26, rng)
+    costs = feature_effects(groups, rng.normal(5, 1, size=(12, len(groups))))
     costs_of_noise = [_cost(f"f{place}", costs[:, place]) for place in range(26)]
     assert min(min(cost.milliseconds, cost.low) for cost in costs_of_noise) == 0
     assert sum(cost.milliseconds == 0 for cost in costs_of_noise) > 5
@@ -179,7 +179,7 @@ def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator
 def test_windows_and_order_are_as_asked(clocked: Any) -> None:
     store = PluginFreeStore(clocked)
     ways = {window: with_features(store, subject(), window) for window in (10, 500)}
-    timings = timed(clocked, "docs", ways, PARAMS, 4)
+    timings = time_variants(clocked, "docs", ways, PARAMS, 4)
     assert list(timings) == [10, 500]
     assert timings[500].median_ms == pytest.approx(17.5)
     assert timings[10].p95_ms == pytest.approx(12.6)
@@ -187,7 +187,7 @@ def test_windows_and_order_are_as_asked(clocked: Any) -> None:
     assert sorted(asked) == [10] * 4 + [500] * 4
     again = Clocked()
     other: Any = again
-    timed(other, "docs", ways, PARAMS, 4)
+    time_variants(other, "docs", ways, PARAMS, 4)
     assert [body["size"] for body in again.asked[-8:]] == asked
 
 
@@ -204,7 +204,7 @@ def test_derived_features_are_not_asked_for_one_by_one(clocked: Any) -> None:
 def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
     ways = {"a": lambda _: Search({"query": {}, "size": 1})}
     with pytest.raises(UsageError, match="repeat="):
-        timed(clocked, "docs", ways, PARAMS, 0)
+        time_variants(clocked, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(
             clocked,
@@ -215,7 +215,7 @@ def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
         )
     clocked.shards = {"total": 2, "failed": 1}
     with pytest.raises(Refused, match="part of the index"):
-        timed(clocked, "docs", ways, PARAMS, 3)
+        time_variants(clocked, "docs", ways, PARAMS, 3)
 
 
 CLAUSES = "indices.query.bool.max_clause_count"

@@ -26,7 +26,7 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
-from owpc_ltr.engine.profile import timed
+from owpc_ltr.engine.profile import time_variants
 from owpc_ltr.engine.search.client_scoring import Served, live_search, query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_ranked
@@ -162,7 +162,9 @@ PATHS: dict[str, SearchPath] = {
     "client rerank": lambda e, _: live_search(
         e, PluginFreeStore(e), REQUEST, RANKER, featureset=FEATURESET, deadline=60
     ),
-    "latency": lambda e, _: timed(e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1),
+    "latency": lambda e, _: time_variants(
+        e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1
+    ),
     "feature log": _logs,
     "point in time": lambda e, _: _pit(e).search({"size": 1}, {}),
     "contents": lambda e, _: read_contents(_pit(e), {"small": 1}, OPTIONS, elastic=False),

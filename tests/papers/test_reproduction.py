@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from owpc_ltr_papers.folders import find_collections
-from owpc_ltr_papers.jobs import Bench, Job, Result, Tools, plan_of
+from owpc_ltr_papers.jobs import Job, JobRunner, Result, Tools, plan_of
 from owpc_ltr_papers.protocols import Method, parts_of
 from owpc_ltr_papers.reproduce import PROTOCOLS, Row, chosen_of, fact_rows
 
@@ -361,7 +361,7 @@ def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data
     assert ohsumed.whole
     job = Job("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
     tools = Tools(REGISTRY, Run(), (parse_metric("map"),))
-    results = Bench(tools, Journal(None)).results(ohsumed, [job])
+    results = JobRunner(tools, Journal(None)).results(ohsumed, [job])
     values = [result.values["map"].mean() for result in results["RankSVM"].values()]
     assert len(values) == 5
     assert np.mean(values) == pytest.approx(0.4334, abs=0.02)
@@ -385,7 +385,7 @@ def test_the_command_says_how_to_go_on(
     def stop(*_: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("owpc_ltr_papers.jobs.Bench.results", stop)
+    monkeypatch.setattr("owpc_ltr_papers.jobs.JobRunner.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
     assert "run the same command again to resume" in run(*words, "--out", "kept")[2]
     assert "nothing of it is kept: with --out FOLDER it would be" in run(*words)[2]

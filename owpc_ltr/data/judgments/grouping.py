@@ -377,14 +377,14 @@ _NO_WEIGHT = (
 )
 
 
-class Weighed(NamedTuple):
+class UsedWeights(NamedTuple):
     """Whether any document, and whether any query, has a weight other than 1."""
 
     documents: bool
     queries: bool
 
     @classmethod
-    def among(cls, queries: Sequence[JudgedQuery]) -> Weighed:
+    def among(cls, queries: Sequence[JudgedQuery]) -> UsedWeights:
         """Of these queries."""
         return cls(
             any(query.weights is not None and (query.weights != 1).any() for query in queries),

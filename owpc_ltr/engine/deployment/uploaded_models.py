@@ -307,7 +307,7 @@ def promote(
     store = cluster.holding(name).store
     alias = model_lifecycle.promote(cluster.engine, store, name, grounds)
     left = alias.previous[-1] if alias.previous else None
-    return switched(cluster, alias, left)
+    return switch_message(cluster, alias, left)
 
 
 @job(finishes=True, changes_cluster=True)
@@ -326,7 +326,7 @@ def rollback(
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
     undo = f'owpc-ltr models promote {left} --unproven "REASON"{cluster.typed_options}'
-    return switched(cluster, alias, left, undo)
+    return switch_message(cluster, alias, left, undo)
 
 
 @job(changes_cluster=True)
@@ -458,7 +458,7 @@ def _foreign(stored: StoredModel) -> dict[str, Any]:
     }
 
 
-def switched(
+def switch_message(
     cluster: Cluster | UploadedModels, alias: Alias, left: str | None, undo: str | None = None
 ) -> AliasSwitch:
     """What is told of a switch: whether a template serves the model, and what fetches it again."""

@@ -21,7 +21,7 @@ from owpc_ltr.engine.client.responses import (
     check_complete,
     one_line,
     part_of,
-    strange,
+    unexpected_answer,
 )
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
@@ -331,7 +331,7 @@ class PluginFreeStore(Store):
             listed = f"its list of {words_of(what)}s"
             hits = SearchAnswer.read(answer, body, listed).hits
             if not all(isinstance(hit.get("sort"), list) and hit["sort"] for hit in hits):
-                raise strange(listed, "hits.hits[].sort")
+                raise unexpected_answer(listed, "hits.hits[].sort")
             names += [str(hit["sort"][0]) for hit in hits]
             if len(hits) < _PAGE:
                 return names
