@@ -13,10 +13,10 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import (
     a_json,
     parse_json,
-    shown,
     take,
     take_integers,
     take_list,
@@ -193,7 +193,7 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
     ensemble = take_object(trained, "ensemble", "the trained model")
     output = "".join(take_object(ensemble, "aggregate_output", where))
     if output != _SUM:
-        raise BadInput(f"{where} aggregates by '{shown(output)}', not {_SUM}: it ranks nothing")
+        raise BadInput(f"{where} aggregates by {shown(output)}, not {_SUM}: it ranks nothing")
     names = take_strings(ensemble, "feature_names", where)
     columns = positions(names, feature_names)
     growing = GrowingForest()

@@ -216,7 +216,7 @@ def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator)
         (several, "several outputs"),
         (poisson, "'poisson' has a link"),
         (tree.DecisionTreeRegressor(), "not fitted"),
-        (object(), "no converter for object"),
+        (object(), "no converter for 'object'"),
     ):
         with pytest.raises(BadInput, match=message):
             from_sklearn(estimator, NAMES)
