@@ -22,7 +22,9 @@ class OwpcLtrError(Exception):
     """What was found all the same: the command line prints it before the error."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(redacted(one) if isinstance(one, str) else one for one in args))
+        super().__init__(
+            *(redacted(argument) if isinstance(argument, str) else argument for argument in args)
+        )
 
     def with_result(self, result: object) -> Self:
         """The error, with what was found all the same."""

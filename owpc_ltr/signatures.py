@@ -278,7 +278,7 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for arguments that do not fit, where it is clear what is meant."""
-    from owpc_ltr.text import closest
+    from owpc_ltr.names import closest
 
     parameters = inspect.signature(function).parameters
     classes = option_classes(function)

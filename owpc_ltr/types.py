@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.legs import Legs as Legs
     from owpc_ltr.engine.live_queries import SearchOptions as SearchOptions
     from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
-    from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
+    from owpc_ltr.engine.live_results.judge_pool import JudgmentPool as JudgmentPool
     from owpc_ltr.engine.model_size import Capacity as Capacity
     from owpc_ltr.engine.options import ServingOptions as ServingOptions
     from owpc_ltr.engine.profile import FeatureCost as FeatureCost
@@ -87,9 +87,9 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store as Store
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_result import ComparedRanker as ComparedRanker
-    from owpc_ltr.evaluation.interleaving import Interleaved as Interleaved
+    from owpc_ltr.evaluation.interleaving import InterleavedPage as InterleavedPage
     from owpc_ltr.evaluation.library_conventions import LibraryConvention as LibraryConvention
-    from owpc_ltr.evaluation.library_conventions import Reconciled as Reconciled
+    from owpc_ltr.evaluation.library_conventions import Reconciliation as Reconciliation
     from owpc_ltr.evaluation.library_conventions import Step as Step
     from owpc_ltr.evaluation.measurement import Measured as Measured
     from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
@@ -160,6 +160,7 @@ if TYPE_CHECKING:
     from owpc_ltr.models.score_range import ScoreInterval as ScoreInterval
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
+    from owpc_ltr.names import check_name as check_name
     from owpc_ltr.protocols import Certificate as Certificate
     from owpc_ltr.protocols import ClickFit as ClickFit
     from owpc_ltr.protocols import ClickModel as ClickModel
@@ -186,7 +187,6 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
-    from owpc_ltr.text import check_name as check_name
     from owpc_ltr.training.cross_validation import Choice as Choice
     from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold

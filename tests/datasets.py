@@ -33,9 +33,9 @@ texts = st.text(max_size=5)
 names = texts | st.sampled_from(["label", "query_id", "feature label", "a.b", "a", "field label"])
 
 
-def same(one: RankingDataset, other: RankingDataset) -> bool:
-    for field in fields(one):
-        a, b = getattr(one, field.name), getattr(other, field.name)
+def same(first: RankingDataset, other: RankingDataset) -> bool:
+    for field in fields(first):
+        a, b = getattr(first, field.name), getattr(other, field.name)
         if isinstance(a, np.ndarray):
             if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
                 return False

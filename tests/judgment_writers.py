@@ -183,7 +183,7 @@ def fetched(ratings: Ratings, **more: Any) -> dict[str, Any]:
     }
 
 
-def told(judgments: Judgments) -> list[Any]:
+def rows_of(judgments: Judgments) -> list[Any]:
     return [
         (q.query_id, q.params, dict(zip(q.doc_ids, q.grades.tolist(), strict=True)))
         for q in judgments.queries

@@ -29,13 +29,13 @@ class Shown:
 
 def shown_in(source: str) -> list[Shown]:
     """The commands of a console block; one that ends with a backslash goes on."""
-    found: list[Shown] = []
+    commands: list[Shown] = []
     for line in source.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
-            found.append(Shown(line[2:], ()))
-        elif found:
-            found[-1] = Shown(found[-1].command, (*found[-1].lines, line))
-    return found
+            commands.append(Shown(line[2:], ()))
+        elif commands:
+            commands[-1] = Shown(commands[-1].command, (*commands[-1].lines, line))
+    return commands
 
 
 def words_of(line: str) -> str:
@@ -48,7 +48,7 @@ def printed_for(shown: Sequence[str], printed: Sequence[str]) -> dict[str, str |
 
     A line that is shown cut, with `…` at its end, is the beginning of one.
     """
-    found: dict[str, str | None] = {}
+    outputs: dict[str, str | None] = {}
     rest = list(printed)
     for line in filter(str.strip, shown):
         if line.strip() == _CUT:
@@ -56,31 +56,31 @@ def printed_for(shown: Sequence[str], printed: Sequence[str]) -> dict[str, str |
         words, cut = words_of(line), line.endswith(_CUT)
         fits = (
             place
-            for place, one in enumerate(rest)
-            if words_of(one) == words or (cut and words_of(one).startswith(words))
+            for place, text in enumerate(rest)
+            if words_of(text) == words or (cut and words_of(text).startswith(words))
         )
         place = next(fits, None)
-        found[line] = None if place is None else rest[place]
+        outputs[line] = None if place is None else rest[place]
         rest = rest if place is None else rest[place + 1 :]
-    return found
+    return outputs
 
 
 def check_output(page: Path, shown: Shown, out: str, err: str) -> None:
     """AssertionError for a shown line that is not printed; `make outputs` writes its numbers."""
     # Warnings and progress stand above what a command prints, or below it.
     both = [*err.splitlines(), *out.splitlines(), *err.splitlines()]
-    found = printed_for(shown.lines, both)
-    lost = [line for line, printed in found.items() if printed is None]
+    outputs = printed_for(shown.lines, both)
+    lost = [line for line, printed in outputs.items() if printed is None]
     if lost:
         raise AssertionError(
             f"`{shown.command}` does not print {lost[0].strip()!r}, as {page.name} shows:\n"
             f"{out}{err}"
         )
     if WRITES:
-        write_numbers(page, shown, found)
+        write_numbers(page, shown, outputs)
 
 
-def write_numbers(page: Path, shown: Shown, found: Mapping[str, str | None]) -> None:
+def write_numbers(page: Path, shown: Shown, outputs: Mapping[str, str | None]) -> None:
     """Put the printed lines in the place of the shown ones, where more than times has changed."""
     before = "\n".join(shown.lines)
     new = [
@@ -88,7 +88,7 @@ def write_numbers(page: Path, shown: Shown, found: Mapping[str, str | None]) -> 
         if printed and not line.endswith(_CUT) and _steady(line) != _steady(printed)
         else line
         for line in shown.lines
-        for printed in [found.get(line)]
+        for printed in [outputs.get(line)]
     ]
     text = page.read_text()
     if new != list(shown.lines):

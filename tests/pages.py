@@ -254,8 +254,8 @@ class Block:
 
 def samples_of(page: Path) -> list[str]:
     """The samples that a page is run with."""
-    found = _SAMPLES.search(page.read_text())
-    return found[1].split(", ") if found else []
+    match = _SAMPLES.search(page.read_text())
+    return match[1].split(", ") if match else []
 
 
 def blocks_of(page: Path) -> list[Block]:

@@ -177,7 +177,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 def _on_test(name: str) -> str:
     """A name like this one that the usual split puts on the test side."""
     tries = (f"{name}{number}" for number in range(1000))
-    return next(one for one in tries if HashSplit().sides_of([one])[0] == "test")
+    return next(query_id for query_id in tries if HashSplit().sides_of([query_id])[0] == "test")
 
 
 def _renamed(data: RankingDataset) -> RankingDataset:
@@ -191,5 +191,5 @@ def _renamed(data: RankingDataset) -> RankingDataset:
     return replace(data, query_params=pa.array(texts, pa.string()))
 
 
-def _beside(one: RankingDataset, other: RankingDataset) -> RankingDataset:
-    return join_datasets([one, other], ["one", "other"])
+def _beside(first: RankingDataset, other: RankingDataset) -> RankingDataset:
+    return join_datasets([first, other], ["one", "other"])

@@ -40,13 +40,13 @@ def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingData
 def listed(data: RankingDataset, queries: Any) -> Judgments:
     """A judgment list of these queries, as people write one."""
     assert data.doc_ids is not None
-    found = []
+    judged_queries = []
     for number in queries:
         rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
         name = data.query_ids[int(number)].as_py()
         ids = data.doc_ids[rows].to_pylist()
-        found.append(JudgedQuery(name, {"query": name}, ids, data.labels[rows]))
-    return Judgments(found)
+        judged_queries.append(JudgedQuery(name, {"query": name}, ids, data.labels[rows]))
+    return Judgments(judged_queries)
 
 
 PEOPLE, PROXY = both()

@@ -34,7 +34,9 @@ def judged(weights: Vector | None = None, seed: int = 5) -> RankingDataset:
         NAMES,
         doc_ids=[f"d{n}" for n in range(rows)],
         query_weights=weights,
-        query_params=pa.array([json.dumps({"keywords": f"words of {one}"}) for one in ids]),
+        query_params=pa.array(
+            [json.dumps({"keywords": f"words of {query_id}"}) for query_id in ids]
+        ),
     )
 
 

@@ -141,9 +141,9 @@ def _folder_in_memory() -> str | None:
     memory = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
     if not Path(memory).is_dir():
         return None
-    found = os.statvfs(memory)
-    roomy = found.f_bavail * found.f_frsize > 2 << 30
-    return memory if roomy and not found.f_flag & os.ST_NOEXEC else None
+    filesystem = os.statvfs(memory)
+    roomy = filesystem.f_bavail * filesystem.f_frsize > 2 << 30
+    return memory if roomy and not filesystem.f_flag & os.ST_NOEXEC else None
 
 
 def cache_for(release: Release) -> Path:

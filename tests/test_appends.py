@@ -54,7 +54,7 @@ def _journal(folder: Path, _: pytest.MonkeyPatch) -> Appender:
 
         return append
 
-    return Appender(path, start, lambda: [one.value for one in Journal(path).pieces.values()])
+    return Appender(path, start, lambda: [piece.value for piece in Journal(path).pieces.values()])
 
 
 def _impressions(folder: Path, _: pytest.MonkeyPatch) -> Appender:
@@ -73,7 +73,7 @@ def _impressions(folder: Path, _: pytest.MonkeyPatch) -> Appender:
 
         return append
 
-    return Appender(path, start, lambda: [int(one["query_id"]) for _, one in json_lines(path)])
+    return Appender(path, start, lambda: [int(line["query_id"]) for _, line in json_lines(path)])
 
 
 def _answers(folder: Path, _: pytest.MonkeyPatch) -> Appender:
@@ -98,7 +98,7 @@ def _answers(folder: Path, _: pytest.MonkeyPatch) -> Appender:
         return append
 
     def kept() -> list[int]:
-        return [numbers[one.query_id, one.doc_id] for one in read_ratings(path).values()]
+        return [numbers[rating.query_id, rating.doc_id] for rating in read_ratings(path).values()]
 
     return Appender(path, start, kept)
 
@@ -279,7 +279,7 @@ def appends(tree: ast.AST) -> Iterator[int]:
             continue
         called = ast.unparse(node.func)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        texts = [one.value for one in given if isinstance(one, ast.Constant)]
+        texts = [argument.value for argument in given if isinstance(argument, ast.Constant)]
         if re.search(r"(^|[._])(fd)?open$", called) and any(
             isinstance(text, str) and APPENDING.fullmatch(text) for text in texts
         ):

@@ -35,9 +35,9 @@ def test_coverage_is_93_percent_and_false_claims_are_rare(family: str) -> None:
             benchmark.counted(benchmark.FAMILIES[family], method, n, 50) for n in benchmark.SIZES
         ]
         # Of 200 worlds: what is expected, and two standard errors of chance.
-        assert np.mean([one.covered for one in cells]) >= 0.93
-        assert np.mean([one.better for one in cells]) <= 0.025 + 0.022
-        assert np.mean([one.worse for one in cells]) <= 0.025 + 0.022
+        assert np.mean([cell.covered for cell in cells]) >= 0.93
+        assert np.mean([cell.better for cell in cells]) <= 0.025 + 0.022
+        assert np.mean([cell.worse for cell in cells]) <= 0.025 + 0.022
 
 
 def test_the_bootstrap_alone_is_caught() -> None:
@@ -64,15 +64,15 @@ def test_power_is_kept_where_differences_are_normal() -> None:
             for _ in range(20)
         ]
         # At an effect of 2.9 standard errors a t-test finds 82 %.
-        assert np.mean([one == "better" for one in outcomes]) >= 0.6
+        assert np.mean([outcome == "better" for outcome in outcomes]) >= 0.6
 
 
 def test_three_wins_and_no_loss_in_500_queries_are_no_difference_and_a_narrow_interval() -> None:
     values = np.where(np.arange(500) < 3, 1.0, 0.0)
-    found = compare_paired(values, np.zeros(500), seed=0)
-    assert found.p_permutation == 0.25
-    assert found.verdict().outcome == "no significant difference"
-    assert -0.01 < found.low <= 0.0 < found.high < 0.03
+    comparison = compare_paired(values, np.zeros(500), seed=0)
+    assert comparison.p_permutation == 0.25
+    assert comparison.verdict().outcome == "no significant difference"
+    assert -0.01 < comparison.low <= 0.0 < comparison.high < 0.03
     clear = compare_paired(np.where(np.arange(500) < 20, 1.0, 0.0), np.zeros(500), seed=0)
     assert clear.verdict().outcome == "better"
 
@@ -86,9 +86,9 @@ def test_fewer_than_six_queries_cannot_tell() -> None:
 def test_five_human_labels_that_differ_are_no_better_than_their_signs() -> None:
     """Of 5 differences two of 32 sign flips are as far: p is not below .0625."""
     human = np.where(np.arange(300) < 30, np.where(np.arange(300) < 5, 1.0, 0.0), np.nan)
-    found = prediction_powered(np.zeros(300), human, [f"q{number}" for number in range(300)])
-    assert found.by_both.p >= 0.0625
-    assert found.verdict().outcome == "no significant difference"
+    estimate = prediction_powered(np.zeros(300), human, [f"q{number}" for number in range(300)])
+    assert estimate.by_both.p >= 0.0625
+    assert estimate.verdict().outcome == "no significant difference"
 
 
 benchmark_ranker = benchmark_script("clicks_to_ranker")
@@ -120,13 +120,13 @@ def test_what_a_feature_does_not_match_is_not_shown_and_the_rest_in_its_order(
 def test_there_are_about_as_many_events_as_were_asked_for_and_the_seed_is_all_that_draws(
     data: RankingDataset,
 ) -> None:
-    one, again, other = (
+    events, again, other = (
         benchmark_ranker.events_of(data, simulate.Users(), ["a", "b"], 30_000, seed)
         for seed in (0, 0, 1)
     )
-    assert len(one) == pytest.approx(30_000, rel=0.03)
-    assert one.equals(again)
-    assert not one.equals(other)
+    assert len(events) == pytest.approx(30_000, rel=0.03)
+    assert events.equals(again)
+    assert not events.equals(other)
 
 
 def test_every_way_of_judging_teaches_and_none_is_better_than_the_truth_by_far(
@@ -153,16 +153,18 @@ def test_differences_are_those_to_the_ranker_of_the_true_grades(
     sides = data.split()
     true = benchmark_ranker.trained(sides, None)
     models = {benchmark_ranker.TRUE: true, "worse": by_one_feature(true, "b")}
-    found = ltr.compare(
+    comparison = ltr.compare(
         models, data=data, metrics=benchmark_ranker.METRIC, baseline=benchmark_ranker.TRUE
     )
-    benchmark_ranker.print_table(found, found)
-    told = capsys.readouterr().out
-    by_name = {one.name: one.means[benchmark_ranker.METRIC].mean for one in found.rankers}
+    benchmark_ranker.print_table(comparison, comparison)
+    output = capsys.readouterr().out
+    by_name = {
+        ranker.name: ranker.means[benchmark_ranker.METRIC].mean for ranker in comparison.rankers
+    }
     less = by_name["worse"] - by_name[benchmark_ranker.TRUE]
     assert less < 0
-    assert told.count(f"{less:+.4f} [") == 2
-    assert benchmark_ranker.difference(found, benchmark_ranker.TRUE) == ""
+    assert output.count(f"{less:+.4f} [") == 2
+    assert benchmark_ranker.difference(comparison, benchmark_ranker.TRUE) == ""
 
 
 def by_one_feature(model: Model, feature: str) -> Model:
@@ -187,9 +189,9 @@ def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide() -> None
     rng = np.random.default_rng(0)
     human = rng.normal(0.05, 0.3, 2000)
     cheap = human + 0.1 + rng.normal(0, 0.15, (5, 2000))
-    told = benchmark_proxy.resampled(human, cheap, 300, 60, 400, rng).split()
+    figures = benchmark_proxy.resampled(human, cheap, 300, 60, 400, rng).split()
     strength, both, people, by_cheap, _, width, unpaired, share = (
-        float(word.rstrip("%")) for word in told
+        float(word.rstrip("%")) for word in figures
     )
     assert strength == pytest.approx(0.8, abs=0.05)
     # Of 400 intervals that hold in 95 %, fewer hold by chance once in a hundred.
@@ -215,15 +217,15 @@ def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen() -
 def test_every_model_orders_documents_better_than_one_without_a_prior(setting: str) -> None:
     users, rankers = clicks.SETTINGS[setting]
     for seed in range(2):
-        found = clicks.judged(users, rankers, 20_000, seed)
-        plain = found.ndcg[clicks.NO_PRIOR]
+        quality = clicks.judged(users, rankers, 20_000, seed)
+        plain = quality.ndcg[clicks.NO_PRIOR]
         for model in ("coec", "pbm", "sdbn"):
-            assert found.ndcg[model] > plain + 0.005
-        best = max(found.ndcg[model] for model in ("coec", "dctr", "pbm", "sdbn"))
-        assert found.ndcg[clicks.AUTO] > best - 0.01
-        assert found.ndcg["coec"] > found.ndcg["COEC, no prior"] + 0.01
+            assert quality.ndcg[model] > plain + 0.005
+        best = max(quality.ndcg[model] for model in ("coec", "dctr", "pbm", "sdbn"))
+        assert quality.ndcg[clicks.AUTO] > best - 0.01
+        assert quality.ndcg["coec"] > quality.ndcg["COEC, no prior"] + 0.01
         if users.kind == "position":
-            assert found.examination < 0.05
+            assert quality.examination < 0.05
 
 
 def test_worlds_without_a_difference_have_none() -> None:
@@ -260,12 +262,12 @@ def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
 @pytest.mark.parametrize("world", few_clients.SKEWED)
 def test_clients_of_skewed_credit_claim_no_difference(world: str) -> None:
     thorough = Selection.asked().thorough
-    found = [few_clients.claim(world, 0.0, seed) for seed in range(100 if thorough else 40)]
-    assert np.mean([one.sign != 0 for one in found]) <= 0.05
-    assert np.mean([one.z_sign != 0 for one in found]) > 0.2
-    found = [few_clients.claim(world, 0.1, seed) for seed in range(20)]
-    assert {one.sign for one in found} == {1}
-    assert np.median([one.clients for one in found]) <= 600
+    claims = [few_clients.claim(world, 0.0, seed) for seed in range(100 if thorough else 40)]
+    assert np.mean([claim.sign != 0 for claim in claims]) <= 0.05
+    assert np.mean([claim.z_sign != 0 for claim in claims]) > 0.2
+    claims = [few_clients.claim(world, 0.1, seed) for seed in range(20)]
+    assert {claim.sign for claim in claims} == {1}
+    assert np.median([claim.clients for claim in claims]) <= 600
 
 
 @pytest.mark.thorough(sample=1)

@@ -204,9 +204,9 @@ def test_numbers_of_an_output_are_written_anew_but_for_times_and_hashes(tmp_path
     shown = Shown("owpc-ltr x", lines)
     page.write_text("\n".join(["$ owpc-ltr x", *lines, ""]))
     out = "http://a:93 has m-01234567 in 3.1 ms\ngain -0.1 [-0.2, 0.01]\nmore\na long line of 3\n"
-    found = printed_for(lines, out.splitlines())
-    assert list(found.values()) == [line for line in out.splitlines() if line != "more"]
-    write_numbers(page, shown, found)
+    outputs = printed_for(lines, out.splitlines())
+    assert list(outputs.values()) == [line for line in out.splitlines() if line != "more"]
+    write_numbers(page, shown, outputs)
     assert page.read_text().splitlines()[1:] == [lines[0], "gain -0.1 [-0.2, 0.01]", *lines[2:]]
     assert printed_for(["b 1", "a 1"], ["a 2", "b 2"]) == {"b 1": "b 2", "a 1": None}
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def public_classes() -> dict[type, str]:
     """Each public class, and its name."""
     named = [(name, getattr(module, name)) for module in MODULES for name in module.__all__]
-    return {found: name for name, found in named if inspect.isclass(found)}
+    return {member: name for name, member in named if inspect.isclass(member)}
 
 
 class Absent(type):
@@ -117,13 +117,13 @@ def classes_in(annotation: Any, module: str) -> Iterator[type]:
         annotation = eval(annotation, {}, Names(module))  # noqa: S307 - our own source
     origin = get_origin(annotation)
     if isinstance(annotation, list):
-        for one in annotation:
-            yield from classes_in(one, module)
+        for part in annotation:
+            yield from classes_in(part, module)
     elif origin is Annotated:
         yield from classes_in(get_args(annotation)[0], module)
     elif origin is not Literal and origin is not None:
-        for one in (origin, *get_args(annotation)):
-            yield from classes_in(one, module)
+        for part in (origin, *get_args(annotation)):
+            yield from classes_in(part, module)
     elif isinstance(annotation, type):
         yield annotation
 
@@ -136,9 +136,9 @@ def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
         for name, member in vars(base).items():
             # Of properties and class methods, and methods that are imported when they are called.
             kept = [getattr(member, kind, None) for kind in ("fget", "__func__", "func")]
-            for found in (member, *kept, getattr(base, name, None)):
-                if inspect.isfunction(found) and not name.startswith("_"):
-                    yield name, found
+            for function in (member, *kept, getattr(base, name, None)):
+                if inspect.isfunction(function) and not name.startswith("_"):
+                    yield name, function
 
 
 def offered(passed_on: Collection[str], commands: str) -> Iterator[tuple[str, Any]]:
@@ -152,15 +152,15 @@ def offered(passed_on: Collection[str], commands: str) -> Iterator[tuple[str, An
 
 def signatures() -> Iterator[tuple[str, dict[str, Any], str]]:
     """The annotations of public functions, of methods of public classes, and of their fields."""
-    for name, found in offered(PASSED_ON, "owpc_ltr."):
-        if inspect.isfunction(found):
-            bare = inspect.unwrap(found)
+    for name, target in offered(PASSED_ON, "owpc_ltr."):
+        if inspect.isfunction(target):
+            bare = inspect.unwrap(target)
             yield name, bare.__annotations__, bare.__module__
-        elif inspect.isclass(found):
-            for method, function in methods(found):
+        elif inspect.isclass(target):
+            for method, function in methods(target):
                 bare = inspect.unwrap(function)
                 yield f"{name}.{method}", bare.__annotations__, bare.__module__
-            for base in found.__mro__:
+            for base in target.__mro__:
                 if base.__module__.startswith("owpc_ltr"):
                     fields = {
                         field: annotation
@@ -204,10 +204,10 @@ def test_pages_and_examples_import_public_names_only() -> None:
         *(ROOT / "docs" / "plugins").rglob("*.md"),
     ]
     inside = {
-        f"{page.relative_to(ROOT)}: {found[0].strip()}"
+        f"{page.relative_to(ROOT)}: {match[0].strip()}"
         for page in pages
-        for found in _IMPORT.finditer(page.read_text())
-        if found[1] not in allowed
+        for match in _IMPORT.finditer(page.read_text())
+        if match[1] not in allowed
     }
     assert not inside, "\n".join(sorted(inside))
 

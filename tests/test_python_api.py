@@ -159,7 +159,7 @@ def write_letor(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "told"),
+    ("function", "name", "message"),
     [
         (ltr.train, "metrics", r"'metrics': did you mean 'metric'\?"),
         (ltr.train, "Threads", r"write options=TrainingOptions\(threads=…\)"),
@@ -168,9 +168,9 @@ def write_letor(path: Path) -> None:
     ],
 )
 def test_an_unknown_keyword_names_the_parameter_that_was_meant(
-    function: Any, name: str, told: str
+    function: Any, name: str, message: str
 ) -> None:
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=message):
         function(DATA, DATA, **{name: 2})
 
 
@@ -198,8 +198,8 @@ def test_a_text_is_one_metric_or_several_between_commas() -> None:
     assert [row["metric"] for row in text.table] == ["ndcg@10,gain=linear", "map"]
     both = ltr.compare({"one": model, "other": "feature:1"}, data=DATA, metrics="map,mrr")
     assert [str(metric) for metric in both.metrics] == ["map", "mrr"]
-    found = ltr.select(DATA, folds=3, grid={"C": [0.1, 1.0]}, metrics="map,mrr")
-    assert list(found.choices[0].test) == ["map", "mrr"]
+    selection = ltr.select(DATA, folds=3, grid={"C": [0.1, 1.0]}, metrics="map,mrr")
+    assert list(selection.choices[0].test) == ["map", "mrr"]
 
 
 def test_a_collapsed_optimum_is_warned_of() -> None:
@@ -305,12 +305,12 @@ def test_arguments_that_do_not_fit_say_what_does(
 def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:
     ranker = ltr.Ranker(C=1.0).fit(X, Y, qid=QID)
     own, other = (
-        ltr.evaluate(one, DATA, metrics=[metric], split="all").table[0]["mean"]
-        for one, metric in ((ranker, NDCG), (ranker.model_, "ndcg"))
+        ltr.evaluate(ranker_argument, DATA, metrics=[metric], split="all").table[0]["mean"]
+        for ranker_argument, metric in ((ranker, NDCG), (ranker.model_, "ndcg"))
     )
     assert own == other
-    found = ltr.compare({"a": ranker, "b": "feature:1"}, data=DATA, split="all")
-    assert [one.name for one in found.rankers] == ["a", "b"]
+    comparison = ltr.compare({"a": ranker, "b": "feature:1"}, data=DATA, split="all")
+    assert [each.name for each in comparison.rankers] == ["a", "b"]
 
 
 def test_one_plugin_file_may_stand_alone() -> None:
@@ -321,9 +321,9 @@ def test_a_warning_points_at_the_line_of_the_call() -> None:
     with pytest.warns(OwpcLtrWarning, match="brought together") as scattered:
         ltr.make_dataset([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "b", "a"])
     data = ltr.make_dataset(np.column_stack([X, np.ones(len(X))]), Y, QID)
-    with pytest.warns(OwpcLtrWarning) as told:
+    with pytest.warns(OwpcLtrWarning) as call_warnings:
         ltr.train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
-    assert {one.filename for one in (*scattered, *told)} == {__file__}
+    assert {warning.filename for warning in (*scattered, *call_warnings)} == {__file__}
 
 
 def test_a_clone_has_the_same_parameters_and_settings() -> None:

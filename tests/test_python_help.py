@@ -24,11 +24,11 @@ def documented() -> Iterator[tuple[str, Callable[..., Any]]]:
     owners += [("FeatureSets", FeatureSets), ("UploadedModels", UploadedModels)]
     for place, owner in owners:
         for name in ltr.__all__ if owner is ltr else vars(owner):
-            found = getattr(owner, name)
-            if inspect.isfunction(found) and not name.startswith("_"):
-                marks = map(help_of, described(found).parameters.values())
+            attribute = getattr(owner, name)
+            if inspect.isfunction(attribute) and not name.startswith("_"):
+                marks = map(help_of, described(attribute).parameters.values())
                 if any(mark is not None for mark in marks):
-                    yield f"{place}.{name}", found
+                    yield f"{place}.{name}", attribute
 
 
 FUNCTIONS = dict(documented())

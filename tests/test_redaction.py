@@ -26,7 +26,7 @@ from opensearchpy import OpenSearch
 
 from owpc_ltr import connect, redaction
 from owpc_ltr.cli.program import crash_message
-from owpc_ltr.cli.terminal import Outlet, print_json
+from owpc_ltr.cli.terminal import OutputStream, print_json
 from owpc_ltr.data.blocks import Bars, FactList, Table, html_of
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
@@ -72,73 +72,73 @@ def _kinds(kind: type[OwpcLtrError] = OwpcLtrError) -> Iterator[type[OwpcLtrErro
         yield from _kinds(below)
 
 
-def errors(told: str, _folder: Path) -> Iterator[str]:
+def errors(text: str, _folder: Path) -> Iterator[str]:
     for kind in _kinds():
         if kind.__module__.startswith("owpc_ltr"):
-            known: Any = {"status": 400, "path": Path(told)}
+            known: Any = {"status": 400, "path": Path(text)}
             required = [
                 parameter.name
                 for parameter in inspect.signature(kind.__init__).parameters.values()
                 if parameter.default is parameter.empty and parameter.kind < parameter.KEYWORD_ONLY
             ]
             try:
-                raise kind(*(known.get(name, told) for name in required[1:]))
+                raise kind(*(known.get(name, text) for name in required[1:]))
             except OwpcLtrError as error:
                 yield f"{traceback.format_exc().splitlines()[-1]} {error!r} {error.args}"
 
 
-def warned(told: str, _folder: Path) -> Iterator[str]:
+def warned(text: str, _folder: Path) -> Iterator[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OwpcLtrWarning)
-        give_warnings([told])
+        give_warnings([text])
     yield str(caught[0].message)
 
 
-def lines(told: str, _folder: Path) -> Iterator[str]:
-    yield from (message_line(told), printable_lines(f"a\n{told}"), wrapped_text(told))
-    yield text_table(["NAME"], [[told]])
-    yield reason_of(ValueError(told))
+def lines(text: str, _folder: Path) -> Iterator[str]:
+    yield from (message_line(text), printable_lines(f"a\n{text}"), wrapped_text(text))
+    yield text_table(["NAME"], [[text]])
+    yield reason_of(ValueError(text))
 
 
-def notebook(told: str, _folder: Path) -> Iterator[str]:
+def notebook(text: str, _folder: Path) -> Iterator[str]:
     for block in (
-        told,
-        FactList([(told, told)]),
-        Table([told], [[told]]),
-        Bars([""], [(told, 1.0)]),
+        text,
+        FactList([(text, text)]),
+        Table([text], [[text]]),
+        Bars([""], [(text, 1.0)]),
     ):
         yield html_of(["", block])
-    yield html_of([told])
+    yield html_of([text])
 
 
-def terminal(told: str, _folder: Path) -> Iterator[str]:
+def terminal(text: str, _folder: Path) -> Iterator[str]:
     for plain in (True, False):
         stream = io.StringIO()
-        outlet = Outlet(stream, plain=plain)
+        outlet = OutputStream(stream, plain=plain)
         with redirect_stdout(outlet), redirect_stderr(outlet):
-            print(told)
-            print(told, file=sys.stderr)
-            print_json({"a": [told], told: 1})
+            print(text)
+            print(text, file=sys.stderr)
+            print_json({"a": [text], text: 1})
         yield stream.getvalue()
 
 
-def crash(told: str, folder: Path) -> Iterator[str]:
-    yield crash_message(RuntimeError(told))
+def crash(text: str, folder: Path) -> Iterator[str]:
+    yield crash_message(RuntimeError(text))
     logs = [path.read_text() for path in (folder / "state").rglob("*.log")]
     assert logs
     yield from logs
 
 
-def engine(told: str, _folder: Path) -> Iterator[str]:
+def engine(reason: str, _folder: Path) -> Iterator[str]:
     environ = {"OWPC_LTR_USER": "anna", "OWPC_LTR_PASSWORD": SECRET, "OWPC_LTR_DEADLINE": "0.2"}
     for status in (400, 403, 503):
-        layer = {"type": told, "reason": f"not for {told}"}
+        layer = {"type": reason, "reason": f"not for {reason}"}
         bodies: list[Any] = [
             {"error": {**layer, "caused_by": layer}},
-            {"error": told},
-            told.encode(),
+            {"error": reason},
+            reason.encode(),
         ]
-        bodies.append(f"{'x' * 190}{told}".encode())
+        bodies.append(f"{'x' * 190}{reason}".encode())
         for body in bodies:
             with FakeEngine() as fake:
                 fake.on("GET", "*", Reply(body, status))
@@ -155,7 +155,7 @@ def engine(told: str, _folder: Path) -> Iterator[str]:
                 yield from (raised.value.type, raised.value.reason)
 
 
-def asked_model(told: str, folder: Path) -> Iterator[str]:
+def asked_model(text: str, folder: Path) -> Iterator[str]:
     from owpc_ltr_rating.language_model import KEY, judge_ask
 
     from tests.rating.endpoint import Stub, running
@@ -166,7 +166,7 @@ def asked_model(told: str, folder: Path) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEY, key)
         for fault in (401, 400, 200):
-            body = f"{'' if fault == 401 else 'x' * 390}{told.replace(SECRET, key)}".encode()
+            body = f"{'' if fault == 401 else 'x' * 390}{text.replace(SECRET, key)}".encode()
             with running(Stub(lambda *_: 0, fault=lambda *_, body=body: body)) as stub:
                 stub.status = fault
                 with pytest.raises(OwpcLtrError) as raised:
@@ -178,12 +178,12 @@ def asked_model(told: str, folder: Path) -> Iterator[str]:
     yield from (path.read_text() for path in folder.glob("o.jsonl*"))
 
 
-def kept(told: str, folder: Path) -> Iterator[str]:
+def kept(text: str, folder: Path) -> Iterator[str]:
     from owpc_ltr_keep.keep import KeepRun, notify
     from owpc_ltr_keep.plan import KeepNotify
     from owpc_ltr_keep.state import KeepState, KeepStep
 
-    step = KeepStep(time="2027-01-31T03:17:00Z", step="run", line=told, end="failed")
+    step = KeepStep(time="2027-01-31T03:17:00Z", step="run", line=text, end="failed")
     KeepState(history=(step,), unsent=(step,)).save(folder)
     command = ("sh", "-c", f"cat > {folder}/told")
     assert notify(KeepNotify(command=command), "m", step) is None
@@ -192,36 +192,36 @@ def kept(told: str, folder: Path) -> Iterator[str]:
     yield from ((folder / name).read_text() for name in ("state.json", "told"))
 
 
-def agent(told: str, _folder: Path) -> Iterator[str]:
+def agent(text: str, _folder: Path) -> Iterator[str]:
     from owpc_ltr_mcp.server import content_of, error_line, text_of
 
     class Result:
         def as_dict(self) -> dict[str, Any]:
-            return {told: [told, {"a": told}]}
+            return {text: [text, {"a": text}]}
 
         def __str__(self) -> str:
-            return told
+            return text
 
-    yield text_of(Result(), [told])
-    yield error_line(RuntimeError(told))
+    yield text_of(Result(), [text])
+    yield error_line(RuntimeError(text))
     yield json.dumps(content_of(Result()), ensure_ascii=False)
 
 
-def page(told: str, _folder: Path) -> Iterator[str]:
+def page(text: str, _folder: Path) -> Iterator[str]:
     from owpc_ltr_report.page import _environment, safe_json
 
-    yield json.dumps(safe_json({"a": [told]}), ensure_ascii=False)
-    yield _environment().from_string("{{ a }}").render(a=told)
+    yield json.dumps(safe_json({"a": [text]}), ensure_ascii=False)
+    yield _environment().from_string("{{ a }}").render(a=text)
 
 
-def service(told: str, _folder: Path) -> Iterator[str]:
+def service(text: str, _folder: Path) -> Iterator[str]:
     from owpc_ltr_serve.app import _fault, _response
     from owpc_ltr_serve.endpoint import status_of
     from owpc_ltr_serve.gateway import _error
 
-    refusal = EngineRefusal("GET /", 400, told, told)
+    refusal = EngineRefusal("GET /", 400, text, text)
     yield _error(refusal.status, refusal.type, refusal.reason).body.decode()
-    answer = _response(_fault(status_of(refusal), str(refusal), {"X-LTR-Status": told}))
+    answer = _response(_fault(status_of(refusal), str(refusal), {"X-LTR-Status": text}))
     yield f"{bytes(answer.body).decode()}{dict(answer.headers)}"
 
 
@@ -274,12 +274,12 @@ PRESENT = [name for name, out in EXITS.items() if find_spec(out.plugin)]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def secret_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Secret(f"Basic {PAIR}")
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("secret_text")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", PRESENT)
 def test_an_exit_tells_no_secret(name: str, form: str, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_an_exit_tells_no_secret(name: str, form: str, tmp_path: Path) -> None:
     assert any(redaction.BLACK in text for text in texts)
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("secret_text")
 @pytest.mark.parametrize("name", PRESENT)
 def test_without_redaction_each_exit_tells_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -321,15 +321,15 @@ def _leaves(text: str) -> bool:
 
 
 def test_every_module_that_lets_text_out_is_on_the_list() -> None:
-    root, found = Path(__file__).parents[1], set()
+    root, modules = Path(__file__).parents[1], set()
     for folder in (root / "owpc_ltr", root / "plugins"):
         for path in folder.rglob("*.py"):
             place = ".".join(path.relative_to(folder).with_suffix("").parts)
             if _leaves(path.read_text()):
-                found.add(place)
+                modules.add(place)
     listed = {*DATA, *(name for out in EXITS.values() for name in out.modules)}
     there = {name for name in listed if find_spec(name.partition(".")[0]) or "_ltr" not in name}
-    assert found == there, "say in EXITS how it is redacted, or in DATA that it holds no message"
+    assert modules == there, "say in EXITS how it is redacted, or in DATA that it holds no message"
     assert _leaves("sys.stderr.write(text)")
     assert not _leaves("file.write(text)")
 
@@ -372,7 +372,7 @@ def test_short_secrets_are_words_and_what_is_no_secret_stays() -> None:
     assert redacted(text) == text
     assert redacted("user admin:12345 (admin)") == "user ***:*** (***)"
     stream = io.StringIO()
-    with redirect_stdout(Outlet(stream)):
+    with redirect_stdout(OutputStream(stream)):
         print_json({"seed": 12345, "ok": True, "user": "admin"})
     assert json.loads(stream.getvalue()) == {"seed": 12345, "ok": True, "user": "***"}
     for text in ("a basic introduction to models@shop", "https://host/a@b //x:y"):

@@ -143,5 +143,5 @@ def test_no_public_class_shows_whole_arrays_and_lists() -> None:
         for name in module.__all__:
             cls = getattr(module, name)
             if dataclasses.is_dataclass(cls) and hasattr(cls.__repr__, "__wrapped__"):
-                fields = [one for one in dataclasses.fields(cls) if one.repr]
-                assert not any(re.search(long, str(one.type)) for one in fields), name
+                fields = [field for field in dataclasses.fields(cls) if field.repr]
+                assert not any(re.search(long, str(field.type)) for field in fields), name

@@ -110,8 +110,8 @@ def _cells() -> tuple[list[str], list[str]]:
 
 
 def _blocks(kind: str, page: str) -> list[str]:
-    return [one.strip() for one in re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)]
+    return [block.strip() for block in re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)]
 
 
 def _numbers(text: str) -> list[float]:
-    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
+    return [float(number.replace(",", "")) for number in _NUMBER.findall(text)]

@@ -262,11 +262,11 @@ def test_words_of_any_script_stay_as_they_are(text: str) -> None:
 )
 def test_a_secret_is_blacked_in_every_form(form: str) -> None:
     environ = {"OWPC_LTR_PASSWORD": PASSWORD, "OWPC_LTR_USER": "anna", "PATH": "/bin"}
-    told = redacted(f"before {form} after", secrets_of(environ))
-    assert PASSWORD not in told
-    assert base64.b64encode(PASSWORD.encode()).decode() not in told
-    assert "***" in told
-    assert told.startswith("before ")
+    output = redacted(f"before {form} after", secrets_of(environ))
+    assert PASSWORD not in output
+    assert base64.b64encode(PASSWORD.encode()).decode() not in output
+    assert "***" in output
+    assert output.startswith("before ")
 
 
 def test_what_is_no_secret_stays() -> None:

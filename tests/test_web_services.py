@@ -57,34 +57,34 @@ STARTS = {
 
 def listeners_of(source: str) -> set[str]:
     """What a source uses to accept connections; the `WebServer` of this product counts."""
-    found: set[str] = set()
+    servers: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *(f"{node.module}.{one.name}" for one in node.names)]
-            names += [one.name for one in node.names]
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            names += [alias.name for alias in node.names]
             if (node.module or "").endswith("web_service"):
-                found |= {"WebServer"} & {one.name for one in node.names}
+                servers |= {"WebServer"} & {alias.name for alias in node.names}
         elif isinstance(node, ast.Attribute):
             names = [node.attr]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names = [node.value]
         for name in names:
             parts = name.split(".")
-            found |= LISTENERS & {name, parts[0], ".".join(parts[:2])}
-    return found
+            servers |= LISTENERS & {name, parts[0], ".".join(parts[:2])}
+    return servers
 
 
 def listeners() -> dict[str, set[str]]:
     """What each source file of the product uses to accept connections."""
-    found = {}
+    modules = {}
     for path in (*ROOT.glob("owpc_ltr/**/*.py"), *ROOT.glob("plugins/**/*.py")):
         source = path.read_text()
         if any(word in source for word in ("web_service", *LISTENERS)):
-            found[path.relative_to(ROOT).as_posix()] = listeners_of(source)
-    return found
+            modules[path.relative_to(ROOT).as_posix()] = listeners_of(source)
+    return modules
 
 
 FOUND = listeners()
@@ -135,8 +135,8 @@ class Running:
             given = {name.replace("_", "-"): text for name, text in headers.items()}
             connection.request(method, path, body, given)
             answer = connection.getresponse()
-            found = {name.lower(): text for name, text in answer.getheaders()}
-            return answer.status, found, answer.read().decode()
+            answer_headers = {name.lower(): text for name, text in answer.getheaders()}
+            return answer.status, answer_headers, answer.read().decode()
 
     def post(self, **headers: str) -> int:
         """The status of what a page might write."""
@@ -258,9 +258,9 @@ def test_no_answer_is_shown_in_a_frame_or_says_what_serves_it(service: Running) 
         400: service.ask("GET", "/", Host="evil.example"),
     }
     for page in ("/", "/health"):
-        found = service.ask("GET", page)
-        answers |= {200: found} if found[0] == 200 else {}
-    texts: dict[Any, dict[str, str]] = {status: found[1] for status, found in answers.items()}
+        answer = service.ask("GET", page)
+        answers |= {200: answer} if answer[0] == 200 else {}
+    texts: dict[Any, dict[str, str]] = {status: answer[1] for status, answer in answers.items()}
     for status, data in (
         (400, b"no request\r\n\r\n"),
         (413, large + b"x" * service.start.of_large),
@@ -280,8 +280,8 @@ def test_no_answer_is_shown_in_a_frame_or_says_what_serves_it(service: Running) 
         assert headers["x-frame-options"].upper() == "DENY", status
         assert headers["x-content-type-options"] == "nosniff", status
         assert "server" not in headers, status
-    for status, found in answers.items():
-        assert found[0] == status
+    for status, answer in answers.items():
+        assert answer[0] == status
 
 
 def test_a_request_behind_another_is_bounded_too(service: Running) -> None:
@@ -307,11 +307,11 @@ def test_bodies_that_do_not_come_keep_nobody_out(service: Running) -> None:
                 return connection.recv(12)
 
         floods = [pool.submit(flood) for _ in range(8)]
-        found = list(pool.map(asked, range(20)))
-        for one in floods:
-            one.result(20)
-        found += map(asked, range(20))
-        assert found == [b"HTTP/1.1 404"] * 40
+        lines = list(pool.map(asked, range(20)))
+        for future in floods:
+            future.result(20)
+        lines += map(asked, range(20))
+        assert lines == [b"HTTP/1.1 404"] * 40
         # The one that waits longest is of an address that has few.
         opened[0].sendall(b"nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert opened[0].recv(12) == b"HTTP/1.1 404"

@@ -42,9 +42,9 @@ def test_pip_builds_and_installs_a_wheel_that_works(tmp_path: Path) -> None:
     code = "import owpc_ltr, owpc_ltr_losses; print(owpc_ltr.__file__, owpc_ltr_losses.__file__)"
     places = run(str(python), "-c", code).stdout.split()
     assert all(Path(place).is_relative_to(site) for place in places)
-    told = run(str(python.with_name("owpc-ltr")), "plugins", "--json")
-    assert told.returncode == 0, told.stderr
-    names = {(one["kind"], one["name"]) for one in json.loads(told.stdout)["plugins"]}
+    completed = run(str(python.with_name("owpc-ltr")), "plugins", "--json")
+    assert completed.returncode == 0, completed.stderr
+    names = {(plugin["kind"], plugin["name"]) for plugin in json.loads(completed.stdout)["plugins"]}
     assert {("loss", "owpc"), ("optimizer", "larank"), ("metric", "ndcg")} <= names
     inside = {path.name for path in (site / "owpc_ltr" / "featuresets").iterdir()}
     assert inside >= {path.name for path in (ROOT / "featuresets").glob("*.json")}

@@ -70,14 +70,16 @@ def judged_queries(data: ltr.RankingDataset) -> list[JudgedQuery]:
 
 
 def evaluate(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
-    found = ltr.evaluate(world.new, world.data, metrics=METRIC, baseline=world.old, split="all")
-    return found.verdict()
+    evaluation = ltr.evaluate(
+        world.new, world.data, metrics=METRIC, baseline=world.old, split="all"
+    )
+    return evaluation.verdict()
 
 
 def compare(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     rankers = {"new": world.new, "old": world.old}
-    found = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
-    return found.verdict("new", "old")
+    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
+    return comparison.verdict("new", "old")
 
 
 def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
@@ -92,8 +94,8 @@ def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
             ]
         (world.folder / f"{name}.run").write_text("\n".join(lines) + "\n")
     rankers = {name: world.folder / f"{name}.run" for name in ("new", "old")}
-    found = ltr.compare(rankers, data=world.data, metrics=METRIC, resamples=500)
-    return found.verdict("new", "old")
+    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, resamples=500)
+    return comparison.verdict("new", "old")
 
 
 def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
@@ -103,17 +105,17 @@ def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     ways = world.serve(world.new, world.unjudged), world.serve(world.old)
     new, old = ([serve(request).doc_ids for request in requests] for serve in ways)
     plan = ComparisonPlan((parse_metric(METRIC),), baseline="the old one")
-    found = LiveResults(
+    results = LiveResults(
         {"the model": new, "the old one": old}, queries, choose_queries(records, queries, "all"),
         plan, world.template, depth=20, alone=old,
     )  # fmt: skip
-    return found.compared().verdict()
+    return results.compared().verdict()
 
 
 def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     rankers = {"new": world.new, "old": world.old}
-    found = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
-    page = ltr.report([found])
+    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
+    page = ltr.report([comparison])
     assert page.verdict is not None
     verdict: Verdict = page.verdict.words["verdict"]
     green = page.verdict.mood == "better"

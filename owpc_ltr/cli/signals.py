@@ -105,8 +105,8 @@ def handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[Non
     An event loop discards what a signal raises in one of its callbacks.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    found = {number: signal.getsignal(number) for number in SIGNALS if in_main}
-    taken = {number: before for number, before in found.items() if before is not signal.SIG_IGN}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS if in_main}
+    taken = {number: before for number, before in handlers.items() if before is not signal.SIG_IGN}
     for number in taken:
         signal.signal(number, handler)
     try:

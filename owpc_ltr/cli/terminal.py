@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Progress
 
 
-class Outlet(io.TextIOBase):
+class OutputStream(io.TextIOBase):
     """A stream whose reader may have left. `results` is where a command's own output goes.
 
     `gone`: nobody reads it; `fault`: why it could not be written, if not for that.
     """
 
-    def __init__(self, stream: Any, results: Outlet | None = None, plain: bool = True) -> None:
+    def __init__(
+        self, stream: Any, results: OutputStream | None = None, plain: bool = True
+    ) -> None:
         self._stream = stream
         self._plain = plain
         self.results = results or self
@@ -83,16 +85,19 @@ class Outlet(io.TextIOBase):
 
 
 @contextmanager
-def standard_streams(results_alone: bool) -> Iterator[Outlet]:
-    """Make the streams of the process `Outlet`s, for this block; standard output.
+def standard_streams(results_alone: bool) -> Iterator[OutputStream]:
+    """Make the streams of the process `OutputStream`s, for this block; standard output.
 
     `results_alone`: what is not printed as a result (see `results`) goes to standard error.
     """
     before = sys.stdin, sys.stdout, sys.stderr
     _occupy_closed_numbers()
-    stdout, stderr = Outlet(_escaping(sys.stdout)), Outlet(_escaping(sys.stderr), plain=False)
+    stdout, stderr = (
+        OutputStream(_escaping(sys.stdout)),
+        OutputStream(_escaping(sys.stderr), plain=False),
+    )
     sys.stdin = before[0] or open(os.devnull)  # noqa: SIM115, PTH123 - as long as the process
-    sys.stdout = Outlet(stderr, stdout) if results_alone else stdout
+    sys.stdout = OutputStream(stderr, stdout) if results_alone else stdout
     sys.stderr = stderr
     try:
         yield stdout

@@ -226,7 +226,7 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    **{one: f"\\{one}" for one in "&%$#_{}"},
+    **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
 
@@ -255,4 +255,4 @@ def escaped(text: str) -> str:
     >>> escaped("ndcg@10_50%")
     'ndcg@10\\_50\\%'
     """
-    return "".join(_LATEX.get(one, one) for one in " ".join(text.split()))
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))

@@ -49,10 +49,13 @@ def clusters_of(queries: Any) -> Codes:
         documents = _numbers(list(chain.from_iterable(query.doc_ids for query in queries)))
         offsets = np.append(0, np.cumsum([len(query.doc_ids) for query in queries]))
         grades = np.concatenate([np.zeros(0), *(query.grades for query in queries)])
-        return linked_queries([_key(*one) for one in requests], documents, offsets, grades)
+        return linked_queries([_key(*request) for request in requests], documents, offsets, grades)
     ids, params = queries.query_ids.to_pylist(), queries.query_params
-    given = [{}] * len(ids) if params is None else [_object(one) for one in params.to_pylist()]
-    keys = [_key(_text_and_others(one), name) for one, name in zip(given, ids, strict=True)]
+    given = [{}] * len(ids) if params is None else [_object(text) for text in params.to_pylist()]
+    keys = [
+        _key(_text_and_others(params_of_query), name)
+        for params_of_query, name in zip(given, ids, strict=True)
+    ]
     names = getattr(queries, "doc_ids", None)
     if names is None:
         return linked_queries(keys)

@@ -61,25 +61,25 @@ def join_datasets(
     )
 
 
-def check_same_features(one: Any, name: str, other: Any, other_name: str) -> None:
+def check_same_features(first: Any, name: str, other: Any, other_name: str) -> None:
     """Refuse datasets of other features. Raises BadInput."""
-    if one.feature_names != other.feature_names:
+    if first.feature_names != other.feature_names:
         raise BadInput(
-            f"{name} and {other_name} have other features: {_difference(one, other)}"
-            f"{_sets(one, other)}; use data of the same features (of LETOR text, say n_features)"
+            f"{name} and {other_name} have other features: {_difference(first, other)}"
+            f"{_sets(first, other)}; use data of the same features (of LETOR text, say n_features)"
         )
-    hashes = one.featureset_hash, other.featureset_hash
+    hashes = first.featureset_hash, other.featureset_hash
     if all(hashes) and hashes[0] != hashes[1]:
         raise BadInput(
             f"{name} and {other_name} were logged with other versions of the feature set"
-            f"{_sets(one, other)}: log one of them again"
+            f"{_sets(first, other)}: log one of them again"
         )
 
 
-def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
+def check_alike(first: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
     """Refuse parts of other features, or of which only one knows something. Raises BadInput."""
-    check_same_features(one, name, other, other_name)
-    joined = [external_names(sources_in(part.manifest)) for part in (one, other)]
+    check_same_features(first, name, other, other_name)
+    joined = [external_names(sources_in(part.manifest)) for part in (first, other)]
     if joined[0] != joined[1]:
         differing = next(iter(set(joined[0]) ^ set(joined[1])), joined[0][0])
         raise BadInput(
@@ -87,14 +87,14 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
             "in the other: log both with the same tables"
         )
     for field, what in (("doc_ids", "document ids"), ("query_params", "query params")):
-        if (getattr(one, field) is None) != (getattr(other, field) is None):
+        if (getattr(first, field) is None) != (getattr(other, field) is None):
             with_, without = (
                 (name, other_name) if getattr(other, field) is None else (other_name, name)
             )
             raise BadInput(
                 f"{with_} has {what} and {without} has none: add them, or read the files one by one"
             )
-    if {JUDGED_BY, *(one.document_fields or ())} != {JUDGED_BY, *(other.document_fields or ())}:
+    if {JUDGED_BY, *(first.document_fields or ())} != {JUDGED_BY, *(other.document_fields or ())}:
         raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
 
 
@@ -105,14 +105,14 @@ def logged_with(data: Any) -> str:
     return ", hash ".join([*name, str(data.featureset_hash)[:12]])
 
 
-def _sets(one: Any, other: Any) -> str:
-    hashes = one.featureset_hash and other.featureset_hash
-    return f" ({logged_with(one)} and {logged_with(other)})" if hashes else ""
+def _sets(first: Any, other: Any) -> str:
+    hashes = first.featureset_hash and other.featureset_hash
+    return f" ({logged_with(first)} and {logged_with(other)})" if hashes else ""
 
 
-def _difference(one: Any, other: Any) -> str:
-    sizes = f"{len(one.feature_names)} against {len(other.feature_names)}"
-    pairs = zip(one.feature_names, other.feature_names, strict=False)
+def _difference(first: Any, other: Any) -> str:
+    sizes = f"{len(first.feature_names)} against {len(other.feature_names)}"
+    pairs = zip(first.feature_names, other.feature_names, strict=False)
     differing = next((f", '{a}' where the other has '{b}'" for a, b in pairs if a != b), "")
     return sizes + differing
 
@@ -156,13 +156,13 @@ def _fields(parts: Sequence[RankingDataset]) -> Mapping[str, pa.Array] | None:
     fields = [part.document_fields or {} for part in parts]
     if not any(fields):
         return parts[0].document_fields
-    if any(JUDGED_BY in one for one in fields):
+    if any(JUDGED_BY in columns for columns in fields):
         # Who judged is not known of some.
         fields = [
-            {JUDGED_BY: pa.array([""] * part.n_documents, pa.string()), **one}
-            for part, one in zip(parts, fields, strict=True)
+            {JUDGED_BY: pa.array([""] * part.n_documents, pa.string()), **columns}
+            for part, columns in zip(parts, fields, strict=True)
         ]
-    return {name: pa.concat_arrays([one[name] for one in fields]) for name in fields[0]}
+    return {name: pa.concat_arrays([columns[name] for columns in fields]) for name in fields[0]}
 
 
 def stream_parquet(path: Path) -> Iterator[RankingDataset]:

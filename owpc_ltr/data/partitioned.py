@@ -504,7 +504,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ahead(call: Callable[[T], R], items: Sequence[T], threads: int = 1) -> Iterator[R]:
+def map_ahead(call: Callable[[T], R], items: Sequence[T], threads: int = 1) -> Iterator[R]:
     """`map(call, items)`, where so many threads are always at the next items.
 
     At most one result a thread waits to be taken, so that little is held at a time.
@@ -637,7 +637,7 @@ class PartitionedDataset:
 
     def __iter__(self) -> Iterator[RankingDataset]:
         """Each part in turn, the next one being read meanwhile; checked by its digest."""
-        return ahead(partial(self.files.read, form="whole"), self.pieces)
+        return map_ahead(partial(self.files.read, form="whole"), self.pieces)
 
     def each(
         self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
@@ -653,8 +653,8 @@ class PartitionedDataset:
             return self.workers.each(call, self.pieces, form)
         load = partial(self.files.read, form=form)
         if threads == 1:
-            return map(call, ahead(load, self.pieces))
-        return ahead(lambda piece: call(load(piece)), self.pieces, threads)
+            return map(call, map_ahead(load, self.pieces))
+        return map_ahead(lambda piece: call(load(piece)), self.pieces, threads)
 
     def load(self) -> RankingDataset:
         """All of it in memory. Raises Refused if there is not enough memory."""

@@ -323,7 +323,7 @@ def digests_of(queries: Queries) -> QueryDigests:
     if isinstance(queries, Sequence):
         texts = (query_text(query.params) for query in queries)
     elif (params := queries.query_params) is not None:
-        texts = (query_text(json.loads(one)) for one in params.to_pylist())
+        texts = (query_text(json.loads(text)) for text in params.to_pylist())
     typed = [_words(query, text) for query, text in zip(ids, texts, strict=True)]
     # A text without a word, as of signs alone, is its own spelling.
     spellings = [spelling(text) or text for text in typed]

@@ -76,10 +76,14 @@ class ClusterAttempts:
         """
         for _ in range(_WRITES):
             attempts, stored = self._read()
-            for one in attempts:
-                if (one.candidate, one.metric, one.queries) == (self._candidate, metric, queries):
-                    return one.earlier
-            earlier = sum(same_queries(one.queries, queries) for one in attempts)
+            for attempt in attempts:
+                if (attempt.candidate, attempt.metric, attempt.queries) == (
+                    self._candidate,
+                    metric,
+                    queries,
+                ):
+                    return attempt.earlier
+            earlier = sum(same_queries(attempt.queries, queries) for attempt in attempts)
             new = CountedAttempt(self._candidate, metric, queries, now(), earlier)
             with suppress(Changed):
                 self._write([*attempts, new], stored)
@@ -109,7 +113,7 @@ class ClusterAttempts:
             ) from error
 
     def _write(self, attempts: Sequence[CountedAttempt], before: VersionedDocument | None) -> None:
-        made = [asdict(one) for one in attempts[-_MOST:]]
+        made = [asdict(attempt) for attempt in attempts[-_MOST:]]
         content = {_KEY: {"format": _FORMAT, "alias": self.alias, "made": made}}
         self._documents.replace(self.alias, content, before)
 

@@ -45,7 +45,7 @@ from owpc_ltr.engine.stores import Store, choose_store, naming_close_sets
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.text import base_index, check_index, check_name, did_you_mean, only_one
+from owpc_ltr.names import base_index, check_index, check_name, did_you_mean, only_one
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels

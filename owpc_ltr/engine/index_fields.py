@@ -86,7 +86,7 @@ def _mappings(engine: EngineLike, index: str) -> list[dict[str, Any]]:
     answer = engine.request("GET", f"/{quote(index, safe='')}/_mapping")
     if not isinstance(answer, dict):
         raise Refused(f"the mapping of '{index}' is not an object: is an engine at this address?")
-    mappings = [found.get("mappings") for found in answer.values() if isinstance(found, dict)]
+    mappings = [content.get("mappings") for content in answer.values() if isinstance(content, dict)]
     return [mapping for mapping in mappings if isinstance(mapping, dict)]
 
 

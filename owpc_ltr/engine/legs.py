@@ -35,7 +35,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, MUSTACHE, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import TO_JSON
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import ShortRepr, parse_version
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.version import parse_version
 
 FEWEST_LEGS, MOST_LEGS = 2, 5
 LEAD = 1e6
@@ -392,7 +393,7 @@ def find_candidates(
     return candidates
 
 
-def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
+def candidates_as_judgments(judged: Judgments, candidates: Sequence[FoundDocuments]) -> Judgments:
     """The candidates of each query, those without a judgment having the grade 0.
 
     Queries without a candidate are left out.
@@ -410,7 +411,7 @@ def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) 
     return Judgments(
         [
             as_judged(query, brought.documents)
-            for query, brought in zip(judged.queries, found, strict=True)
+            for query, brought in zip(judged.queries, candidates, strict=True)
             if brought.documents
         ]
     )

@@ -42,9 +42,9 @@ from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
-from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -224,7 +224,7 @@ def measure_profile(
     costs, searches = feature_costs(
         engine, store, parts, params, repeat=repeat, window=window, seed=seed, progress=progress
     )
-    windows = timed(
+    windows = time_variants(
         engine,
         subject.index,
         {size: with_features(store, subject, size) for size in WINDOWS},
@@ -290,7 +290,7 @@ class Subject:
     model: StoredModel | None = None
 
 
-def timed(
+def time_variants(
     engine: Engine,
     index: str,
     variants: Mapping[K, Variant],
@@ -435,13 +435,14 @@ def feature_costs(
         )
 
     random = np.random.default_rng(seed)
-    designs = [weighing(len(names), random) for _ in range(WARM_UP + repeat)]
+    designs = [hadamard_design(len(names), random) for _ in range(WARM_UP + repeat)]
     turns = [[without, with_all, *map(in_group, groups)] for groups in designs]
     passed = _time_turns(
         engine, subject.index, turns, queries, random, stage="features", progress=progress
     )
     costs = [
-        weighed(groups, row[2:]) for groups, row in zip(designs[WARM_UP:], passed, strict=True)
+        feature_effects(groups, row[2:])
+        for groups, row in zip(designs[WARM_UP:], passed, strict=True)
     ]
     by_feature = [
         _cost(name, column)
@@ -451,7 +452,7 @@ def feature_costs(
     return sorted(by_feature, key=lambda cost: -cost.milliseconds), searches
 
 
-def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
+def hadamard_design(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
     """Which of `n` features each search of a turn has, (searches, n): by a Hadamard matrix.
 
     Each feature is in half of the searches, each two of them in a quarter. Which columns of the
@@ -464,7 +465,7 @@ def weighing(n: int, random: np.random.Generator) -> NDArray[np.bool_]:
     return np.asarray(signs * random.choice((-1, 1), size=n) > 0)
 
 
-def weighed(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[np.float64]:
+def feature_effects(groups: NDArray[np.bool_], passed: NDArray[np.float64]) -> NDArray[np.float64]:
     """What each feature adds: the mean of the searches that have it less that of those without."""
     signs = np.where(groups, 2.0, -2.0) / len(groups)
     return np.asarray(passed @ signs)

@@ -24,8 +24,8 @@ from owpc_ltr.engine.client.responses import (
     check_refreshed,
 )
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
+from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import base_index, check_index, index_beside, is_staging_mark, staging_mark
 
 Aliases = dict[str, Any]
 """The aliases of an index by name, each with its filter, routing and other properties."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 
 from owpc_ltr.data.log_times import TimeWindow, milliseconds
-from owpc_ltr.engine.client.responses import EngineRefusal, strange
+from owpc_ltr.engine.client.responses import EngineRefusal, unexpected_answer
 from owpc_ltr.engine.feature_log.snapshot import PointInTime
 from owpc_ltr.errors import Refused
 from owpc_ltr.signatures import Help
@@ -139,7 +139,7 @@ def pages(
                 "must be a date, and sorting by _id allowed (indices.id_field_data.enabled)"
             ) from refusal
         if not all("sort" in hit for hit in hits):
-            raise strange(what, "hits.hits[].sort")
+            raise unexpected_answer(what, "hits.hits[].sort")
         if hits:
             yield [hit.get("_source") or {} for hit in hits]
         if len(hits) < PAGE:

@@ -25,16 +25,16 @@ from owpc_ltr.engine.client.responses import (
     part_of,
 )
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 
-INDEX = "owpc-ltr-pointers"
-"""The index of aliases, deployment records, experiments and attempts."""
+INDEX = "owpc-ltr-aliases"
+"""The index of aliases, and of the deployment records, experiments and attempts beside them."""
 _MOST = 10_000
 _PROPERTIES = {
     "name": {"type": "keyword"},
     "pinned": {"type": "keyword"},
-    # A deployment record: stored, not indexed, since it holds a whole model.
-    "certificate": {"type": "object", "enabled": False},
+    # Stored, not indexed, since it holds a whole model.
+    "deployment_record": {"type": "object", "enabled": False},
 }
 _BODY = {
     "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},

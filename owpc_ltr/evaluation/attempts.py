@@ -68,12 +68,12 @@ def sketch_of(query_ids: pa.StringArray, texts: pa.StringArray | None = None) ->
     return {"n": len(names), "sketch": hashes[:_HASHES], "all": _hash("".join(hashes))}
 
 
-def same_queries(one: Sketch, other: Sketch) -> bool:
+def same_queries(first: Sketch, other: Sketch) -> bool:
     """Whether most of the queries of the smaller one of two sets are in the other, too."""
-    a, b = set(one["sketch"]), set(other["sketch"])
+    a, b = set(first["sketch"]), set(other["sketch"])
     union = sorted(a | b)[:_HASHES]
     shared = sum(each in a and each in b for each in union) / max(1, len(union))
-    n, m = int(one["n"]), int(other["n"])
+    n, m = int(first["n"]), int(other["n"])
     return shared / (1.0 + shared) * (n + m) / max(1, min(n, m)) >= _MOSTLY
 
 
@@ -141,8 +141,8 @@ class AttemptsFile:
                 before = len(known) + len(torn)
                 # A pair that was compared before must not hide that another one is new.
                 new = [
-                    sealed_line({**queries, "test": one, "earlier": before})
-                    for one in sorted(torn | tests.difference(known))
+                    sealed_line({**queries, "test": test, "earlier": before})
+                    for test in sorted(torn | tests.difference(known))
                 ]
                 if len(lines) + len(new) <= _LONGEST:
                     file.append(b"".join(new))
@@ -182,7 +182,7 @@ def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=4).hexdigest()
 
 
-def _digest(one: Vector, other: Vector) -> str:
+def _digest(first: Vector, other: Vector) -> str:
     """Of two rankers' values, whichever stands first."""
-    parts = sorted(np.round(values, _DIGITS).tobytes() for values in (one, other))
+    parts = sorted(np.round(values, _DIGITS).tobytes() for values in (first, other))
     return hashlib.blake2b(b"".join(parts), digest_size=8).hexdigest()

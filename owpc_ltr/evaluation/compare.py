@@ -209,7 +209,7 @@ def ranker_name(ranker: Any) -> str:
     """What a ranker without a name is called: as its file is, or by its kind."""
     if isinstance(ranker, Path | str):
         return str(ranker)
-    if isinstance(ranker, list | tuple) and not all(isinstance(one, Real) for one in ranker):
+    if isinstance(ranker, list | tuple) and not all(isinstance(value, Real) for value in ranker):
         return "the models"
     if isinstance(ranker, list | tuple) or hasattr(ranker, "dtype"):
         return "the scores"

@@ -78,7 +78,9 @@ class ComparedPair(ShortRepr):
         """The same pair with ranker b first."""
         parts = ("comparison", "left_out", "as_judged", "prediction_powered")
         figures = {part: getattr(self, part) for part in parts}
-        turned: dict[str, Any] = {part: one and one.reversed() for part, one in figures.items()}
+        turned: dict[str, Any] = {
+            part: comparison and comparison.reversed() for part, comparison in figures.items()
+        }
         return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:
@@ -121,7 +123,9 @@ def verdict_line(
     """
     pair = f"{a} against {b} by {metric}"
     if verdict.warnings:
-        return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.warnings)} ({pair})"
+        return (
+            f"{verdict.outcome}: {'; '.join(warning.line for warning in verdict.warnings)} ({pair})"
+        )
     words = outcome_in_words(verdict, smallest_gain)
     if verdict.outcome is Outcome.NO_DIFFERENCE:
         return f"{words}: {pair}"

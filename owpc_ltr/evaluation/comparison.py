@@ -39,14 +39,14 @@ from owpc_ltr.evaluation.significance import (
     OPPOSITE,
     Comparison,
     Outcome,
-    Paired,
+    PairedValues,
     ResultWarning,
     check_resamples,
     compare_paired,
     comparison_of,
     generators,
     holm,
-    paired,
+    pair_values,
 )
 from owpc_ltr.metrics import Metric
 
@@ -83,7 +83,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         # Without a pair there is no verdict that names them.
         messages += [warning.line for warning in queries.warnings]
     pairs = tuple(_with_warnings(pair, results, earlier) for pair in tested)
-    messages += [one.line for pair in pairs for one in pair.warnings if not one.decides]
+    messages += [warning.line for pair in pairs for warning in pair.warnings if not warning.decides]
     return RankerComparison(
         rankers=rankers,
         metrics=plan.metrics,
@@ -99,7 +99,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         baseline=plan.baseline,
         importance=weights,
         n_independent=queries.n_independent,
-        on_judged_documents=any(one.unjudged is None for one in results.rankers.values()),
+        on_judged_documents=any(ranker.unjudged is None for ranker in results.rankers.values()),
         earlier_comparisons=earlier,
         counted_in="" if plan.attempts is None else plan.attempts.place,
     )
@@ -110,7 +110,9 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
     plan, metrics, weights = results.plan, results.plan.metrics, results.queries.weights
     tied = [np.nan] * len(metrics)
     if results.all_tied is not None:
-        tied = [m.average(one, weights) for m, one in zip(metrics, results.all_tied, strict=True)]
+        tied = [
+            m.average(values, weights) for m, values in zip(metrics, results.all_tied, strict=True)
+        ]
     return {
         name: tuple(
             Measured(
@@ -154,7 +156,9 @@ def _mean_share(shares: Vector, weights: Vector | None) -> float:
 
 def _counted(weights: Vector | None, *values: Vector) -> NDArray[np.bool_]:
     """The queries that have some weight, and all of these values."""
-    counted: NDArray[np.bool_] = np.logical_and.reduce([~np.isnan(one) for one in values])
+    counted: NDArray[np.bool_] = np.logical_and.reduce(
+        [~np.isnan(values_of_ranker) for values_of_ranker in values]
+    )
     return counted if weights is None else counted & (weights > 0)
 
 
@@ -165,7 +169,11 @@ def _of(values: NDArray[Any] | None, counted: NDArray[np.bool_]) -> NDArray[Any]
 
 def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
     """Which rankers gain from unjudged documents, if there are many."""
-    holes = [one.name for one in rankers if one.unjudged and max(one.unjudged.values()) > _MANY]
+    holes = [
+        ranker.name
+        for ranker in rankers
+        if ranker.unjudged and max(ranker.unjudged.values()) > _MANY
+    ]
     if not holes:
         return
     if unjudged == "zero":
@@ -174,7 +182,7 @@ def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
             "were judged: compare with unjudged condensed, and judge what these bring "
             "(owpc-ltr judge pool)"
         )
-        models = [one.name for one in rankers if one.unjudged is None]
+        models = [ranker.name for ranker in rankers if ranker.unjudged is None]
         if models:
             yield (
                 f"models rank judged documents alone here ({', '.join(models)}), and runs list "
@@ -216,7 +224,7 @@ class Statistics(NamedTuple):
 
     ranked: Ranked
     pairs: tuple[ComparedPair, ...]
-    samples: Mapping[tuple[str, str, str], Paired]
+    samples: Mapping[tuple[str, str, str], PairedValues]
 
 
 def compare_all(
@@ -239,12 +247,12 @@ def compare_all(
         opponents = [(name, baseline) for name in names if name != baseline]
     means: dict[tuple[str, int], Measured] = {}
     pairs: list[ComparedPair] = []
-    samples: dict[tuple[str, str, str], Paired] = {}
+    samples: dict[tuple[str, str, str], PairedValues] = {}
     for counted, numbers in _by_counted_queries(ranked, weights):
         # A ranker's mean is drawn as a pair with itself: by clusters, and weights that are all
         # alike are none.
         drawn = {
-            (a, b, number): paired(
+            (a, b, number): pair_values(
                 ranked[a][number].per_query[counted],
                 ranked[b][number].per_query[counted],
                 _of(weights, counted),
@@ -254,7 +262,10 @@ def compare_all(
             for a, b in (*zip(names, names, strict=True), *opponents)
             for number in numbers
         }
-        columns = [one.a if a == b else one.differences for (a, b, _), one in drawn.items()]
+        columns = [
+            drawing_of_pair.a if a == b else drawing_of_pair.differences
+            for (a, b, _), drawing_of_pair in drawn.items()
+        ]
         _coins, draws = generators(drawing.seed)
         ends = bca_intervals(
             np.column_stack(columns),
@@ -279,7 +290,9 @@ def compare_all(
             done(place / len(drawn))
     # Pairs stand by metric, then in the order of the rankers.
     texts = [str(metric) for metric in metrics]
-    pairs.sort(key=lambda one: (texts.index(one.metric), names.index(one.a), names.index(one.b)))
+    pairs.sort(
+        key=lambda pair: (texts.index(pair.metric), names.index(pair.a), names.index(pair.b))
+    )
     of_rankers = {name: tuple(means[name, n] for n in range(len(metrics))) for name in names}
     return Statistics(of_rankers, _with_holm(pairs), samples)
 
@@ -304,12 +317,12 @@ def with_finer_p(
     resamples = min(MOST_RESAMPLES, ceil(_AT_LEVEL * factor / LEVEL))
     done, pairs = drawing.progress_of("flipping more signs"), list(compared.pairs)
     for place, pair in enumerate(pairs):
-        one = pair.comparison
-        if one.p_permutation * (drawing.resamples + 1) <= _AT_LEVEL:
+        comparison = pair.comparison
+        if comparison.p_permutation * (drawing.resamples + 1) <= _AT_LEVEL:
             terms = compared.samples[pair.a, pair.b, pair.metric].terms
             coins, _draws = generators(drawing.seed)
             p = sign_flips(terms, resamples, coins).p_of(float(terms.sum()))
-            pairs[place] = replace(pair, comparison=replace(one, p_permutation=p))
+            pairs[place] = replace(pair, comparison=replace(comparison, p_permutation=p))
         done((place + 1) / len(pairs))
     return _with_holm(pairs)
 
@@ -320,7 +333,7 @@ def _by_counted_queries(
     """Metrics that count the same queries go together."""
     groups: dict[bytes, tuple[NDArray[np.bool_], list[int]]] = {}
     for number, measured in enumerate(zip(*ranked.values(), strict=True)):
-        counted = _counted(weights, *(one.per_query for one in measured))
+        counted = _counted(weights, *(measure.per_query for measure in measured))
         if counted.sum() < 2:
             raise Refused(
                 f"{int(counted.sum())} of {len(counted)} queries count in {measured[0].metric} for "
@@ -448,12 +461,14 @@ def _deciding_warnings(
 
     def compared(winning: Vector, losing: Vector) -> Comparison | None:
         values = {won: winning, lost: losing}
-        found = _compared_alone(values[pair.a], values[pair.b], metric, results)
-        return _as_powered(pair, found)
+        comparison = _compared_alone(values[pair.a], values[pair.b], metric, results)
+        return _as_powered(pair, comparison)
 
     def wins_with(winning: RankedLists, losing: RankedLists) -> bool:
-        found = compared(winning.unjudged_irrelevant(within), losing.unjudged_irrelevant(within))
-        return found is not None and found.verdict().outcome is verdict.outcome
+        comparison = compared(
+            winning.unjudged_irrelevant(within), losing.unjudged_irrelevant(within)
+        )
+        return comparison is not None and comparison.verdict().outcome is verdict.outcome
 
     deciding = DecidingDocuments((won, lost), winner, loser)
     if not results.judged_alone:
@@ -465,8 +480,10 @@ def _deciding_warnings(
     if people[won] is winner and people[lost] is loser:
         return
     treated = {
-        "as irrelevant": {name: [one.unjudged_irrelevant(within)] for name, one in people.items()},
-        "left out": {name: [one.condensed(within)] for name, one in people.items()},
+        "as irrelevant": {
+            name: [lists.unjudged_irrelevant(within)] for name, lists in people.items()
+        },
+        "left out": {name: [lists.condensed(within)] for name, lists in people.items()},
         "as good as judged ones": as_good_as_judged(people, [metric]),
     }
     without = {words: compared(of[won][0], of[lost][0]) for words, of in treated.items()}

@@ -60,7 +60,7 @@ class ComparedRanker(ShortRepr):
     @property
     def means(self) -> Mapping[str, Measured]:
         """The figures by the metric's text."""
-        return {str(one.metric): one for one in self.measured}
+        return {str(measure.metric): measure for measure in self.measured}
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
@@ -68,13 +68,15 @@ class ComparedRanker(ShortRepr):
             "name": self.name,
             "metrics": [
                 {
-                    **one.as_dict(),
-                    "all_tied_baseline": finite_json(one.all_tied_baseline),
-                    "low": one.low,
-                    "high": one.high,
-                    "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
+                    **measure.as_dict(),
+                    "all_tied_baseline": finite_json(measure.all_tied_baseline),
+                    "low": measure.low,
+                    "high": measure.high,
+                    "unjudged": None
+                    if self.unjudged is None
+                    else self.unjudged[str(measure.metric)],
                 }
-                for one in self.measured
+                for measure in self.measured
             ],
             "warnings": list(self.warnings),
         }
@@ -129,8 +131,8 @@ class RankerComparison(BlockResult):
             raise UsageError("one ranker was measured alone: give a baseline to compare it with")
         first = self.metrics[0]
         sign = -1.0 if first.higher_is_better else 1.0
-        ordered = sorted(self.rankers, key=lambda one: sign * one.means[str(first)].mean)
-        names = [one.name for one in ordered]
+        ordered = sorted(self.rankers, key=lambda ranker: sign * ranker.means[str(first)].mean)
+        names = [ranker.name for ranker in ordered]
         if self.baseline is not None:
             return next(name for name in names if name != self.baseline), self.baseline
         other = self.rankers[0].name
@@ -139,7 +141,7 @@ class RankerComparison(BlockResult):
     @property
     def facts(self) -> dict[str, Any]:
         """The fields of a comparison, without those that a kind of result adds."""
-        return {one.name: getattr(self, one.name) for one in fields(RankerComparison)}
+        return {part.name: getattr(self, part.name) for part in fields(RankerComparison)}
 
     @property
     def prediction_powered(self) -> tuple[ComparedPair, ...]:
@@ -158,17 +160,17 @@ class RankerComparison(BlockResult):
         if self.importance is not None:
             columns["importance"] = self.importance
         for ranker in self.rankers:
-            for one in ranker.measured:
-                values = pa.array(one.per_query, from_pandas=True)
-                columns[f"{one.metric} {ranker.name}"] = values
+            for measure in ranker.measured:
+                values = pa.array(measure.per_query, from_pandas=True)
+                columns[f"{measure.metric} {ranker.name}"] = values
         return pa.table(columns)
 
     def ranker(self, name: str) -> ComparedRanker:
         """The ranker of this name. Raises UsageError where there is none."""
-        for one in self.rankers:
-            if one.name == name:
-                return one
-        names = ", ".join(one.name for one in self.rankers)
+        for ranker in self.rankers:
+            if ranker.name == name:
+                return ranker
+        names = ", ".join(ranker.name for ranker in self.rankers)
         raise UsageError(f"no ranker is called '{name}': there are {names}")
 
     def pair(self, a: str, b: str, metric: Metric | str | None = None) -> ComparedPair:
@@ -181,7 +183,7 @@ class RankerComparison(BlockResult):
 
     def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
         """The verdicts on ranker a against b by metric; empty where the two were not compared."""
-        return {metric: one.verdict for metric, one in self._by_metric(a, b).items()}
+        return {metric: pair.verdict for metric, pair in self._by_metric(a, b).items()}
 
     def _by_metric(self, a: str, b: str) -> dict[str, ComparedPair]:
         pairs = (pair for pair in self.pairs if {pair.a, pair.b} == {a, b})
@@ -201,10 +203,10 @@ class RankerComparison(BlockResult):
         One ranker means every pair that it is part of, two rankers mean their pair.
         """
         pairs = tuple(
-            replace(one, warnings=(*one.warnings, *warnings))
-            if {*rankers} <= {one.a, one.b}
-            else one
-            for one in self.pairs
+            replace(pair, warnings=(*pair.warnings, *warnings))
+            if {*rankers} <= {pair.a, pair.b}
+            else pair
+            for pair in self.pairs
         )
         return replace(self, pairs=pairs)
 
@@ -250,7 +252,7 @@ class RankerComparison(BlockResult):
         verdict: dict[str, Any] = {}
         worst: dict[str, Any] = {}
         if self.prediction_powered:
-            both["prediction_powered"] = [one.as_dict() for one in self.prediction_powered]
+            both["prediction_powered"] = [pair.as_dict() for pair in self.prediction_powered]
             both["ideal_of"] = "human-labelled documents"
         if self.pairs:
             a, b = self.headline
@@ -268,8 +270,8 @@ class RankerComparison(BlockResult):
             "weighted": self.weighted,
             "unjudged": self.unjudged,
             "baseline": self.baseline,
-            "rankers": [one.as_dict() for one in self.rankers],
-            "pairs": [one.as_dict() for one in self._by_human_labels],
+            "rankers": [ranker.as_dict() for ranker in self.rankers],
+            "pairs": [pair.as_dict() for pair in self._by_human_labels],
             "corrected_over": len(self.pairs),
             **both,
             "notes": list(self.notes),
@@ -286,8 +288,8 @@ class RankerComparison(BlockResult):
 
         if per_query:
             return self.per_query.to_pandas()
-        told = self.as_dict()
-        return pd.DataFrame(told["pairs"] or told["rankers"][0]["metrics"])
+        content = self.as_dict()
+        return pd.DataFrame(content["pairs"] or content["rankers"][0]["metrics"])
 
     def __repr__(self) -> str:
         """The verdict, the first lines, and a line for each pair, as many as a repr shows."""
@@ -313,7 +315,7 @@ class RankerComparison(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         """The verdict first, then figures and what they are of; warnings last."""
-        letters = ranker_letters([one.name for one in self.rankers])
+        letters = ranker_letters([ranker.name for ranker in self.rankers])
         of = f", {self.data_name}" if self.data_name else ""
         yield from (self._opening, f"{self._title}{of}", *self.notes)
         yield from self.figure_blocks(letters)
@@ -384,7 +386,7 @@ class RankerComparison(BlockResult):
 
     @property
     def _by_human_labels(self) -> list[ComparedPair]:
-        return [one.by_human_labels for one in self.pairs]
+        return [pair.by_human_labels for pair in self.pairs]
 
     @property
     def _verdict_lines(self) -> list[str]:
@@ -412,15 +414,15 @@ class RankerComparison(BlockResult):
             for name in (pair.a, pair.b)
             if pair.better is not None and self.baseline not in {None, name}
         }
-        names = [one.name for one in self.rankers]
+        names = [ranker.name for ranker in self.rankers]
         columns = [
             latex_cells(
-                [one.means[metric].mean for one in self.rankers],
+                [ranker.means[metric].mean for ranker in self.rankers],
                 {n for n, name in enumerate(names) if (metric, name) in marked},
                 higher_is_better=higher_is_better,
             )
             for metric, higher_is_better in (
-                (str(one), one.higher_is_better) for one in self.metrics
+                (str(metric), metric.higher_is_better) for metric in self.metrics
             )
         ]
         dagger = (
@@ -432,7 +434,7 @@ class RankerComparison(BlockResult):
         return latex_of(Table(["", *map(str, self.metrics)], rows), notes)
 
     def _metric_number(self, metric: Metric | str | None) -> int:
-        texts = [str(one) for one in self.metrics]
+        texts = [str(each) for each in self.metrics]
         if metric is None:
             return 0
         if str(metric) not in texts:
@@ -460,7 +462,7 @@ class Evaluation(RankerComparison):
     @property
     def table(self) -> list[dict[str, Any]]:
         """One row a metric: its value, all-tied baseline, convention, and how many queries."""
-        return [one.as_dict() for one in self.measured]
+        return [measure.as_dict() for measure in self.measured]
 
     def __getitem__(self, metric: Metric | str) -> Measured:
         """The figures of a metric: its mean, and each query's value."""
@@ -479,8 +481,9 @@ class Evaluation(RankerComparison):
     @property
     def _first_lines(self) -> list[str]:
         means = [
-            f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
-            for one in self.measured
+            f"{measure.metric!s:<12} {measure.mean:.4f}  "
+            f"(all-tied baseline {measure.all_tied_baseline:.4f})"
+            for measure in self.measured
         ]
         return [self._title, *means, *self._warning_lines]
 
@@ -492,11 +495,11 @@ class Evaluation(RankerComparison):
             ["METRIC", "VALUE", *("OTHER" for _ in self.rankers[1:]), "ALL TIED"],
             [
                 (
-                    str(one.metric),
+                    str(measure.metric),
                     *(ranker.measured[n].mean for ranker in self.rankers),
-                    one.all_tied_baseline,
+                    measure.all_tied_baseline,
                 )
-                for n, one in enumerate(self.measured)
+                for n, measure in enumerate(self.measured)
             ],
         )
         yield "  all tied: the baseline of scoring all documents the same"
@@ -521,7 +524,7 @@ def ranker_letters(names: Sequence[str]) -> dict[str, str]:
 
 
 def _mean_table(comparison: RankerComparison, letters: Mapping[str, str] | None) -> Table:
-    listed = any(one.unjudged is not None for one in comparison.rankers)
+    listed = any(each.unjudged is not None for each in comparison.rankers)
     rows = []
     for metric in map(str, comparison.metrics):
         for ranker in comparison.rankers:
@@ -550,12 +553,12 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None 
         (
             pair.metric,
             _pair(pair, letters),
-            *map("{:+.4f}".format, (one.mean_difference, one.low, one.high)),
-            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
-            f"{pair.gained}/{one.ties}/{pair.lost}",
+            *map("{:+.4f}".format, (comparison.mean_difference, comparison.low, comparison.high)),
+            *map(_p, (comparison.p_permutation, comparison.p_t, pair.p_holm)),
+            f"{pair.gained}/{comparison.ties}/{pair.lost}",
         )
         for pair in pairs
-        for one in [pair.comparison]
+        for comparison in [pair.comparison]
     ]
     caption = "Pairs of rankers; w/t/l: queries in which the first one wins, ties, loses"
     return Table(headers, rows, caption)
@@ -568,13 +571,13 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | Non
             pair.metric,
             _pair(pair, letters),
             labels,
-            *map("{:+.4f}".format, (one.mean, one.low, one.high)),
-            _p(one.p),
+            *map("{:+.4f}".format, (interval.mean, interval.low, interval.high)),
+            _p(interval.p),
         )
         for pair in pairs
         for both in [pair.prediction_powered]
         if both is not None
-        for labels, one in (
+        for labels, interval in (
             ("both", both.by_both),
             ("human", both.by_human),
             ("proxy, biased", both.by_proxy),
@@ -587,13 +590,14 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | Non
 def _label_lines(pairs: Sequence[ComparedPair], earlier: str) -> list[str]:
     """What proxy labels of all queries add to human ones: a line for each pair."""
     lines = [
-        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
+        f"{pair.metric} {pair.a} − {pair.b}: {interval.mean:+.4f} "
+        f"[{interval.low:+.4f}, {interval.high:+.4f}] by "
         f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
         f"{strength_in_words(both)}"
         for pair in pairs
         for both in [pair.prediction_powered]
         if both is not None
-        for one in [both.by_both]
+        for interval in [both.by_both]
     ]
     by = f"by human and proxy labels, {corrected_over(len(pairs), earlier=earlier)}:"
     return [*lines, by, *verdict_lines(pairs)]
@@ -615,8 +619,8 @@ def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> It
     yield Table(
         ["QUERY", *texts, letters[a], letters[b]],
         [
-            (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
-            for one in worst
+            (query["query_id"], *([query["query"]] if texts else []), query["a"], query["b"])
+            for query in worst
         ],
     )
 

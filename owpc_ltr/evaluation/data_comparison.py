@@ -212,9 +212,9 @@ def with_fields(
     """The data with the document fields that any reranker needs, from the file that was indexed."""
     names = [
         name
-        for one in rankers.values()
-        if isinstance(one, ReorderingModel)
-        for name in one.field_names
+        for ranker in rankers.values()
+        if isinstance(ranker, ReorderingModel)
+        for name in ranker.field_names
     ]
     if not names:
         return data
@@ -291,21 +291,25 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
     starts = np.cumsum([0, *(len(queries.ids) for queries in several)])
     clusters = np.concatenate(
         [
-            start + (np.arange(len(one.ids)) if one.clusters is None else one.clusters)
-            for start, one in zip(starts, several, strict=False)
+            start + (np.arange(len(queries.ids)) if queries.clusters is None else queries.clusters)
+            for start, queries in zip(starts, several, strict=False)
         ]
     )
     return ComparedQueries(
         ids=pa.concat_arrays([queries.ids for queries in several]),
-        texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),
+        texts=None if any(text is None for text in texts) else pa.concat_arrays(texts),
         weights=uneven(weights) if weighted else None,
-        split="test" if {one.split for one in several} == {"test"} else several[0].split,
+        split="test" if {queries.split for queries in several} == {"test"} else several[0].split,
         notes=(f"the test queries of {len(folds)} folds ({sizes}) are pooled: one test over all",),
         messages=tuple(dict.fromkeys(text for queries in several for text in queries.messages)),
         clusters=None if len(np.unique(clusters)) == len(clusters) else clusters,
-        warnings=tuple(dict.fromkeys(one for queries in several for one in queries.warnings)),
+        warnings=tuple(
+            dict.fromkeys(warning for queries in several for warning in queries.warnings)
+        ),
         by_ranker={
-            name: tuple(dict.fromkeys(w for one in several for w in one.by_ranker.get(name, ())))
+            name: tuple(
+                dict.fromkeys(w for queries in several for w in queries.by_ranker.get(name, ()))
+            )
             for name in {name for queries in several for name in queries.by_ranker}
         },
         cross_validated=frozenset().union(*(queries.cross_validated for queries in several)),

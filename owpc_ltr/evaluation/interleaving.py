@@ -19,7 +19,7 @@ from owpc_ltr.text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)
-class Interleaved(ShortRepr):
+class InterleavedPage(ShortRepr):
     """A page of both rankers, and what to log of it.
 
     `hits` are the items of the page as they came in. `query_attributes` belong to the query
@@ -69,7 +69,7 @@ def interleave(
     query: str,
     size: int = 10,
     start: int = 0,
-) -> Interleaved:
+) -> InterleavedPage:
     """The page from `start` on that shows `size` results of the rankers A and B.
 
     Hits are ids, or hits of an engine (with `_id`). Ask both rankers for `start + size` hits or
@@ -98,7 +98,7 @@ def interleave(
         }
         for document in page
     }
-    return Interleaved([hits[document] for document in page], {"experiment": coin}, events)
+    return InterleavedPage([hits[document] for document in page], {"experiment": coin}, events)
 
 
 def _ids(hits: Sequence[Any], name: str) -> dict[str, int]:

@@ -26,7 +26,7 @@ from owpc_ltr.data.external_features.sources import external_names, sources_in
 from owpc_ltr.data.judgments.grouping import (
     JUDGED_BY,
     Judgments,
-    Weighed,
+    UsedWeights,
     importance_of,
     judges_column,
     judges_of,
@@ -108,7 +108,7 @@ def read_lists(
 def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     queries = judgments.queries
-    weighed = Weighed.among(queries)
+    weighed = UsedWeights.among(queries)
     sizes = [len(query.doc_ids) for query in queries]
     judges = judges_of(queries)
     labels = [np.asarray(query.grades, np.float32) for query in queries]

@@ -74,14 +74,14 @@ class Convention:
         }[name]
 
 
-FIELDS = tuple(one.name for one in fields(Convention))
+FIELDS = tuple(part.name for part in fields(Convention))
 """In the order in which differences are told, each on top of those before."""
 _BY_IDS = "tied scores count by their ids, the last one first"
 
 
 def _shared_fields(source: Convention | Metric, metric: Metric) -> dict[str, Any]:
     """What a convention, or the metric itself, says of the metric's own options."""
-    options = {one.name for one in fields(metric)}
+    options = {part.name for part in fields(metric)}
     return {name: getattr(source, name) for name in FIELDS if name in options}
 
 
@@ -149,7 +149,7 @@ class LibraryConvention(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class Reconciled(BlockResult):
+class Reconciliation(BlockResult):
     """Our figure, and what others print of the same ranking.
 
     `empty` counts the queries where the metric is undefined, `tied` those with tied scores,
@@ -189,8 +189,13 @@ class Reconciled(BlockResult):
         yield ""
         rows = [("owpc-ltr", self.metric, f"{self.value:.4f}", "")]
         rows += [
-            (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
-            for one in self.elsewhere
+            (
+                figure.library,
+                figure.call,
+                f"{figure.value:.4f}",
+                f"{figure.value - self.value:+.4f}",
+            )
+            for figure in self.elsewhere
         ]
         yield Table(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], rows)
         yield ""
@@ -202,7 +207,7 @@ class Reconciled(BlockResult):
                 yield f"  {change:>7}  {step.what}"
 
 
-def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciled:
+def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciliation:
     """What each library would print for these scores, one a document of the data, or for a run.
 
     Raises UsageError for a metric that is neither NDCG nor MAP, BadInput for a run of other data.
@@ -219,7 +224,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     ours = Convention(**_shared_fields(metric, metric), weighted=weights is not None)
     runs = ranked.lists.queries.ranking("expected")
     undefined = np.isnan(values_by(replace(ours, empty="skip"), metric, ranked))
-    return Reconciled(
+    return Reconciliation(
         metric=str(metric),
         convention=metric.convention,
         value=_mean(ours, metric, ranked, weights),
@@ -292,11 +297,11 @@ def ranked_documents(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
     """Scores of a dataset's documents, or a run."""
     absent = np.zeros(data.n_queries, np.bool_)
     if isinstance(ranking, TrecRun):
-        found = ranking.ranked(data)
-        if np.isnan(found.scores).all():
+        ranked = ranking.ranked(data)
+        if np.isnan(ranked.scores).all():
             raise ranking.of_other_data(data.n_documents)
-        lists = whole_lists(ranking, found, data)
-        absent = np.bincount(found.query, minlength=data.n_queries) == 0
+        lists = whole_lists(ranking, ranked, data)
+        absent = np.bincount(ranked.query, minlength=data.n_queries) == 0
     else:
         lists = judged_lists(np.asarray(ranking, np.float64), data)
     late = np.empty(len(lists.doc_ids))

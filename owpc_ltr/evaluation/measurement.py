@@ -36,7 +36,7 @@ from owpc_ltr.evaluation.results import (
     joined_results,
     joined_values,
 )
-from owpc_ltr.evaluation.significance import generators, paired
+from owpc_ltr.evaluation.significance import generators, pair_values
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.average import CrossValidated
@@ -86,7 +86,7 @@ class Measured:
         weights = None if self.weights is None else self.weights[counted]
         clusters = None if self.clusters is None else self.clusters[counted]
         # As a pair with itself: by clusters, and weights that are all alike are none.
-        unit = paired(values, values, weights, clusters=clusters)
+        unit = pair_values(values, values, weights, clusters=clusters)
         draws = generators(self.seed)[1]
         return bca_interval(unit.a, unit.weights, LEVEL, options.RESAMPLES, draws)
 
@@ -180,9 +180,9 @@ def measure_on_data(
         lists = lists_of(ranker, part, condensed=plan.unjudged == "condensed")
         values = [metric.of(lists.queries) for metric in metrics]
         shares, without = None, None
-        if isinstance(ranker, TrecRun) and lists.found is not None:
+        if isinstance(ranker, TrecRun) and lists.ranked is not None:
             shares = [
-                _unjudged_share(ranker, lists.found, part.n_queries, top_of(metric))
+                _unjudged_share(ranker, lists.ranked, part.n_queries, top_of(metric))
                 for metric in metrics
             ]
             if plan.unjudged == "skip":
@@ -201,7 +201,7 @@ def measure_on_data(
         parts = [measure_part(data)]
     else:
         # A run and a reranker look at more than what is learned from.
-        small = not any(isinstance(one, TrecRun | ReorderingModel) for one in rankers.values())
+        small = not any(isinstance(each, TrecRun | ReorderingModel) for each in rankers.values())
         parts = list(data.each(measure_part) if small else map(measure_part, data))
     of_parts, tied, importance = zip(*parts, strict=True)
     results = {}
@@ -224,7 +224,7 @@ def measure_on_data(
         weights=uneven(np.concatenate(importance)) if weighted else None,
         messages=(*queries.messages, *warnings),
     )
-    judged_alone = all(one.lists is None or one.lists.complete for one in results.values())
+    judged_alone = all(result.lists is None or result.lists.complete for result in results.values())
     return PerQueryResults(results, plan, of_data, baselines, judged_alone=judged_alone)
 
 
@@ -267,11 +267,11 @@ def results_of_scores(
 
 
 def _unjudged_share(
-    run: TrecRun, found: RankedDocuments, n_queries: int, top: int | None
+    run: TrecRun, ranked: RankedDocuments, n_queries: int, top: int | None
 ) -> Vector:
     """The share of unjudged documents among the first of each query's list; NaN without a list."""
-    order = np.lexsort((-run.scores[found.rows], found.query))
-    query, unjudged = found.query[order], ~found.judged[order]
+    order = np.lexsort((-run.scores[ranked.rows], ranked.query))
+    query, unjudged = ranked.query[order], ~ranked.judged[order]
     if top is not None:
         starts = np.searchsorted(query, np.arange(n_queries))
         first = np.arange(len(query)) - starts[query] < top
@@ -334,10 +334,10 @@ def judged_lists(scores: Vector, data: RankingDataset) -> WholeLists:
     return WholeLists(scores, data.labels, data.offsets, document_names(data))
 
 
-def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> WholeLists:
+def whole_lists(run: TrecRun, ranked: RankedDocuments, data: RankingDataset) -> WholeLists:
     """All documents of the queries that are judged, or in the run, or both."""
-    rows, query = found.rows[~found.judged], found.query[~found.judged]
-    scores = np.concatenate([found.scores, run.scores[rows]])
+    rows, query = ranked.rows[~ranked.judged], ranked.query[~ranked.judged]
+    scores = np.concatenate([ranked.scores, run.scores[rows]])
     labels = np.concatenate([data.labels, np.full(len(rows), np.nan, np.float32)])
     ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
     query_of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
@@ -356,7 +356,7 @@ class Lists(NamedTuple):
     queries: RankedQueries
     scores: Vector
     facts: ListFacts
-    found: RankedDocuments | None = None
+    ranked: RankedDocuments | None = None
     of_run: WholeLists | None = None
 
     def whole(self, data: RankingDataset) -> WholeLists:
@@ -370,15 +370,15 @@ def lists_of(ranker: Measurable, data: RankingDataset, *, condensed: bool = Fals
         scores = dataset_scores(ranker, data)
         queries = RankedQueries(scores, data.labels, data.offsets)
         return Lists(queries, scores, _facts(queries, scores, data))
-    found = ranker.ranked(data)
-    whole = whole_lists(ranker, found, data)
-    queries = (judged_lists(found.scores, data) if condensed else whole).queries
-    facts = _facts(queries, ranker.scores[found.rows], data)._replace(
-        missing=int(np.isnan(found.scores).sum()),
-        absent=data.n_queries - len(np.unique(found.query)),
-        unjudged=int((~found.judged).sum()),
+    ranked = ranker.ranked(data)
+    whole = whole_lists(ranker, ranked, data)
+    queries = (judged_lists(ranked.scores, data) if condensed else whole).queries
+    facts = _facts(queries, ranker.scores[ranked.rows], data)._replace(
+        missing=int(np.isnan(ranked.scores).sum()),
+        absent=data.n_queries - len(np.unique(ranked.query)),
+        unjudged=int((~ranked.judged).sum()),
     )
-    return Lists(queries, found.scores, facts, found, whole)
+    return Lists(queries, ranked.scores, facts, ranked, whole)
 
 
 def list_warnings(

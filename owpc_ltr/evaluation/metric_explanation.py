@@ -17,7 +17,7 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, public
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.library_conventions import Reconciled
+    from owpc_ltr.evaluation.library_conventions import Reconciliation
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -66,7 +66,7 @@ def metrics(
     split: Split = "auto",
     max_feature_number: MaxFeatureNumber = None,
     plugins: Plugins = (),
-) -> MetricConventions | Reconciled:
+) -> MetricConventions | Reconciliation:
     """Explain metrics, and why other libraries' figures differ.
 
     The same ranking has another NDCG or MAP in trec_eval, XGBoost and LightGBM. `explain` applies
@@ -109,7 +109,7 @@ def explain_metric(
     *,
     split: str = "auto",
     plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),
-) -> Reconciled:
+) -> Reconciliation:
     """What trec_eval, XGBoost and LightGBM would print.
 
     Of the ranking of `data` by `model`, as `evaluate` takes both, by NDCG or MAP: the value that

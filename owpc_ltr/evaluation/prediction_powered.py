@@ -132,7 +132,10 @@ def sampled_queries(
     if (weights == weights[:1]).all():
         weights = np.ones(len(proxy))
     # Equal rankings summed in another order are equal.
-    proxy, human = (np.where(np.abs(one) <= ROUNDING, 0.0, one) for one in (proxy, human))
+    proxy, human = (
+        np.where(np.abs(differences) <= ROUNDING, 0.0, differences)
+        for differences in (proxy, human)
+    )
     judged = np.flatnonzero(~np.isnan(human))
     if len(judged) < 2:
         raise Refused(
@@ -388,9 +391,9 @@ def crossfitted_slopes(sample: SampledQueries) -> Vector:
 
     counts = of_others(np.ones(len(human)))
 
-    def products(one: Vector, other: Vector) -> Vector:
+    def products(first: Vector, second: Vector) -> Vector:
         """By fold, the sum of products of deviations from the means of other folds."""
-        others: Vector = of_others(one * other) - of_others(one) * of_others(other) / counts
+        others: Vector = of_others(first * second) - of_others(first) * of_others(second) / counts
         return others
 
     both, of_proxy, of_human = (
@@ -434,5 +437,5 @@ def agreement_of(sample: SampledQueries) -> Agreement:
     if spread > least:
         ratio = sample.mean(of_proxy * of_human) / math.sqrt(spread)
         correlation = min(1.0, max(-1.0, ratio))
-    counts = (int(one.sum()) for one in (human != 0, signs > 0, signs < 0))
+    counts = (int(mask.sum()) for mask in (human != 0, signs > 0, signs < 0))
     return Agreement(correlation, *counts)

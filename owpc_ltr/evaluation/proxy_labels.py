@@ -133,24 +133,24 @@ def with_proxy_labels(
 
     def guarded(pair: ComparedPair) -> ComparedPair:
         """The pair, doubted where a guard says the contrary by both kinds of labels."""
-        doubted = any(one.check == METRICS_DISAGREE for one in pair.warnings)
+        doubted = any(warning.check == METRICS_DISAGREE for warning in pair.warnings)
         if doubted or pair.metric != metrics[0] or pair.verdict.outcome not in OPPOSITE:
             return pair
         views = {}
         for number, guard in enumerate(of_sample.guards, len(metrics)):
-            one = by_both(number, guard, (pair.a, pair.b)).by_both
+            estimate = by_both(number, guard, (pair.a, pair.b)).by_both
             views[f"by {guard}"] = (
                 replace(
                     pair.comparison,
-                    mean_difference=one.mean,
-                    low=one.low,
-                    high=one.high,
-                    p_permutation=one.p,
+                    mean_difference=estimate.mean,
+                    low=estimate.low,
+                    high=estimate.high,
+                    p_permutation=estimate.p,
                 ),
                 guard.higher_is_better,
             )
-        found = contradictions(pair.verdict, pair.metric, views)
-        return replace(pair, warnings=(*pair.warnings, *found))
+        warnings = contradictions(pair.verdict, pair.metric, views)
+        return replace(pair, warnings=(*pair.warnings, *warnings))
 
     numbers = [metrics.index(pair.metric) for pair in human.pairs]
     figures = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.duplicate_queries import clusters_of
 from owpc_ltr.data.joining import logged_with
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of, machines_among
+from owpc_ltr.data.judgments.grouping import JudgedQuery, UsedWeights, importance_of, machines_among
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
@@ -87,7 +87,7 @@ def choose_queries(
     seen = dict(chosen.seen)
     for name, record in records.items():
         models = (record.get("source") or {}).get("judging_models", ())
-        if (same := next((one for one in models if one in machines), None)) is not None:
+        if (same := next((model for model in models if model in machines), None)) is not None:
             warning = ResultWarning(
                 "same-judge",
                 f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
@@ -134,7 +134,7 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
         by_query = _of_ids(folds, every_query, queries)
         return ChosenQueries(every_query, "all", seen=seen, folds=by_query)
     unknown = {name: training_warnings(name, None) for name in trained if name not in known}
-    warnings = tuple(told[0].line for told in unknown.values())
+    warnings = tuple(warnings_of_model[0].line for warnings_of_model in unknown.values())
     if not known and side == "auto":
         which = "unknown" if unknown else "all"
         return ChosenQueries(every_query, which, (), warnings, unknown)
@@ -243,7 +243,7 @@ def compared_queries(
     if isinstance(queries, Sequence):
         texts = pa.array([query_text(query.params) for query in queries], pa.string())
         weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
-        unused = [UNUSED] if Weighed.among(queries).documents else []
+        unused = [UNUSED] if UsedWeights.among(queries).documents else []
     else:
         unused = unused_weights(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None

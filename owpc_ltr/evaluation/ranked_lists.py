@@ -249,7 +249,7 @@ def ranked_lists(
 
 
 def _lengths(lists: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
-    return np.array([len(one) for one in lists], np.int64)
+    return np.array([len(query_list) for query_list in lists], np.int64)
 
 
 def _unjudged(lists: RankedLists) -> NDArray[np.bool_]:
@@ -271,7 +271,7 @@ def as_good_as_judged(
     drawn from those at its best rank, over all queries and lists. A document has one grade in all
     lists, so that their ideal order is the same. Each value is the mean over `DRAWS` draws.
     """
-    depth = max(one.depth for one in lists.values())
+    depth = max(lists_of_ranker.depth for lists_of_ranker in lists.values())
     # No metric reads further.
     depth = max((min(top_of(metric) or depth, depth) for metric in metrics), default=0)
     # `places` number the unjudged documents of all lists, or are −1.
@@ -317,11 +317,11 @@ def _unjudged_documents(
     numbers: dict[tuple[int, str], int] = {}
     ranks: list[int] = []
     matrices = []
-    for one in lists:
-        matrix = np.full(one.grades.shape, -1, np.int64)
-        rows, columns = np.nonzero(_unjudged(one)[:, :depth])
+    for lists_of_ranker in lists:
+        matrix = np.full(lists_of_ranker.grades.shape, -1, np.int64)
+        rows, columns = np.nonzero(_unjudged(lists_of_ranker)[:, :depth])
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            number = numbers.setdefault((row, one.documents[row][column]), len(numbers))
+            number = numbers.setdefault((row, lists_of_ranker.documents[row][column]), len(numbers))
             if number == len(ranks):
                 ranks.append(column)
             ranks[number] = min(ranks[number], column)
@@ -335,9 +335,9 @@ def _grades_around(lists: Sequence[RankedLists], depth: int) -> list[NDArray[np.
     at_rank = [
         np.concatenate(
             [
-                one.grades[:, rank][~np.isnan(one.grades[:, rank])]
-                for one in lists
-                if rank < one.depth
+                lists_of_ranker.grades[:, rank][~np.isnan(lists_of_ranker.grades[:, rank])]
+                for lists_of_ranker in lists
+                if rank < lists_of_ranker.depth
             ]
         )
         for rank in range(depth)

@@ -153,7 +153,9 @@ class PerQueryResults:
 
         Empty where no document is unjudged.
         """
-        lists = {name: one.lists for name, one in self.rankers.items() if one.lists is not None}
+        lists = {
+            name: result.lists for name, result in self.rankers.items() if result.lists is not None
+        }
         if not self.has_lists or all(ranked.complete for ranked in lists.values()):
             return {}
 

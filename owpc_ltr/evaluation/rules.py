@@ -140,7 +140,9 @@ def copied_label_warnings(human: Labels, proxy: Labels) -> Iterator[ResultWarnin
     if len(human) < FEWEST_COMMON:
         return
     grades, codes = np.unique(np.concatenate([human, proxy]), return_inverse=True)
-    shares = [np.bincount(one, minlength=len(grades)) / len(human) for one in np.split(codes, 2)]
+    shares = [
+        np.bincount(labels, minlength=len(grades)) / len(human) for labels in np.split(codes, 2)
+    ]
     by_chance, equal = float(shares[0] @ shares[1]), float((human == proxy).mean())
     if equal - by_chance > _COPIED * (1.0 - by_chance):
         yield ResultWarning(
@@ -304,9 +306,9 @@ class DecidingDocuments:
             self.winner.only_in_first(self.loser, TOP),
             self.loser.only_in_first(self.winner, TOP),
         )
-        if any(one.any() for one in marks):
+        if any(mark.any() for mark in marks):
             return marks
-        tops = [one.there.copy() for one in (self.winner, self.loser)]
+        tops = [side.there.copy() for side in (self.winner, self.loser)]
         for top in tops:
             top[:, TOP:] = False
         return tops[0], tops[1]
@@ -348,8 +350,8 @@ class DecidingDocuments:
     def machines(self) -> tuple[float, float]:
         """The shares of the judged ones that a machine alone judged, and that one had a vote on."""
         sides = zip((self.winner, self.loser), self.marks, strict=True)
-        judges = [one for lists, marks in sides for _, _, one in lists.judges_at(marks)]
-        voted = [any(map(is_machine, votes_of(one, 0.0))) for one in judges]
+        judges = [judge for lists, marks in sides for _, _, judge in lists.judges_at(marks)]
+        voted = [any(map(is_machine, votes_of(judge, 0.0))) for judge in judges]
         return (
             sum(map(is_machine, judges)) / max(1, len(judges)),
             sum(voted) / max(1, len(judges)),
@@ -367,19 +369,19 @@ def machine_warnings(
     `without` are the same comparison by the votes of people, with documents that machines alone
     judged as unjudged ones, by what these are taken for.
     """
-    told = [
+    differences = [
         f"{difference_words(other)} with such documents {words}"
         for words, other in without.items()
         if other is not None and _outcome(other) != verdict.outcome
     ]
     alone, voted = deciding.machines
-    if alone <= _MANY and not told:
+    if alone <= _MANY and not differences:
         return
     yield ResultWarning(
         "machine-labels",
         f"of the judged documents that are in one top ten alone, {voted:.0%} have labels of clicks "
         f"or models, on which the difference in {metric} rests"
-        f"{''.join(f' ({one})' for one in told[:1])}",
+        f"{''.join(f' ({difference})' for difference in differences[:1])}",
         "let people grade these documents (owpc-ltr judge pool, then judge merge)",
     )
 
@@ -396,7 +398,7 @@ def judged_share_warnings(
     is the comparison in which the loser's unjudged documents have the best grade; None where the
     metric does not tell it.
     """
-    tops = [mean_known(one.judged_at(TOP)) for one in (deciding.winner, deciding.loser)]
+    tops = [mean_known(side.judged_at(TOP)) for side in (deciding.winner, deciding.loser)]
     if min(tops) < FEWEST_JUDGED:
         # `_few_judged` says so.
         return
@@ -453,9 +455,9 @@ def rater_warnings(
     )
 
 
-def _apart(one: Matrix, other: Matrix) -> Any:
+def _apart(first: Matrix, other: Matrix) -> Any:
     """Which share of the documents would have to change their raters (total variation)."""
-    shares = (counts / counts.sum(axis=-1, keepdims=True) for counts in (one, other))
+    shares = (counts / counts.sum(axis=-1, keepdims=True) for counts in (first, other))
     return 0.5 * np.abs(np.subtract(*shares)).sum(axis=-1)
 
 

@@ -115,7 +115,7 @@ def decide(
     interval lies above the `smallest_gain`. A warning that decides makes the verdict `cannot tell`,
     whatever the figures say.
     """
-    deciding = tuple(dict.fromkeys(one for one in warnings if one.decides))
+    deciding = tuple(dict.fromkeys(warning for warning in warnings if warning.decides))
     if deciding:
         return Verdict(Outcome.CANNOT_TELL, deciding)
     if not higher_is_better:
@@ -222,7 +222,7 @@ def difference_words(compared: Comparison) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
+class PairedValues:
     """Two rankers' values of the same units, and the units' weights where they differ.
 
     A unit is a query, or the mean of a cluster of queries: `n_independent` of them; where all
@@ -267,19 +267,19 @@ def compare_paired(
     are fewer than two.
     """
     check_resamples(resamples)
-    sample = paired(a, b, weights, span, clusters)
+    sample = pair_values(a, b, weights, span, clusters)
     _coins, draws = generators(seed)
     interval = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
     return comparison_of(sample, interval, resamples, seed)
 
 
-def paired(
+def pair_values(
     a: NDArray[Any],
     b: NDArray[Any],
     weights: NDArray[Any] | None = None,
     span: float = 1.0,
     clusters: NDArray[np.int64] | None = None,
-) -> Paired:
+) -> PairedValues:
     """The values as they are compared. Raises BadInput for what cannot be."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
@@ -303,7 +303,7 @@ def paired(
     if weights is not None and (weights == weights[0]).all():
         weights = None
     signs = wins, losses, n_queries - wins - losses
-    return Paired(
+    return PairedValues(
         a,
         b,
         differences,
@@ -337,7 +337,9 @@ def generators(seed: int) -> list[np.random.Generator]:
     return np.random.default_rng(seed).spawn(2)
 
 
-def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int) -> Comparison:
+def comparison_of(
+    sample: PairedValues, interval: Interval, resamples: int, seed: int
+) -> Comparison:
     """The comparison, once queries were drawn; signs are flipped."""
     coins, _draws = generators(seed)
     differences, weights, terms = sample.differences, sample.weights, sample.terms

@@ -103,12 +103,12 @@ def check_output(path: Path | str, inputs: Iterable[Path | str], *, needs_folder
         raise UsageError(f"cannot write {path}: the folder {folder} is not writable")
 
 
-def same_file(one: Path | str, other: Path | str) -> bool:
+def same_file(path: Path | str, other: Path | str) -> bool:
     """Whether two outputs are one: the same name, or names that lead to the same file."""
-    if is_standard_output(one) or is_standard_output(other):
-        return str(one) == str(other)
+    if is_standard_output(path) or is_standard_output(other):
+        return str(path) == str(other)
     try:
-        return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
+        return os.path.realpath(path) == os.path.realpath(other) or Path(path).samefile(other)
     except OSError:
         return False
 

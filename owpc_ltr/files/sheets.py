@@ -56,7 +56,7 @@ def read_column(
         return name, cells
     texts = set(cells)
     escaped = {cell for cell in texts if cell[:1] == "'" and inert_cell(cell[1:]) == cell}
-    ambiguous = next((one for one in sorted(escaped) if one[1:] in texts - escaped), None)
+    ambiguous = next((text for text in sorted(escaped) if text[1:] in texts - escaped), None)
     if ambiguous is not None:
         raise BadInput(
             f"cannot read {path}: its column {shown(name)} has both {shown(ambiguous)} and "

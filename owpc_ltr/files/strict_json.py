@@ -16,6 +16,7 @@ from owpc_ltr.files.input import (
     line_blocks,
     open_bytes,
     read_text,
+    shown,
 )
 
 if TYPE_CHECKING:
@@ -130,11 +131,6 @@ def a_json(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
-def shown(text: str) -> str:
-    """The start of a text from a file, on one line, for messages."""
-    return "".join(c if c.isprintable() else "?" for c in text[:60])
-
-
 def nesting(raw: bytes) -> int:
     """The depth of nested objects and lists in a JSON text."""
     import numpy as np
@@ -184,7 +180,7 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         key = first_duplicate([key for key, _ in pairs]) or ""
-        raise ValueError(f"the key '{shown(key)}' stands twice in one object: leave one of them")
+        raise ValueError(f"the key {shown(key)} stands twice in one object: leave one of them")
     return content
 
 

@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.files.strict_json import shown
+from owpc_ltr.files.input import shown
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.text import ShortRepr, Version, parse_version, version_text
+from owpc_ltr.text import ShortRepr
+from owpc_ltr.version import Version, parse_version, version_text
 
 LINEAR = "model/linear"
 RANKLIB = "model/ranklib"
@@ -58,7 +59,7 @@ def positions(model_names: Sequence[str], featureset_names: Sequence[str]) -> li
     for name in model_names:
         if name not in places:
             raise Refused(
-                f"the model needs the feature '{shown(name)}', which the feature set has not: "
+                f"the model needs the feature {shown(name)}, which the feature set has not: "
                 "push the feature set that it was trained on"
             )
     return [places[name] for name in model_names]
@@ -91,6 +92,6 @@ def needs_zero_flag(
     form = f", which goes in as {RANKLIB}" if rule == "right" else ""
     raise Refused(
         f"{len(wrong)} of {len(model.splits)} splits send a missing feature elsewhere than "
-        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': train with "
+        f"{profile} does ({_MEANING[rule]}), the first on {shown(name)}: train with "
         f"`train(missing='zero')`{form}, or make the feature match every document"
     )

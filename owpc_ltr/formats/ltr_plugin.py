@@ -19,7 +19,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet, refuse_by_client
 from owpc_ltr.features.query_analysis import always_matches
-from owpc_ltr.files.strict_json import a_json, parse_json, shown
+from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import a_json, parse_json
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, ServingProfile
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
@@ -131,9 +132,9 @@ def read_linear(
     weights = dict.fromkeys(names, 0.0)
     for name, weight in definition.items():
         if name not in weights:
-            raise BadInput(f"the linear model weighs an unknown feature '{shown(name)}'")
+            raise BadInput(f"the linear model weighs an unknown feature {shown(name)}")
         if type(weight) not in (int, float) or not abs(weight) <= ROUNDS_TO_FINITE:
-            raise BadInput(f"the weight of '{shown(name)}' is {a_json(weight)}, not a float32")
+            raise BadInput(f"the weight of {shown(name)} is {a_json(weight)}, not a float32")
         weights[name] = weight
     numbers = np.array([*weights.values()], dtype=np.float64)
     return LinearModel(tuple(names), numbers, read_normalisers(normalisers, names, rounding))
@@ -148,10 +149,10 @@ def read_normalisers(
     unknown = sorted(set(content) - set(names))
     if unknown:
         raise BadInput(
-            f"the normaliser of '{shown(unknown[0])}': the feature set has no such feature"
+            f"the normaliser of {shown(unknown[0])}: the feature set has no such feature"
         )
     return {
-        name: _normaliser(value, f"the normaliser of '{shown(name)}'", rounding)
+        name: _normaliser(value, f"the normaliser of {shown(name)}", rounding)
         for name, value in content.items()
     }
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warnings
-from owpc_ltr.files.strict_json import shown
+from owpc_ltr.files.input import shown
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
     GrowingForest,
@@ -67,7 +67,7 @@ class _Section:
             raise BadInput(f"{self.where} has {len(words)} values of '{key}', not {count}")
         for word in words:
             if not pattern.fullmatch(word):
-                raise BadInput(f"{self.where}: '{shown(word)}' of '{key}' is not a number")
+                raise BadInput(f"{self.where}: {shown(word)} of '{key}' is not a number")
         return words
 
 
@@ -106,12 +106,12 @@ def _sections(text: str) -> tuple[_Section, list[_Section]]:
         if key == "Tree":
             if value != str(len(sections) - 1):
                 raise BadInput(
-                    f"line {number} of the LightGBM model has '{shown(line)}' out of order"
+                    f"line {number} of the LightGBM model has {shown(line)} out of order"
                 )
             sections.append(_Section(f"tree {value} of the LightGBM model", {}))
         elif key:
             if key in sections[-1].values:
-                raise BadInput(f"line {number} of the LightGBM model gives '{shown(key)}' again")
+                raise BadInput(f"line {number} of the LightGBM model gives {shown(key)} again")
             sections[-1].values[key] = value
     return sections[0], sections[1:]
 
@@ -127,7 +127,7 @@ def _link(objective: str) -> tuple[str, float]:
         valid = _NUMBER.fullmatch(steepness) and 0 < float(steepness) < 1e6
         return "logistic", float(steepness) if valid else 1.0
     raise BadInput(
-        f"the LightGBM objective '{shown(objective)}' is none whose scores an engine gives: train "
+        f"the LightGBM objective {shown(objective)} is none whose scores an engine gives: train "
         "with lambdarank, rank_xendcg, regression or binary"
     )
 
@@ -136,7 +136,7 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
     """LightGBM numbers splits and leaves apart: leaf k is child ~k; here it is node splits + k."""
     count = section.text("num_leaves")
     if not re.fullmatch(r"[1-9]\d{0,6}", count):
-        raise BadInput(f"{section.where} has '{shown(count)}' leaves")
+        raise BadInput(f"{section.where} has {shown(count)} leaves")
     leaves, splits = int(count), int(count) - 1
     if section.text("num_cat", "0") != "0":
         raise BadInput(f"{section.where} has categorical splits, which no engine scores")
@@ -385,7 +385,7 @@ def _boosted(growing: _Growing, estimator: Any) -> float:
 def _histogram(growing: _Growing, estimator: Any) -> float:
     loss = estimator.loss if isinstance(estimator.loss, str) else ""
     if not type(estimator).__name__.endswith("Classifier") and loss not in _REGRESSION_LOSSES:
-        raise BadInput(f"the loss '{shown(loss)}' has a link that no engine has: use squared_error")
+        raise BadInput(f"the loss {shown(loss)} has a link that no engine has: use squared_error")
     for number, stage in enumerate(_fitted(estimator, "_predictors")):
         if len(stage) != 1:
             raise BadInput(f"the estimator has {len(stage)} outputs: fit one with two classes")

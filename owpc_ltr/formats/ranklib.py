@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.files.strict_json import a_json, shown
+from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import a_json
 from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
@@ -54,7 +55,7 @@ def from_ranklib(text: str, feature_names: tuple[str, ...]) -> Model:
         raise BadInput(f"a RankLib model is a text, not {a_json(text)}")
     first = text.split("\n", 1)[0]
     name = first.replace("## ", "").strip().upper()
-    where = f"the RankLib model ({shown(name.title())})"
+    where = f"the RankLib model ({name.title()})"
     record = {"imported": {"format": RANKLIB, "algorithm": name.title()}}
     if name in {"MART", "LAMBDAMART", "RANDOM FORESTS"}:
         forest, ensembles = _read_ensembles(text, where)
@@ -70,7 +71,7 @@ def from_ranklib(text: str, feature_names: tuple[str, ...]) -> Model:
         _check_columns(columns, feature_names)
         return LogisticNetwork(tuple(feature_names[c] for c in columns), layers, record)
     if name not in {"RANKBOOST", "ADARANK", "COORDINATE ASCENT", "LINEAR REGRESSION"}:
-        raise BadInput(f"'{shown(first)}' names no algorithm of RankLib, as the first line must")
+        raise BadInput(f"{shown(first)} names no algorithm of RankLib, as the first line must")
     if len(body) != 1:
         raise BadInput(f"{where} has {len(body)} lines of weights, not one")
     words = body[0].split("#", 1)[0].split()
@@ -124,7 +125,7 @@ def _sum(words: list[str], has_intercept: bool, where: str) -> tuple[list[int], 
     for word in words:
         match = _WEIGHT.fullmatch(word)
         if match is None:
-            raise BadInput(f"{where}: '{shown(word)}' is not feature:weight")
+            raise BadInput(f"{where}: {shown(word)} is not feature:weight")
         weight = _finite(match[2], where)
         if match[1] == "0":
             intercepts.append(weight)
@@ -146,7 +147,7 @@ def _stumps(words: list[str], where: str) -> Forest:
     for word in words:
         match = _STUMP.fullmatch(word)
         if match is None:
-            raise BadInput(f"{where}: '{shown(word)}' is not feature:threshold:weight")
+            raise BadInput(f"{where}: {shown(word)} is not feature:threshold:weight")
         split = _split(match[1], _finite(match[2], where), 1)
         growing.add(_table([split, leaf(0.0), leaf(_finite(match[3], where))]), where)
     return growing.forest(where)
@@ -166,7 +167,7 @@ def _table(nodes: Sequence[Node]) -> NodeTable:
 def _finite(text: str, where: str) -> float:
     value = float(text)
     if not abs(value) <= ROUNDS_TO_FINITE:
-        raise BadInput(f"{where}: '{shown(text)}' is not a float32 number")
+        raise BadInput(f"{where}: {shown(text)} is not a float32 number")
     return value
 
 
@@ -228,9 +229,9 @@ def _rows(lines: list[str], where: str) -> dict[tuple[int, int], Vector]:
     for line in lines:
         words = line.split()
         if len(words) < 3 or not all(re.fullmatch(r"\d{1,6}", word) for word in words[:2]):
-            raise BadInput(f"{where}: '{shown(line)}' is not layer, neuron and weights")
+            raise BadInput(f"{where}: {shown(line)} is not layer, neuron and weights")
         if not all(re.fullmatch(NUMBER, word) for word in words[2:]):
-            raise BadInput(f"{where}: a weight of '{shown(line)}' is not a number")
+            raise BadInput(f"{where}: a weight of {shown(line)} is not a number")
         key = (int(words[0]), int(words[1]))
         if key in rows:
             raise BadInput(f"{where} has two lines for neuron {key}")
@@ -240,7 +241,7 @@ def _rows(lines: list[str], where: str) -> dict[tuple[int, int], Vector]:
 
 def _count(word: str, where: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,5}", word):
-        raise BadInput(f"{where}: '{shown(word)}' is not a number from 1")
+        raise BadInput(f"{where}: {shown(word)} is not a number from 1")
     return int(word)
 
 
@@ -343,7 +344,7 @@ class _Reader:
         """A tag opens."""
         line, parent = self.parser.CurrentLineNumber, self.path[-1].tag if self.path else ""
         if parent not in _PARENTS.get(tag, ()):
-            self._refuse(line, f"<{shown(tag)}> inside <{parent}>")
+            self._refuse(line, f"the tag {shown(tag)} inside <{parent}>")
         if parent == "split" and len(self.path[-1].children) == len(_OF_SPLIT):
             self._refuse(line, _NEITHER)
         self.nodes += tag == "split"
@@ -358,7 +359,7 @@ class _Reader:
         if self.path[-1].tag in {"feature", "threshold", "output"}:
             self.path[-1].text += text
         elif text.strip():
-            what = f"the text '{shown(text.strip())}' where a tag should be"
+            what = f"the text {shown(text.strip())} where a tag should be"
             self._refuse(self.parser.CurrentLineNumber, what)
 
     def end(self, tag: str) -> None:
@@ -390,11 +391,11 @@ class _Reader:
                 self._refuse(split.line, _NEITHER)
             feature, low, high, bound = parts
             if (low.side, high.side) != ("left", "right"):
-                what = f"children of the positions '{low.side}' and '{high.side}'"
-                self._refuse(split.line, f"{shown(what)}: left comes first, then right")
+                sides = f"{shown(str(low.side))} and {shown(str(high.side))}"
+                self._refuse(split.line, f"children of the positions {sides}: left comes first")
             number = feature.text.strip()
             if not re.fullmatch(_FEATURE, number):
-                self._refuse(feature.line, f"the feature number '{shown(number)}' is not 1, 2, …")
+                self._refuse(feature.line, f"the feature number {shown(number)} is not 1, 2, …")
             threshold = self._number(bound.text, bound.line)
             rows.append(_split(number, threshold, len(splits)))
             splits += low, high
@@ -403,7 +404,7 @@ class _Reader:
     def _number(self, text: str, line: int) -> float:
         value = float(text) if re.fullmatch(rf"\s*{NUMBER}\s*", text) else float("nan")
         if not abs(value) <= ROUNDS_TO_FINITE:
-            self._refuse(line, f"'{shown(text)}' is not a float32 number")
+            self._refuse(line, f"{shown(text)} is not a float32 number")
         return float(np.float32(value))
 
     def _refuse(self, line: int, what: str) -> NoReturn:

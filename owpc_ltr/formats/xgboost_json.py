@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import (
     a_json,
-    shown,
     take,
     take_integers,
     take_list,
@@ -74,7 +74,7 @@ def from_dump(definition: Any, feature_names: tuple[str, ...]) -> TreeModel:
         raise BadInput(f"an XGBoost dump is a list or an object, not {a_json(content)}")
     unknown = sorted(set(content) - {"objective", "splits", "missing_as_zero"})
     if unknown:
-        raise BadInput(f"the XGBoost dump has an unknown field '{shown(unknown[0])}'")
+        raise BadInput(f"the XGBoost dump has an unknown field {shown(unknown[0])}")
     link = link_of(content.get("objective", "rank:pairwise"))
     columns = {name: column for column, name in enumerate(feature_names)}
     growing = GrowingForest()
@@ -97,7 +97,7 @@ def _read_dump_tree(root: Any, columns: dict[str, int], where: str) -> NodeTable
             raise BadInput(f"{where} has {a_json(node)} where a node should be")
         unknown = sorted(set(node) - _NODE)
         if unknown:
-            raise BadInput(f"{where} has a node with an unknown field '{shown(unknown[0])}'")
+            raise BadInput(f"{where} has a node with an unknown field {shown(unknown[0])}")
         if type(node.get("nodeid")) is not int:
             raise BadInput(f"{where} has a node without 'nodeid'")
         if "leaf" in node:
@@ -105,7 +105,7 @@ def _read_dump_tree(root: Any, columns: dict[str, int], where: str) -> NodeTable
             continue
         missing_left = _check_split(node, where)
         if node["split"] not in columns:
-            raise BadInput(f"{where} splits on an unknown feature '{shown(node['split'])}'")
+            raise BadInput(f"{where} splits on an unknown feature {shown(node['split'])}")
         column, threshold = columns[node["split"]], _number(node, "split_condition", where)
         rows.append((column, threshold, len(nodes), len(nodes) + 1, missing_left, 0.0))
         nodes += node["children"]

@@ -189,7 +189,7 @@ def _logged(
     cluster: Cluster,
     legs: Legs,
     judged: Judgments,
-    found: Sequence[FoundDocuments],
+    candidates: Sequence[FoundDocuments],
     index: str,
     data_out: Path | str | None,
     progress: Progress,
@@ -208,14 +208,16 @@ def _logged(
             data_out = Path(folder) / "legs.parquet"
         log_features(
             cluster,
-            judgments=candidates_as_judgments(judged, found),
+            judgments=candidates_as_judgments(judged, candidates),
             out=data_out,
             index=index,
             featureset=legs.name,
             progress=progress,
         )
         data = read_dataset(Path(data_out))
-    by_query = {q.query_id: (q, brought) for q, brought in zip(judged.queries, found, strict=True)}
+    by_query = {
+        q.query_id: (q, brought) for q, brought in zip(judged.queries, candidates, strict=True)
+    }
     rows, served, shards, grades = [], [], [], []
     names = data.doc_ids.to_pylist() if data.doc_ids is not None else []
     for query_id, (start, end) in zip(
@@ -249,8 +251,8 @@ def _measured(
     from owpc_ltr.fusion.evaluation import Fusion, learn, measure_fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
-    from owpc_ltr.text import parse_version
     from owpc_ltr.training.plan import model_plan
+    from owpc_ltr.version import parse_version
 
     registry = load(map(Path, plugins))
     (parsed,) = parse_metrics([metric], registry)

@@ -160,7 +160,7 @@ class RequestLint(ShortRepr):
 
 
 @dataclass(frozen=True)
-class Located:
+class RequestValue:
     """A value of the request, and its JSON path."""
 
     place: str
@@ -171,33 +171,35 @@ class Located:
         """The key that it stands under."""
         return self.place.rpartition(".")[2]
 
-    def get(self, key: str) -> Located | None:
+    def get(self, key: str) -> RequestValue | None:
         """What an object has under a key; None where it has not, or is no object."""
         if not isinstance(self.value, Mapping) or key not in self.value:
             return None
-        return Located(f"{self.place}.{key}", self.value[key])
+        return RequestValue(f"{self.place}.{key}", self.value[key])
 
-    def at(self, *keys: str) -> Located | None:
+    def at(self, *keys: str) -> RequestValue | None:
         """The same, several keys deep."""
-        part: Located | None = self
+        part: RequestValue | None = self
         for key in keys:
             part = part and part.get(key)
         return part
 
     @property
-    def items(self) -> list[Located]:
+    def items(self) -> list[RequestValue]:
         """The elements of a list; an object is a list of itself, as engines have it."""
         if isinstance(self.value, Mapping):
             return [self]
         if not isinstance(self.value, list):
             return []
-        return [Located(f"{self.place}[{number}]", part) for number, part in enumerate(self.value)]
+        return [
+            RequestValue(f"{self.place}[{number}]", part) for number, part in enumerate(self.value)
+        ]
 
-    def all_of(self, *keys: str) -> Iterator[Located]:
+    def all_of(self, *keys: str) -> Iterator[RequestValue]:
         """What stands under these keys, at any depth."""
         if isinstance(self.value, Mapping):
             for key in self.value:
-                inner = Located(f"{self.place}.{key}", self.value[key])
+                inner = RequestValue(f"{self.place}.{key}", self.value[key])
                 if key in keys:
                     yield inner
                 yield from inner.all_of(*keys)
@@ -216,14 +218,14 @@ class SearchBody:
     def __init__(self, body: Mapping[str, Any], pipeline: Mapping[str, Any] | None = None) -> None:
         if pipeline is None and PIPELINE_KEY in body:
             body, pipeline = {}, body
-        self.root = Located("$", body)
+        self.root = RequestValue("$", body)
         self._pipeline = pipeline
 
     @cached_property
-    def pipeline(self) -> Located | None:
+    def pipeline(self) -> RequestValue | None:
         """The search pipeline, where it is known."""
         if self._pipeline is not None:
-            return Located("pipeline $", self._pipeline)
+            return RequestValue("pipeline $", self._pipeline)
         inline = self.root.get("search_pipeline")
         return inline if inline and isinstance(inline.value, Mapping) else None
 
@@ -234,14 +236,14 @@ class SearchBody:
         return name if isinstance(name, str) and self._pipeline is None else None
 
     @cached_property
-    def processors(self) -> list[Located]:
+    def processors(self) -> list[RequestValue]:
         """The processors of the pipeline that fuse."""
         phase = self.pipeline and self.pipeline.get(PIPELINE_KEY)
         parts = [part.get(kind) for part in (phase.items if phase else []) for kind in PROCESSORS]
         return [processor for processor in parts if processor]
 
     @cached_property
-    def hybrids(self) -> list[Located]:
+    def hybrids(self) -> list[RequestValue]:
         """OpenSearch's `hybrid` queries."""
         query = self.root.get("query")
         hybrids = query.all_of("hybrid") if query else ()
@@ -249,19 +251,19 @@ class SearchBody:
         return [hybrid for hybrid in hybrids if hybrid.get("queries")]
 
     @property
-    def legs(self) -> list[Located]:
+    def legs(self) -> list[RequestValue]:
         """The queries that `hybrid` fuses."""
         queries = self.hybrids[0].get("queries") if self.hybrids else None
         return queries.items if queries else []
 
     @cached_property
-    def rescorers(self) -> list[Located]:
+    def rescorers(self) -> list[RequestValue]:
         """The elements of `rescore`."""
         rescore = self.root.get("rescore")
         return rescore.items if rescore else []
 
     @cached_property
-    def retrievers(self) -> list[Located]:
+    def retrievers(self) -> list[RequestValue]:
         """Elasticsearch's retrievers that fuse or rerank, and the older `rank`."""
         names = FUSING_RETRIEVERS + RERANKING_RETRIEVERS
         parts = [self.root.get("retriever"), self.root.get("rank")]
@@ -271,19 +273,19 @@ class SearchBody:
     @property
     def first(self) -> int:
         """How many hits are skipped: `from`."""
-        return whole(self.root.value.get("from")) or 0
+        return whole_number(self.root.value.get("from")) or 0
 
     @property
     def size(self) -> int:
         """How many hits are shown."""
-        size = whole(self.root.value.get("size"))
+        size = whole_number(self.root.value.get("size"))
         return DEFAULT_SIZE if size is None else size
 
     @property
     def depth(self) -> int | None:
         """The `pagination_depth` of `hybrid`."""
         depth = self.hybrids[0].get("pagination_depth") if self.hybrids else None
-        return whole(depth.value) if depth else None
+        return whole_number(depth.value) if depth else None
 
     @property
     def window(self) -> int:
@@ -291,7 +293,7 @@ class SearchBody:
         return self.depth or self.first + self.size
 
 
-def whole(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """A whole number of a request, or None for anything else: a place to fill in, say."""
     return value if type(value) is int else None
 
@@ -472,9 +474,9 @@ def _k_below_window(search: SearchBody) -> Findings:
             )
 
 
-def _nearest(query: Located) -> tuple[int | None, str]:
+def _nearest(query: RequestValue) -> tuple[int | None, str]:
     """The k of a vector query, and its place; None where it is not written as an engine has it."""
-    inner: Located | None = query
+    inner: RequestValue | None = query
     # Elasticsearch names the field; in OpenSearch it is the key.
     if isinstance(query.value, Mapping) and not isinstance(query.value.get("field"), str):
         inner = query.get(next(iter(query.value), ""))
@@ -482,10 +484,10 @@ def _nearest(query: Located) -> tuple[int | None, str]:
         return None, query.place
     by_distance = {"min_score", "max_distance"} & inner.value.keys()
     default = _NEURAL_K if query.kind == "neural" and not by_distance else None
-    return whole(inner.value.get("k", default)), f"{inner.place}.k"
+    return whole_number(inner.value.get("k", default)), f"{inner.place}.k"
 
 
-def _window_of(search: SearchBody, query: Located) -> tuple[int, str]:
+def _window_of(search: SearchBody, query: RequestValue) -> tuple[int, str]:
     if query.place.startswith("$.rescore"):
         return 0, ""
     if any(query.place.startswith(f"{hybrid.place}.") for hybrid in search.hybrids):
@@ -493,7 +495,7 @@ def _window_of(search: SearchBody, query: Located) -> tuple[int, str]:
     around = [part for part in search.retrievers if query.place.startswith(f"{part.place}.")]
     if around:
         rank_window = around[-1].get("rank_window_size")
-        window = whole(rank_window.value) if rank_window else DEFAULT_SIZE
+        window = whole_number(rank_window.value) if rank_window else DEFAULT_SIZE
         return window or 0, f"the window of '{around[-1].kind}'"
     return search.first + search.size, "the end of the page"
 
@@ -516,7 +518,7 @@ def _rank_window(search: SearchBody) -> Findings:
     source = "Elasticsearch, RankBuilder.DEFAULT_RANK_WINDOW_SIZE"
     for retriever in search.retrievers:
         rank_window = retriever.get("rank_window_size") or retriever.get("window_size")
-        window = whole(rank_window.value) if rank_window else None
+        window = whole_number(rank_window.value) if rank_window else None
         advice = f"set rank_window_size to {USUAL_WINDOW}"
         if rank_window is None and retriever.kind not in {"rule", "pinned"}:
             yield RequestFinding(

@@ -55,7 +55,9 @@ def report_parts() -> list[ReportPart]:
     """The parts of all plugins. Raises PluginError for what is none."""
     parts: list[ReportPart] = []
     for offered in plugin_answers("ltr_report_parts"):
-        if not isinstance(offered, list) or not all(isinstance(one, ReportPart) for one in offered):
+        if not isinstance(offered, list) or not all(
+            isinstance(part, ReportPart) for part in offered
+        ):
             raise PluginError(
                 f"an ltr_report_parts() returns {offered!r}: return a list of ReportPart"
             )

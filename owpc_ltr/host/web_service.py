@@ -1,9 +1,9 @@
 """Who may call a service of this product over HTTP, and what one client may take of it.
 
 Every service runs in a `WebServer`. A web page that another site has opened in a browser on this
-machine can send it requests, in the user's name and without being asked: `Gate` refuses them. A
-client that sends a byte at a time, or nothing, can hold connections, and one that sends thousands
-of header lines the event loop: `FairHttp` bounds both.
+machine can send it requests, in the user's name and without being asked: `SameOriginGuard` refuses
+them. A client that sends a byte at a time, or nothing, can hold connections, and one that sends
+thousands of header lines the event loop: `FairHttp` bounds both.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class WebServer(uvicorn.Server):
             ("X-Content-Type-Options", "nosniff"),
         ]
         config = uvicorn.Config(
-            Gate(app, hosts),
+            SameOriginGuard(app, hosts),
             loop="asyncio",
             http=FairHttp,
             ws="none",
@@ -125,7 +125,7 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-class Gate:
+class SameOriginGuard:
     """An application that no web page of another origin calls.
 
     A browser says where a request comes from, in `Sec-Fetch-Site` and `Origin`. Older ones say
@@ -217,7 +217,9 @@ class FairHttp(H11Protocol):
         if sum(map(len, opened.values())) > (most := most_connections()):
             most_of_all = max(opened.values(), key=len)
             first = next(iter(most_of_all))
-            closed = next((one for one in most_of_all if one._is_arriving()), first)
+            closed = next(
+                (connection for connection in most_of_all if connection._is_arriving()), first
+            )
             closed._leave()
             closed.transport.abort()
             if self.loop.time() >= self.app_state.get("quiet_until", 0.0):

@@ -226,8 +226,8 @@ def contradicting_copies(data: RankingDataset) -> NDArray[np.int64]:
 def _again(keys: NDArray[np.int64], labels: NDArray[np.float32]) -> NDArray[np.int64]:
     """The rows whose key stands before, with another label."""
     order = np.argsort(keys, kind="stable")
-    one, other = order[:-1], order[1:]
-    again = other[(keys[one] == keys[other]) & (labels[one] != labels[other])]
+    earlier, later = order[:-1], order[1:]
+    again = later[(keys[earlier] == keys[later]) & (labels[earlier] != labels[later])]
     return np.sort(again)
 
 
@@ -339,7 +339,9 @@ def drift_between_files(
         return
     looks = len(files) * sample.data.n_features * _BINS
     limit = np.sqrt(2 * np.log(2 * looks / thresholds.CHANCE))
-    absent = {name for one in findings if one.check == "missing-spike" for name in one.columns}
+    absent = {
+        name for finding in findings if finding.check == "missing-spike" for name in finding.columns
+    }
     drifted: dict[int, list[int]] = {}
     for column, name in enumerate(sample.data.feature_names):
         if name not in absent:
@@ -643,7 +645,7 @@ def _agreement(data: RankingDataset) -> _Agreement:
     scores = np.empty(part.n_documents)
     row_fold = np.repeat(fold, sizes)
     parts = [features[row_fold == k] for k in range(_FOLDS)]
-    products = [one.T @ one for one in parts]
+    products = [matrix.T @ matrix for matrix in parts]
     for k in range(_FOLDS):
         within = sum(products) - products[k]
         ridge = _RIDGE * np.trace(within) / len(within) + np.finfo(np.float64).tiny
@@ -651,7 +653,9 @@ def _agreement(data: RankingDataset) -> _Agreement:
         scores[row_fold == k] = parts[k] @ weights
     standard = _standardised(scores[:, None], part)[:, 0]
     correlation = np.add.reduceat(standard * labels, part.offsets[:-1]) / sizes
-    varies = [np.add.reduceat(np.abs(one), part.offsets[:-1]) > 0 for one in (standard, labels)]
+    varies = [
+        np.add.reduceat(np.abs(values), part.offsets[:-1]) > 0 for values in (standard, labels)
+    ]
     good = varies[0] & varies[1] & (sizes >= _FEWEST_DOCUMENTS)
     return _Agreement(chosen[good], correlation[good], 1.0 / (sizes[good] - 1))
 
@@ -818,7 +822,9 @@ def warnings_of_log(
 
     `train` tells of judgments.
     """
-    constant = [f"{one.message}: {CHECK_TEMPLATES}" for one in constant_columns(facts, names)]
+    constant = [
+        f"{finding.message}: {CHECK_TEMPLATES}" for finding in constant_columns(facts, names)
+    ]
     if data is None or _says_nothing(data):
         return constant
     totals = totals_of({"": data}, identify=False)
@@ -833,9 +839,9 @@ def _checks_of_labels(data: RankingDataset, sample: Sample) -> Iterator[Finding]
     """Where labels are out of order, that no feature ranks them is no further finding."""
     out_of_order = [*label_agreement(sample)]
     yield from out_of_order
-    for one in harmful_judgments(data):
-        if not (out_of_order and one.check == "worse-than-random"):
-            yield one
+    for finding in harmful_judgments(data):
+        if not (out_of_order and finding.check == "worse-than-random"):
+            yield finding
 
 
 def _checks_of_values(totals: Totals, sample: Sample) -> Iterator[Finding]:
@@ -849,7 +855,7 @@ def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _lines(findings: Iterable[Finding]) -> list[str]:
-    return [one.line for one in _worst_first(findings) if one.severity == WARNING]
+    return [finding.line for finding in _worst_first(findings) if finding.severity == WARNING]
 
 
 def _figures(named: Mapping[str, Data], totals: Totals, sample: Sample) -> DataFigures:
@@ -882,7 +888,9 @@ def _features(
             _quartiles(sample.data.features[:, column]),
             highest=float(facts.highest[column]),
             alone=float(right[column]),
-            checks=tuple(dict.fromkeys(one.check for one in findings if name in one.columns)),
+            checks=tuple(
+                dict.fromkeys(finding.check for finding in findings if name in finding.columns)
+            ),
         )
         for column, name in enumerate(sample.data.feature_names)
     )

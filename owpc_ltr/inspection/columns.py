@@ -61,13 +61,13 @@ def column_facts(features: Matrix) -> ColumnFacts:
     return ColumnFacts(lowest, highest, missing, rows)
 
 
-def facts_together(one: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
+def facts_together(first: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
     """The facts of the rows of both."""
     return ColumnFacts(
-        np.fmin(one.lowest, other.lowest),
-        np.fmax(one.highest, other.highest),
-        one.missing + other.missing,
-        one.rows + other.rows,
+        np.fmin(first.lowest, other.lowest),
+        np.fmax(first.highest, other.highest),
+        first.missing + other.missing,
+        first.rows + other.rows,
     )
 
 

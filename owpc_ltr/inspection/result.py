@@ -100,7 +100,9 @@ class Inspection(BlockResult):
     @property
     def lines(self) -> list[str]:
         """The findings, a line each."""
-        return [f"{one.severity}: {one.line}" for one in self.findings] or ["nothing was found"]
+        return [f"{finding.severity}: {finding.line}" for finding in self.findings] or [
+            "nothing was found"
+        ]
 
     def __repr__(self) -> str:
         lines = [f"{name}: {value}" for name, value in figures(self.data)]

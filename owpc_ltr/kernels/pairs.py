@@ -163,12 +163,12 @@ def reset(scores: Any, gradient: Any, curvature: Any, finite: bool) -> bool:
 @compiled
 def next_grade(labels: Any, weights: Any, grade: float) -> float:
     """The smallest label above `grade` among documents of positive weight; inf without one."""
-    found = np.inf
+    next_label = np.inf
     for document in range(len(labels)):
         label = np.float64(labels[document])
-        if grade < label < found and weights[document] > 0.0:
-            found = label
-    return found
+        if grade < label < next_label and weights[document] > 0.0:
+            next_label = label
+    return next_label
 
 
 @compiled

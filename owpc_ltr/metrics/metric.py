@@ -21,7 +21,8 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
-from owpc_ltr.text import ShortRepr, did_you_mean, printable
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.text import ShortRepr, printable
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
@@ -127,7 +128,7 @@ expected value; queries without relevant documents count 0
         text = f"{self.name}-{suffix}" if suffix else self.name
         if self.cutoff is not None:
             text += f"@{self.cutoff}"
-        usual = {one.name: one.default for one in fields(self)} | dict(preset)
+        usual = {option.name: option.default for option in fields(self)} | dict(preset)
         for name in option_fields(type(self)):
             value = getattr(self, name)
             if value != usual[name]:
@@ -297,8 +298,8 @@ def uneven(weights: Vector | None) -> Vector | None:
 @cache
 def option_fields(cls: type[Metric]) -> tuple[str, ...]:
     """The fields that are options, a metric's own first."""
-    shared = [one.name for one in fields(Metric)]
-    options = [one.name for one in fields(cls) if one.init and one.name not in shared]
+    shared = [option.name for option in fields(Metric)]
+    options = [option.name for option in fields(cls) if option.init and option.name not in shared]
     return (*options, *(name for name in shared if name != "cutoff"))
 
 

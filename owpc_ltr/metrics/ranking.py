@@ -408,13 +408,13 @@ class PairAgreement(NamedTuple):
     tau: float | None
 
 
-def pair_agreement(one: Vector, other: Vector) -> PairAgreement:
+def pair_agreement(scores: Vector, other: Vector) -> PairAgreement:
     """Compare the order of every two documents; a score that is no number ties with all.
 
     >>> pair_agreement(np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0]))
     PairAgreement(swapped=3, ties_broken=0, tau=-1.0)
     """
-    same, swapped, ordered, other_ordered = map(int, _pairs(one, other))
+    same, swapped, ordered, other_ordered = map(int, _pairs(scores, other))
     product = ordered * other_ordered
     return PairAgreement(
         swapped,
@@ -424,12 +424,12 @@ def pair_agreement(one: Vector, other: Vector) -> PairAgreement:
 
 
 @compiled
-def _pairs(one: Any, other: Any) -> Any:
+def _pairs(scores: Any, other: Any) -> Any:
     """How many pairs both order alike, both otherwise, the one at all, and the other at all."""
     same, swapped, ordered, other_ordered = 0, 0, 0, 0
-    for i in range(len(one)):
+    for i in range(len(scores)):
         for j in range(i):
-            a = int(one[i] > one[j]) - int(one[i] < one[j])
+            a = int(scores[i] > scores[j]) - int(scores[i] < scores[j])
             b = int(other[i] > other[j]) - int(other[i] < other[j])
             same += a * b == 1
             swapped += a * b == -1

@@ -267,15 +267,15 @@ def piecewise_linear_columns(data: RankingDataset, knots: int) -> PiecewiseLinea
 
     Raises UsageError where no feature differs between documents.
     """
-    found, gaps = [], []
+    cuts, gaps = [], []
     for column in range(data.n_features):
         values = data.features[:, column]
         known = values[~np.isnan(values)]
         gaps.append(len(known) < len(values))
-        found.append(_quantiles(known, knots))
-    if not any(map(_columns, found, gaps)):
+        cuts.append(_quantiles(known, knots))
+    if not any(map(_columns, cuts, gaps)):
         raise UsageError("no feature differs between documents: there is nothing to learn from")
-    return PiecewiseLinearColumns(data.feature_names, tuple(found), tuple(gaps))
+    return PiecewiseLinearColumns(data.feature_names, tuple(cuts), tuple(gaps))
 
 
 def _quantiles(values: Matrix, count: int) -> Vector:

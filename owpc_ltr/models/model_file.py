@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector, is_frame
 from owpc_ltr.data.blocks import Bars, Block, html_of
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.input import read_regular, shown
 from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import (
     LARGEST_FILE,
     a_json,
     each_once,
-    shown,
     take_strings,
     why_no_json,
 )
@@ -194,7 +193,7 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
         )
     if not isinstance(kind, str) or kind not in KINDS:
         text = shown(kind) if isinstance(kind, str) else a_json(kind)
-        raise BadInput(f"{path} holds a model of kind '{text}'; known: {', '.join(KINDS)}")
+        raise BadInput(f"{path} holds a model of kind {text}; known: {', '.join(KINDS)}")
     with damage_named(path):
         names = tuple(take_strings(content, "feature_names", "the file"))
         module, _, name = KINDS[kind].partition(":")

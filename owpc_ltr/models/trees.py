@@ -383,11 +383,11 @@ def tables_of(forest: Forest, names: Sequence[str]) -> tuple[list[BinTable], flo
     Raises Refused, saying what would fit, for a path of more than three features and for tables
     that are too large; `names` are the features', by column.
     """
-    found: dict[tuple[int, ...], list[_Leaf]] = {}
+    leaves_by_columns: dict[tuple[int, ...], list[_Leaf]] = {}
     for leaf in _leaves(forest, names):
-        found.setdefault(tuple(sorted(leaf.bounds)), []).append(leaf)
-    constant = math.fsum(leaf.value for leaf in found.pop((), []))
-    drafts = _merged([_draft(columns, leaves) for columns, leaves in found.items()])
+        leaves_by_columns.setdefault(tuple(sorted(leaf.bounds)), []).append(leaf)
+    constant = math.fsum(leaf.value for leaf in leaves_by_columns.pop((), []))
+    drafts = _merged([_draft(columns, leaves) for columns, leaves in leaves_by_columns.items()])
     entries = sum(draft.entries for draft in drafts)
     if entries > MOST_ENTRIES:
         largest = max(drafts, key=lambda draft: draft.entries)
@@ -528,12 +528,12 @@ class TableBlock:
 
     def bins_in(self, table: BinTable) -> list[NDArray[np.intp]]:
         """For each column of the table, its bin for each bin of the block."""
-        found = []
+        bins = []
         for column, own in zip(table.columns, table.thresholds, strict=True):
             wide = self.thresholds[self.columns.index(column)]
             inside = np.searchsorted(own, wide, side="right") + 1
-            found.append(np.concatenate([[0, 1], inside]).astype(np.intp))
-        return found
+            bins.append(np.concatenate([[0, 1], inside]).astype(np.intp))
+        return bins
 
 
 def blocks_of(tables: Sequence[BinTable]) -> list[TableBlock]:

@@ -18,7 +18,7 @@ from owpc_ltr.public_names import homes, public_name
 _HOMES = homes(__name__)
 
 if TYPE_CHECKING:
-    from owpc_ltr.plugin_checks.check import Checked as Checked
+    from owpc_ltr.plugin_checks.check import ContractResult as ContractResult
     from owpc_ltr.plugin_checks.check import check_plugin as check_plugin
     from owpc_ltr.plugin_checks.exports import check_export as check_export
     from owpc_ltr.plugin_checks.learners import check_optimizer as check_optimizer

@@ -20,7 +20,7 @@ _DEPTH = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class ContractResult:
     """One contract that was run: of which plugin, with what, and what was found.
 
     `fault` is the sentence of the promise that broke, empty where all hold; `skipped` has one for
@@ -49,10 +49,10 @@ class Checked:
 class CheckReport:
     """All contracts that were run."""
 
-    checks: tuple[Checked, ...]
+    checks: tuple[ContractResult, ...]
 
     @property
-    def broken(self) -> list[Checked]:
+    def broken(self) -> list[ContractResult]:
         """The contracts that do not hold."""
         return [check for check in self.checks if not check.holds]
 
@@ -70,7 +70,7 @@ class CheckReport:
         return {"checks": checks, "holds": not self.broken}
 
     def __str__(self) -> str:
-        lines = [str(one) for one in self.checks]
+        lines = [str(each) for each in self.checks]
         if not self.broken:
             lines.append(f"every promise holds; checks made: {len(self.checks)}")
         return "\n".join(lines)
@@ -147,7 +147,7 @@ def _by_kind(settings: Settings, kinds: Sequence[str]) -> dict[str, dict[str, An
 
 def check_plugin(
     plugin: Plugin, registry: Registry, settings: Settings | None = None, seed: int = 0
-) -> Iterator[Checked]:
+) -> Iterator[ContractResult]:
     """Run the contract of a plugin's kind, and yield what was found as it is found.
 
     With its defaults and each choice of a setting that has a list of them; with `settings`, with
@@ -164,7 +164,7 @@ def check_plugin(
         except Exception as error:  # noqa: BLE001 - third-party code: what it raises is the finding
             place = place_in_plugin(error)
             fault = " ".join(f"{place}{place and ': '}{type(error).__name__}: {error}".split())
-        yield Checked(*about, fault, skipped)
+        yield ContractResult(*about, fault, skipped)
 
 
 def _contracts(

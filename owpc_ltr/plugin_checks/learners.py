@@ -69,15 +69,15 @@ def _check_certificate(
     require: Require, loss: Loss, data: RankingDataset, fit: Fit, C: float | None
 ) -> None:
     """What was reached is what is reported, and is no worse than scoring everything 0."""
-    told, bound = fit.certificate, bind(loss)
+    certificate, bound = fit.certificate, bind(loss)
 
     def risk_of(scores: Vector) -> float:
         return float(losses_of_scores(data, bound, scores)[0] @ data.query_importance)
 
     zero, risk = risk_of(np.zeros(data.n_documents)), risk_of(fit.model.score(data.features))
     for name, reported, measured in (
-        ("risk", told.risk, risk),
-        ("risk at zero", told.risk_at_zero, zero),
+        ("risk", certificate.risk, risk),
+        ("risk at zero", certificate.risk_at_zero, zero),
     ):
         if not np.isnan(reported):
             require.equal(reported, measured, f"reports the {name}", rtol=1e-4, atol=1e-6)
@@ -85,16 +85,16 @@ def _check_certificate(
         not loss.conservative or risk <= zero * (1 + 1e-6) + 1e-9,
         f"ends at the risk {risk}, worse than {zero} of scoring everything 0",
     )
-    no_cost = not loss.conservative and np.isnan(told.objective)
+    no_cost = not loss.conservative and np.isnan(certificate.objective)
     if C is None or no_cost or not isinstance(fit.model, LinearModel):
         return
     w = fit.model.weights / _SCALES
     objective = 0.5 * float(w @ w) + C * risk
-    require.equal(told.objective, objective, "reports the objective", rtol=1e-4, atol=1e-4)
-    if loss.convex and not np.isnan(told.gap):
-        require(told.gap >= 0, f"reports the negative gap {told.gap}")
+    require.equal(certificate.objective, objective, "reports the objective", rtol=1e-4, atol=1e-4)
+    if loss.convex and not np.isnan(certificate.gap):
+        require(certificate.gap >= 0, f"reports the negative gap {certificate.gap}")
         _, least = least_objective(loss, data, C, w)
-        claimed = told.objective - told.gap
+        claimed = certificate.objective - certificate.gap
         require(
             least >= claimed - 1e-6 * (1 + abs(objective)),
             f"claims that no model has an objective below {claimed}, but one has {least}",

@@ -83,12 +83,12 @@ class Require:
                 f"{len(shapes)} values, as (value, gradient)",
                 result,
             )
-        actual = [np.shape(one) for one in (result if len(shapes) > 1 else [result])]
+        actual = [np.shape(array) for array in (result if len(shapes) > 1 else [result])]
         self(not shapes or actual == [*shapes], f"gave shapes {actual} in place of {[*shapes]}")
         if twice:
             again = self.answer(method, arguments, *shapes)
             pairs = zip(result, again, strict=True) if len(shapes) > 1 else [(result, again)]
-            same = all(np.array_equal(one, second, equal_nan=True) for one, second in pairs)
+            same = all(np.array_equal(first, second, equal_nan=True) for first, second in pairs)
             self(same, f"gave two answers for the same {', '.join(arguments)}")
         return result
 

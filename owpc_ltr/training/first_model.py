@@ -93,20 +93,23 @@ def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     metric = parse_metric(linear.select)
     measure = metric.name if metric.name in {"map", "mrr"} else "ndcg"
     everywhere, interactions = frozenset(RUNS_IN), min(_PAIRS, _MOST_TABLES - n_features)
-    found = [Kind("linear", linear, everywhere, "engine")]
+    kinds_of_model = [Kind("linear", linear, everywhere, "engine")]
     if n_features <= _MOST_CURVES:
         curves = make(piecewise_linear=True)
         places = frozenset({"engine", "client"})
-        found.append(Kind("piecewise-linear", curves, places, "engine, script"))
+        kinds_of_model.append(Kind("piecewise-linear", curves, places, "engine, script"))
     boosted = partial(make, loss="lambdarank", optimizer="boosting")
     settings: dict[str, Any] = {"loss.measure": measure}
     if interactions > 0:
         small = {"depth": 2, "bins": 64, "interactions": interactions}
         small = {f"optimizer.{name}": value for name, value in small.items()}
         pairs = boosted(settings={**settings, **small})
-        found.append(Kind("interaction trees", pairs, everywhere, "engine"))
+        kinds_of_model.append(Kind("interaction trees", pairs, everywhere, "engine"))
     places = frozenset({"plugin", "client"})
-    return [*found, Kind("boosted trees", boosted(settings=settings), places, "plugin, client")]
+    return [
+        *kinds_of_model,
+        Kind("boosted trees", boosted(settings=settings), places, "plugin, client"),
+    ]
 
 
 def metric_for(data: RankingDataset) -> str:
@@ -156,8 +159,8 @@ def choose_kind(
         for name, (_, scores) in trained.items()
     }
 
-    def compared(one: Kind, other: Kind) -> Comparison:
-        a, b = values[one.name], values[other.name]
+    def compared(first: Kind, other: Kind) -> Comparison:
+        a, b = values[first.name], values[other.name]
         counted = ~(np.isnan(a) | np.isnan(b))
         return compare_paired(
             a[counted],

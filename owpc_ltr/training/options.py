@@ -163,11 +163,11 @@ def workers_at(
     from owpc_ltr.data.datasets import is_partitioned
     from owpc_ltr.host.commands import plugin_answer
 
-    for one in data:
-        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
+    for source in data:
+        if isinstance(source, Path | str) and not is_partitioned(Path(source)):
             raise UsageError(
-                f"workers go through a folder of parts, and {one} is none: make one with "
-                f"`partition('{one}', out=FOLDER)`"
+                f"workers go through a folder of parts, and {source} is none: make one with "
+                f"`partition('{source}', out=FOLDER)`"
             )
     use_workers = plugin_answer("ltr_workers")
     if use_workers is None:

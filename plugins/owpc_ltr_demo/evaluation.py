@@ -68,13 +68,13 @@ def compare_on_held_out(
 
 def verdict(pair: ComparedPair, first: str, other: str) -> str:
     """The result of a comparison in one sentence."""
-    one = pair.comparison
+    comparison = pair.comparison
     figures = (
-        f"{one.mean_difference:+.4f} {pair.metric}, 95 % interval [{one.low:+.4f}, "
-        f"{one.high:+.4f}], p = {pair.p_holm:.4f}, {one.n_queries} queries"
+        f"{comparison.mean_difference:+.4f} {pair.metric}, 95 % interval [{comparison.low:+.4f}, "
+        f"{comparison.high:+.4f}], p = {pair.p_holm:.4f}, {comparison.n_queries} queries"
     )
     if pair.verdict.outcome is Outcome.NO_DIFFERENCE:
-        figures += f"; minimum detectable difference (80 % power): {one.detectable:.3f}"
+        figures += f"; minimum detectable difference (80 % power): {comparison.detectable:.3f}"
     return f"{first} against {other}: {pair.verdict} ({figures})"
 
 
@@ -99,7 +99,7 @@ def compare_rankers(
         session.table(
             [f"{result.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
             [
-                (ranker.name, *(one.mean for one in ranker.measured), places[ranker.name])
+                (ranker.name, *(measure.mean for measure in ranker.measured), places[ranker.name])
                 for ranker in result.rankers
             ],
         )
@@ -152,7 +152,8 @@ class LiveSearches:
     def median_ms(self) -> tuple[float, float]:
         """The median time of a search by the engine's clock, without and with the model."""
         before, after = (
-            float(np.median([one.took for one in served])) for served in (self.before, self.after)
+            float(np.median([answer.took for answer in served]))
+            for served in (self.before, self.after)
         )
         return before, after
 
@@ -187,7 +188,7 @@ def search_live(
     # One search at a time: the times are those of a node without other work.
     after, before = serve_all(ways, judged, shared, 1, progress)
     ranked = [[answer.doc_ids for answer in answers] for answers in (after, before)]
-    found = LiveResults(
+    results = LiveResults(
         dict(zip(("the model", QUERY_ALONE), ranked, strict=True)),
         judged,
         ChosenQueries(np.arange(len(judged)), "all"),
@@ -196,7 +197,7 @@ def search_live(
         depth=WINDOW,
         alone=ranked[1],
     )
-    return LiveSearches(found.compared(), before, after)
+    return LiveSearches(results.compared(), before, after)
 
 
 def search_held_out(
@@ -266,7 +267,7 @@ def _show(
         return f"{'*' if document in query.relevant else ' '} {document}"
 
     rows: list[Sequence[Any]] = [
-        (rank, marked(one), move(rank, ranks.get(other)), marked(other))
-        for rank, (one, other) in enumerate(zip(old, new, strict=False), 1)
+        (rank, marked(old_id), move(rank, ranks.get(other)), marked(other))
+        for rank, (old_id, other) in enumerate(zip(old, new, strict=False), 1)
     ]
     session.table(["#", "TUNED BM25", "CHANGE", "WITH THE MODEL"], rows[:_SHOWN])

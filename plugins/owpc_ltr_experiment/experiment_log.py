@@ -137,7 +137,7 @@ class LeftOut(Counter[str]):
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedSearches:
     """What counts of a log: its searches as columns, and the clicks on their results, each once.
 
     `client` numbers the clients of searches from 0, of `n_clients`. `leads` is True where B led.
@@ -177,7 +177,7 @@ class Counted:
         return self.client[self.of_search]
 
 
-def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
+def count_searches(log: ExperimentLog, max_clicks_per_hour: int) -> CountedSearches:
     """The searches and clicks that count, and by reason the number of those that do not.
 
     Clients with more clicks in an hour of the clock are dropped as bots; 0 keeps all.
@@ -205,7 +205,7 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     first = pc.list_element(pc.list_slice(shown, 0, 1, return_fixed_size_list=True), 0)
     never, seldom = _hardly_clicked(first, on_first, clicks["document"])
     untouched = Counter(first.filter(pa.array(never)).to_pylist())
-    return Counted(
+    return CountedSearches(
         client=(np.cumsum(~bots) - 1)[client[human]],
         leads=leads[human],
         empty=_equals(pc.list_value_length(shown), 0),

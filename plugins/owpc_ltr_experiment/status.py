@@ -24,9 +24,9 @@ from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.signatures import Argument, Help, Reads, job
 from owpc_ltr.text import ShortRepr
 from owpc_ltr_experiment.experiment_log import (
-    Counted,
+    CountedSearches,
     ExperimentLog,
-    counted,
+    count_searches,
     read_files,
     read_indices,
 )
@@ -228,7 +228,7 @@ def status_of(
     negligible: float = 0.0,
 ) -> ExperimentStatus:
     """The status by what users did."""
-    counts = counted(behaviour, (log or ClickLog()).max_clicks_per_hour)
+    counts = count_searches(behaviour, (log or ClickLog()).max_clicks_per_hour)
     warnings = tuple(guard_rails(counts, shadow=experiment.shadow))
     result = None
     if not experiment.shadow:
@@ -251,7 +251,7 @@ def status_of(
     )
 
 
-def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
+def client_totals(counts: CountedSearches, page: int, exponent: float) -> ClientTotals:
     """The credit, searches and clicks of each client; one without clicks has the credit 0."""
     most, positions = counts.n_clients, counts.positions
 
@@ -277,7 +277,7 @@ def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
     )
 
 
-def guard_rails(searches: Counted, *, shadow: bool) -> list[ResultWarning]:
+def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarning]:
     """Warnings of what gets worse beside the credit: empty lists, searches left, slow answers."""
     warnings = []
     if not shadow:
@@ -317,7 +317,7 @@ def _is_higher(a: Any, b: Any) -> bool:
     return bool(b.mean() - a.mean() > _Z * error > 0)
 
 
-def _by_leader(searches: Counted, *, shadow: bool) -> dict[str, dict[str, float | None]]:
+def _by_leader(searches: CountedSearches, *, shadow: bool) -> dict[str, dict[str, float | None]]:
     sides: dict[str, dict[str, float | None]] = {}
     for side, ms in (("a", searches.ms_a), ("b", searches.ms_b)):
         figures: dict[str, float | None] = {}

@@ -9,7 +9,7 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import switch_to
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
-from owpc_ltr.engine.deployment.uploaded_models import switched
+from owpc_ltr.engine.deployment.uploaded_models import switch_message
 from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import Refused, UsageError
@@ -98,7 +98,7 @@ def experiment_stop(
         decided = replace(experiment, state=PROMOTING, result=status.evidence().as_dict())
         experiments.change(experiment, decided)
         experiment = decided
-    switch = switched(cluster, _promote(cluster, experiment), experiment.a)
+    switch = switch_message(cluster, _promote(cluster, experiment), experiment.a)
     return StoppedExperiment(experiments.end(experiment), True, status, switch.by_template)
 
 

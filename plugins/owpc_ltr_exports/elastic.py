@@ -13,10 +13,10 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import (
     a_json,
     parse_json,
-    shown,
     take,
     take_integers,
     take_list,
@@ -28,8 +28,9 @@ from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, leaf, node_table
 from owpc_ltr.models.trees import TreeModel, to_single
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name, parse_version, version_text
+from owpc_ltr.version import parse_version, version_text
 
 _SUM = "weighted_sum"
 _FIRST, _WITHOUT_INPUT = (8, 13), (8, 15)
@@ -193,7 +194,7 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
     ensemble = take_object(trained, "ensemble", "the trained model")
     output = "".join(take_object(ensemble, "aggregate_output", where))
     if output != _SUM:
-        raise BadInput(f"{where} aggregates by '{shown(output)}', not {_SUM}: it ranks nothing")
+        raise BadInput(f"{where} aggregates by {shown(output)}, not {_SUM}: it ranks nothing")
     names = take_strings(ensemble, "feature_names", where)
     columns = positions(names, feature_names)
     growing = GrowingForest()

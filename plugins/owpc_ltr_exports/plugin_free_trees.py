@@ -26,8 +26,9 @@ from owpc_ltr.formats.plugin_free import (
 )
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.host.settings import check_settings
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name, parse_version, version_text
+from owpc_ltr.version import parse_version, version_text
 
 _OLDEST = (1,)
 _KEEP = 2.0**-100  # what is left of a score beyond the window: its order, below all others

@@ -277,9 +277,9 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return content
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(first: Any, other: Any) -> bool:
     """Whether two values are one: True is no 1, though Python thinks so."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+    return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
 
 
 def _texts(values: list[Any], role: str, path: Path, numbers: Sequence[int]) -> list[str]:

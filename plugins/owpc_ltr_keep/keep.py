@@ -32,7 +32,15 @@ from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.text_tables import wrapped_text
-from owpc_ltr_keep.state import SKEW, KeepRound, KeepState, KeepStep, as_text, locked, moment
+from owpc_ltr_keep.state import (
+    SKEW,
+    KeepRound,
+    KeepState,
+    KeepStep,
+    as_text,
+    locked_folder,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -108,7 +116,7 @@ class Round:
         if candidate == alias.current:
             return self._promoted(alias)
         if last is not None and last.end and drifted is None:
-            began, every = moment(last.began), timedelta(days=self._plan.every)
+            began, every = parse_time(last.began), timedelta(days=self._plan.every)
             # A round that begins later than now is of a clock that was wrong.
             if began <= now < began + every:
                 line = f"the next round begins on {began + every:%Y-%m-%d} at the earliest"
@@ -165,7 +173,7 @@ class Round:
     def _try(self, experiment: Experiment, alias: Alias) -> KeepStep:
         """What users decide about the challenger, as far as days and clicks have come."""
         step, now = "shadow" if experiment.shadow else "experiment", self._now()
-        started = moment(experiment.started)
+        started = parse_time(experiment.started)
         if started > now + SKEW:
             raise BadInput(
                 f"the experiment '{experiment.name}' started at {experiment.started}, and it is "
@@ -196,7 +204,7 @@ class Round:
             trouble = self._trouble(status)
         except BadInput as error:
             trouble = str(error)
-        if status is None and self._now() < moment(experiment.started) + _EMPTY_LOG:
+        if status is None and self._now() < parse_time(experiment.started) + _EMPTY_LOG:
             return self._step(step, str(trouble), "waiting")
         if status is None or trouble is not None:
             return self._withdraw(step, "rolled back", f"{experiment.b} is withdrawn: {trouble}")
@@ -336,7 +344,7 @@ def keep(
     contents = read_plan(plan)
     clock = partial(datetime.now, UTC)
     try:
-        with locked(Path(contents.folder)):
+        with locked_folder(Path(contents.folder)):
             run = run_once(Workflow(contents, cluster, progress), clock)
     except OwpcLtrError as error:
         # There is no state to write it to: it is damaged, or another run has it.
@@ -368,7 +376,7 @@ def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
     state.running = as_text(clock())
     try:
         last = state.history[before - 1].time if before else state.running
-        if moment(last) > clock() + SKEW:
+        if parse_time(last) > clock() + SKEW:
             raise BadInput(
                 f"the clock went back: the last step is of {last}, and it is {state.running} now: "
                 "set the clock of this machine; the next run goes on"

@@ -22,8 +22,8 @@ from owpc_ltr.host.commands import plugin_job
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
+from owpc_ltr.names import check_alias, check_index, check_name
 from owpc_ltr.signatures import Reads, all_parameters, help_of
-from owpc_ltr.text import check_alias, check_index, check_name
 from owpc_ltr.training.train import train
 from owpc_ltr_keep.typed_table import read_table, refuse_unknown
 

@@ -80,7 +80,7 @@ class KeepState:
             state = read_table(cls, content, str(path))
             began = () if state.round is None else (state.round.began,)
             for time in (*began, *(step.time for step in state.history)):
-                moment(time, f"{path}: ")
+                parse_time(time, f"{path}: ")
         except BadInput as error:
             raise BadInput(f"{error}; put back an earlier {path.name}, or delete it") from error
         state.history = state.history[-_LONGEST_HISTORY:]
@@ -97,7 +97,7 @@ def as_text(time: datetime) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def moment(text: str, place: str = "") -> datetime:
+def parse_time(text: str, place: str = "") -> datetime:
     """The time of such a text. Raises BadInput for what is none."""
     try:
         time = datetime.fromisoformat(text)
@@ -115,7 +115,7 @@ class KeepIsRunning(OwpcLtrError):
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """The folder, for one run at a time. Raises KeepIsRunning, naming the process that has it.
 
     The lock of a process that was killed is free.

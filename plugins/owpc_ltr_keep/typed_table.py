@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.text import did_you_mean
+from owpc_ltr.names import did_you_mean
 
 T = TypeVar("T")
 
@@ -55,7 +55,10 @@ def _value(annotation: Any, value: Any, place: str, key: str) -> Any:
             raise BadInput(f'{place}: {key} = {value!r} must be a list, as ["a", "b"]')
         element = get_args(annotation)[0]
         name = f"{key} {{}}" if is_dataclass(element) else f"an element of {key}"
-        return tuple(_value(element, one, place, name.format(n)) for n, one in enumerate(value, 1))
+        return tuple(
+            _value(element, value_of_element, place, name.format(n))
+            for n, value_of_element in enumerate(value, 1)
+        )
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:

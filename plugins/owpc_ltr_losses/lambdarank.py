@@ -143,12 +143,12 @@ def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
 
 
 @compiled
-def _goes_before(one: int, other: int, scores: Any, labels: Any) -> bool:
-    if scores[one] != scores[other]:
-        return bool(scores[one] > scores[other])
-    if labels[one] != labels[other]:
-        return bool(labels[one] < labels[other])
-    return one < other
+def _goes_before(document: int, other: int, scores: Any, labels: Any) -> bool:
+    if scores[document] != scores[other]:
+        return bool(scores[document] > scores[other])
+    if labels[document] != labels[other]:
+        return bool(labels[document] < labels[other])
+    return document < other
 
 
 @compiled

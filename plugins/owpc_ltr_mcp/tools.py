@@ -21,8 +21,8 @@ from owpc_ltr.cli.options import Option, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import Reads, Writes, described
-from owpc_ltr.text import did_you_mean
 
 _NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
 """Commands that start or end processes of their own."""
@@ -164,7 +164,7 @@ def job_tools() -> dict[str, JobTool]:
             continue
         parameters, connection = options_of(function)
         options = {option.name: option for option in (*parameters, *connection)}
-        offered = {one.removeprefix(f"{about.public_name}.") for one in _FOR_AGENTS.split()}
+        offered = {name.removeprefix(f"{about.public_name}.") for name in _FOR_AGENTS.split()}
         if not any(options.pop(name).required for name in options.keys() - offered):
             names = frozenset(option.name for option in connection)
             tools[about.public_name] = JobTool(about, function, options, names)

@@ -28,8 +28,8 @@ class Precision(Metric):
 
     def values(self, queries: RankedQueries) -> Vector:
         """The share of the first ranks that relevant documents hold."""
-        found = relevant_found(queries, self.ties, self.relevant_above, self.cutoff)
-        return divide_defined(found, self._ranks(queries))
+        relevant = relevant_found(queries, self.ties, self.relevant_above, self.cutoff)
+        return divide_defined(relevant, self._ranks(queries))
 
     @property
     def meaning(self) -> str:

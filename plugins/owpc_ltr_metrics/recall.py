@@ -28,8 +28,8 @@ class Recall(Metric):
 
     def values(self, queries: RankedQueries) -> Vector:
         """The share of the relevant documents that the first ranks hold."""
-        found = relevant_found(queries, self.ties, self.relevant_above, self.cutoff)
-        return divide_defined(found, queries.n_relevant(self.relevant_above))
+        relevant = relevant_found(queries, self.ties, self.relevant_above, self.cutoff)
+        return divide_defined(relevant, queries.n_relevant(self.relevant_above))
 
     @property
     def meaning(self) -> str:

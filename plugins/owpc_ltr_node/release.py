@@ -40,7 +40,7 @@ def find_places() -> Places:
 
 
 @contextmanager
-def locked(path: Path, what: str, patience: float = 900.0) -> Iterator[None]:
+def locked_file(path: Path, what: str, patience: float = 900.0) -> Iterator[None]:
     """Hold the lock file; wait, and say so, while another process does.
 
     Raises EngineUnavailable when it is still held after `patience` seconds.
@@ -66,12 +66,12 @@ def _acquire(path: Path, what: str, patience: float) -> int:
                     "when it is done, or end it"
                 ) from held
             if not waiting:
-                say(f"{what} is under way in {held.holder}; waiting for it")
+                print_notice(f"{what} is under way in {held.holder}; waiting for it")
             waiting = True
         time.sleep(0.1)
 
 
-def say(line: str) -> None:
+def print_notice(line: str) -> None:
     """Print what the user should know, on standard error."""
     print(printable(line), file=sys.stderr)
 

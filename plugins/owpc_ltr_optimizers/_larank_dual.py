@@ -182,9 +182,9 @@ def _smallest_two(beta: Any) -> tuple[int, int]:
     """
     order, high = np.arange(len(beta)), len(beta) - 1
     middle = high // 2
-    for one, other in ((0, middle), (middle, high), (0, middle)):
-        if beta[order[other]] < beta[order[one]]:
-            order[one], order[other] = order[other], order[one]
+    for place, other in ((0, middle), (middle, high), (0, middle)):
+        if beta[order[other]] < beta[order[place]]:
+            order[place], order[other] = order[other], order[place]
     pivot = beta[order[middle]]
     order[middle], order[high] = order[high], order[middle]
     i, j = 0, high - 1

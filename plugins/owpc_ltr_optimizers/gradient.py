@@ -394,15 +394,15 @@ def _finish(
         return float(losses_of_scores(data, bound, scores)[0] @ data.query_importance)
 
     scores, factor = shape.model(theta).score(data.features), 1.0
-    found, at_zero = risk(scores), risk(np.zeros(data.n_documents))
-    while loss.conservative and found > at_zero and factor > _SMALLEST:
+    reached, at_zero = risk(scores), risk(np.zeros(data.n_documents))
+    while loss.conservative and reached > at_zero and factor > _SMALLEST:
         factor *= 0.5
-        found = risk(factor * scores)
+        reached = risk(factor * scores)
     theta = shape.shrunk(theta, factor)
-    objective = 0.5 * float(theta @ theta) + C * found
+    objective = 0.5 * float(theta @ theta) + C * reached
     if not loss.conservative:
-        found = at_zero = float("nan")
-    return shape.model(theta), Certificate(objective, risk=found, risk_at_zero=at_zero)
+        reached = at_zero = float("nan")
+    return shape.model(theta), Certificate(objective, risk=reached, risk_at_zero=at_zero)
 
 
 @hookimpl

@@ -118,15 +118,17 @@ class _Pairs:
     def best_stump(self) -> _Stump:
         """The threshold that separates most of the weight, with its α."""
         blocks = np.array_split(np.arange(self.data.n_features), min(16, self.data.n_features))
-        found = np.zeros((self.data.n_features, 3))
+        best_cuts = np.zeros((self.data.n_features, 3))
 
         def search(index: int) -> None:
             features = blocks[index]
-            _best_cuts(self.codes, self.counts, self.force, features[0], features[-1] + 1, found)
+            _best_cuts(
+                self.codes, self.counts, self.force, features[0], features[-1] + 1, best_cuts
+            )
 
         run_blocks(search, len(blocks), self.threads)
-        feature = int(np.argmax(np.abs(found[:, 0])))
-        r, cut, missing = found[feature]
+        feature = int(np.argmax(np.abs(best_cuts[:, 0])))
+        r, cut, missing = best_cuts[feature]
         r = float(np.clip(r / (self.at_zero * self.objective), -1 + 1e-9, 1 - 1e-9))
         alpha = 0.5 * np.log((1 + r) / (1 - r)) if abs(r) > 1e-12 else 0.0
         cuts = self.cuts[feature]
@@ -198,23 +200,23 @@ def _weigh_pairs(
 
 
 @compiled
-def _best_cuts(codes: Any, counts: Any, force: Any, first: int, last: int, found: Any) -> None:
+def _best_cuts(codes: Any, counts: Any, force: Any, first: int, last: int, cuts: Any) -> None:
     """For each feature the largest |r|, its threshold, and whether missing values reach it."""
     sums = np.empty(256)
     for feature in range(first, last):
         sums[:] = 0.0
         for i in range(len(force)):
             sums[codes[feature, i]] += force[i]
-        found[feature] = 0.0
+        cuts[feature] = 0.0
         r = 0.0
         for code in range(counts[feature], 0, -1):
             r += sums[code]
             for missing in range(2):
                 candidate = r + missing * sums[_MISSING]
-                if abs(candidate) > abs(found[feature, 0]) * (1 + 1e-12):
-                    found[feature, 0] = candidate
-                    found[feature, 1] = code - 1
-                    found[feature, 2] = missing
+                if abs(candidate) > abs(cuts[feature, 0]) * (1 + 1e-12):
+                    cuts[feature, 0] = candidate
+                    cuts[feature, 1] = code - 1
+                    cuts[feature, 2] = missing
 
 
 def _model(names: tuple[str, ...], stumps: list[_Stump]) -> TreeModel:

@@ -158,10 +158,10 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _collection_in(folder: Path, name: str) -> list[Collection]:
     """The data set whose files are in this folder itself, if any: of folds, or else of parts."""
-    found = [*_of_folds(folder, name), *_of_parts(folder, name)]
-    if not found:
+    collections = [*_of_folds(folder, name), *_of_parts(folder, name)]
+    if not collections:
         return []
-    best = max(found, key=lambda collection: collection.whole)
+    best = max(collections, key=lambda collection: collection.whole)
     # The number of features tells the edition of LETOR.
     files = best.folds[0].test if best.folds else best.pieces
     editions = _EDITIONS.get(name, {})
@@ -175,8 +175,12 @@ def _of_folds(folder: Path, name: str) -> list[Collection]:
         for child in sorted(folder.iterdir())
         if child.is_dir() and (match := _FOLD.fullmatch(child.name))
     }
-    found = {k: _files(numbered[k], _SIDE_OF, "two {} files") for k in sorted(numbered)}
-    sides = {k: {side: of[side] for side in _SIDES if side in of} for k, of in found.items() if of}
+    files_by_fold = {k: _files(numbered[k], _SIDE_OF, "two {} files") for k in sorted(numbered)}
+    sides = {
+        k: {side: of[side] for side in _SIDES if side in of}
+        for k, of in files_by_fold.items()
+        if of
+    }
     if not sides:
         return []
     missing, folds = [], []

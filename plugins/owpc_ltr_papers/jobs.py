@@ -114,7 +114,7 @@ def fitted(job: Job, fold: DataFold, tools: Tools, base: Model | None = None) ->
 
 
 @dataclass
-class Bench:
+class JobRunner:
     """Runs jobs, and keeps their results in the journal.
 
     A stored result is valid while its data, the version and the base that it was built on are the

@@ -32,7 +32,7 @@ from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.training.options import Threads
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.jobs import Bench, Result, Results, Tools
+from owpc_ltr_papers.jobs import JobRunner, Result, Results, Tools
 from owpc_ltr_papers.protocols import (
     Method,
     Protocol,
@@ -440,7 +440,7 @@ def reproduce(
         _prepare(folder, protocol)
     run = Run(seed=seed, threads=threads, progress=progress)
     journal = Journal(None if folder is None else folder / "journal.jsonl")
-    bench = Bench(Tools(load(map(Path, plugins)), run, ()), journal)
+    bench = JobRunner(Tools(load(map(Path, plugins)), run, ()), journal)
     collections, ignored = find_collections(Path(letor))
     collections = _selected(collections, data_sets)
     try:
@@ -496,7 +496,7 @@ def _prepare(folder: Path, protocol: str) -> None:
 
 
 def _results(
-    protocol: Protocol, collections: Sequence[Collection], bench: Bench, quick: bool
+    protocol: Protocol, collections: Sequence[Collection], bench: JobRunner, quick: bool
 ) -> tuple[list[Row], list[str]]:
     """Do what the journal does not have yet: the rows, and what is missing or failed.
 

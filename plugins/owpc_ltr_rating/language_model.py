@@ -102,8 +102,8 @@ class ModelRatings(BlockResult):
         return {
             **{name: getattr(self, name) for name in names},
             "failed": [
-                {"query_id": one.query_id, "doc_id": one.doc_id, "reason": one.reason}
-                for one in self.failures
+                {"query_id": failure.query_id, "doc_id": failure.doc_id, "reason": failure.reason}
+                for failure in self.failures
             ],
             "tokens": {"in": self.tokens[0], "out": self.tokens[1]},
             "canaries": [vars(canary) for canary in self.canaries],
@@ -128,13 +128,16 @@ class ModelRatings(BlockResult):
             f"{len(self.failures):,} failed{left}"
         )
         yield f"{self.calls:,} calls; {self.tokens[0]:,} tokens in, {self.tokens[1]:,} out"
-        for one in self.failures[:_SHOWN]:
-            yield f"no grade: {one.doc_id} of {shortened(one.query)}: {one.reason}"
+        for failure in self.failures[:_SHOWN]:
+            yield f"no grade: {failure.doc_id} of {shortened(failure.query)}: {failure.reason}"
         if self.canaries:
             yield ""
             yield Table(
                 ["CANARY", "PAIRS", "SHIFT", "CHANGED"],
-                [(one.name, one.pairs, f"{one.shift:+.2f}", one.changed) for one in self.canaries],
+                [
+                    (canary.name, canary.pairs, f"{canary.shift:+.2f}", canary.changed)
+                    for canary in self.canaries
+                ],
             )
             yield (
                 "Canaries are altered pairs whose grade should stay: SHIFT is the change of the "

@@ -59,7 +59,9 @@ class MergedJudgments(BlockResult):
             "rule": self.rule,
             "corrected": self.corrected,
             "overruled": self.overruled,
-            "conflicts": [{**vars(one), "grades": dict(one.grades)} for one in self.conflicts],
+            "conflicts": [
+                {**vars(conflict), "grades": dict(conflict.grades)} for conflict in self.conflicts
+            ],
             "out": self.out,
         }
 
@@ -68,8 +70,13 @@ class MergedJudgments(BlockResult):
         yield str(self.judgments)
         if self.conflicts:
             rows = [
-                (one.query_id, one.doc_id, raters_cell(one.grades), f"{one.grade:g}")
-                for one in sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
+                (
+                    conflict.query_id,
+                    conflict.doc_id,
+                    raters_cell(conflict.grades),
+                    f"{conflict.grade:g}",
+                )
+                for conflict in sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
             ]
             more = f", the {len(rows)} largest" if len(rows) < len(self.conflicts) else ""
             yield ""

@@ -314,8 +314,8 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int, gr
         raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
     with listening("127.0.0.1", port) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        told = f"rate at {address}; answers go to {out}; Ctrl-C ends it"
-        print(told, file=sys.stderr, flush=True)
+        message = f"rate at {address}; answers go to {out}; Ctrl-C ends it"
+        print(message, file=sys.stderr, flush=True)
         server.run([listener])
 
 
@@ -333,7 +333,9 @@ def create_app(
     from starlette.routing import Route
 
     if out.exists() and out.stat().st_size:
-        others = [one.sheet for one in read_ratings(out).values() if one.sheet != sheet.digest]
+        others = [
+            rating.sheet for rating in read_ratings(out).values() if rating.sheet != sheet.digest
+        ]
         if others:
             raise BadInput(f"{out} has answers to another sheet ({others[0]}): name another file")
     # The file can be written, and what a crash has left of an answer is cut off.

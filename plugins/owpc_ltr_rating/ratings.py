@@ -170,12 +170,12 @@ class RatingReader:
 
 
 def _lines_of(path: Path, ratings: Mapping[int, Rating]) -> JudgmentLines:
-    graded = {line: one for line, one in ratings.items() if one.grade is not None}
-    first = {line: one for line, one in graded.items() if not one.repeat}
+    graded = {line: rating for line, rating in ratings.items() if rating.grade is not None}
+    first = {line: rating for line, rating in graded.items() if not rating.repeat}
     if not first:
         raise BadInput(f"cannot read {path}: none of its {len(ratings)} ratings has a grade")
     rows = list(first.values())
-    queries = [one.query for one in rows]
+    queries = [row.query for row in rows]
     left_out = {
         "pairs could not be rated": len(ratings) - len(graded),
         "second ratings by the same rater": len(graded) - len(first),
@@ -183,11 +183,11 @@ def _lines_of(path: Path, ratings: Mapping[int, Rating]) -> JudgmentLines:
     return JudgmentLines(
         path,
         list(first),
-        [one.query_id for one in rows],
-        [one.doc_id for one in rows],
-        grades=[repr(one.grade) for one in rows],
+        [row.query_id for row in rows],
+        [row.doc_id for row in rows],
+        grades=[repr(row.grade) for row in rows],
         params={"keywords": queries, "query": queries},
-        judged_by=[one.judged_by for one in rows],
+        judged_by=[row.judged_by for row in rows],
         notes=tuple(f"{n} {what}: left out" for what, n in left_out.items() if n),
     )
 
@@ -329,9 +329,9 @@ def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENO
         if len(counted) > 1
         and not any(of.keys() & others.keys() for other, others in raters.items() if other != name)
     ]
-    found = []
+    warnings = []
     if alone:
-        found.append(
+        warnings.append(
             f"{' and '.join(alone)} graded no pair that another rater graded, so that nothing "
             "tells who is stricter: give raters common pairs (`judge_page(overlap=…)`, "
             "`judge_pool(judged=…)`)"
@@ -339,8 +339,8 @@ def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENO
     scales = {name: (min(of.values()), max(of.values())) for name, of in counted.items()}
     if len({high for _, high in scales.values()}) > 1:
         listed = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in scales.items())
-        found.append(f"raters may use different scales ({listed}): grades count as they are")
-    return found
+        warnings.append(f"raters may use different scales ({listed}): grades count as they are")
+    return warnings
 
 
 def query_texts(lists: Sequence[Votes]) -> dict[str, str]:

@@ -74,7 +74,7 @@ class Material:
         """The results of a kind."""
         return [result for result in self._found if isinstance(result, kind)]
 
-    def one(self, kind: type[T]) -> T | None:
+    def only(self, kind: type[T]) -> T | None:
         """The first of them, if any."""
         return next(iter(self.all(kind)), None)
 
@@ -126,7 +126,7 @@ def page_of(material: Material, heading: str | None = None) -> Page:
 def _sections(material: Material) -> Iterator[Section | None]:
     """The sections in their order; None where a result has nothing to show."""
     models, latencies = material.all(NamedModel), material.all(checks.Latency)
-    comparison, data = material.one(RankerComparison), material.one(RankingDataset)
+    comparison, data = material.only(RankerComparison), material.only(RankingDataset)
     for fused in material.all(Fusion):
         yield compared.fusion_section(fused)
         if comparison is None:
@@ -148,7 +148,7 @@ def _sections(material: Material) -> Iterator[Section | None]:
     for part in material.parts:
         for result in material.all(part.results):
             yield from map(offered_section, part.sections(result))
-    judged = material.one(PartitionedDataset) if data is None else data
+    judged = material.only(PartitionedDataset) if data is None else data
     if judged is not None:
         yield checks.data_section(judged, comparison)
     yield training.provenance_section(models)
@@ -165,7 +165,7 @@ def _verdict(material: Material) -> PageVerdict | None:
         Inspection: partial(kind_verdict, "inspection"),
     }
     kind = next((kind for kind in verdicts if material.all(kind)), None)
-    return None if kind is None else verdicts[kind](material.one(kind))
+    return None if kind is None else verdicts[kind](material.only(kind))
 
 
 def _of_part(verdict: Callable[[Any], ReportVerdict]) -> Callable[[Any], PageVerdict]:

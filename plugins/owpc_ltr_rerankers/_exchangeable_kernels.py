@@ -159,10 +159,10 @@ def chosen_columns(pattern: str, names: tuple[str, ...]) -> NDArray[np.int64]:
     chosen: set[int] = set()
     # A feature may be called anything, also `a+b`: its own name comes before all patterns.
     for part in [pattern] if pattern in names else pattern.split("+"):
-        found = {i for i, name in enumerate(names) if name == part or fnmatchcase(name, part)}
-        if not found:
+        columns = {i for i, name in enumerate(names) if name == part or fnmatchcase(name, part)}
+        if not columns:
             raise BadInput(f"no feature fits '{part}': there are {', '.join(names[:30])}")
-        chosen |= found
+        chosen |= columns
     return np.array(sorted(chosen), dtype=np.int64)
 
 

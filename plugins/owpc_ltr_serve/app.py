@@ -209,7 +209,7 @@ class _Service:
         """Whether it answers requests, and the model behind each name."""
         states = self._rankers.states()
         silent = self._rankers.silence()
-        well = (silent or 0.0) <= SILENCE and not any("fault" in one for one in states.values())
+        well = (silent or 0.0) <= SILENCE and not any("fault" in state for state in states.values())
         content = {
             "status": "ok" if well else "degraded",
             "engine_answered_seconds_ago": None if silent is None else round(silent, 1),

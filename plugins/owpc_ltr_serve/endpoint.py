@@ -11,7 +11,7 @@ import orjson
 
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
-from owpc_ltr.files.strict_json import shown
+from owpc_ltr.files.input import shown
 
 MODEL_HEADER = "X-LTR-Model"
 """Names the immutable model that ranked an answer."""
@@ -136,8 +136,8 @@ def check_params(params: Mapping[str, Any]) -> None:
         if isinstance(value, str):
             if len(value) > _LONGEST_TEXT or len(value.split()) > _MOST_WORDS:
                 raise UsageError(
-                    f"the text of '{shown(name)}' is too long: at most {_LONGEST_TEXT} characters "
+                    f"the text of {shown(name)} is too long: at most {_LONGEST_TEXT} characters "
                     f"and {_MOST_WORDS} words"
                 )
         elif isinstance(value, list | dict) and len(orjson.dumps(value)) > _LONGEST_VALUE:
-            raise UsageError(f"'{shown(name)}' is too long: at most {_LONGEST_VALUE} bytes")
+            raise UsageError(f"{shown(name)} is too long: at most {_LONGEST_VALUE} bytes")

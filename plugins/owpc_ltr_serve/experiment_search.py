@@ -29,7 +29,7 @@ from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.search.client_scoring import document_fields, within
 from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
-from owpc_ltr.evaluation.interleaving import Interleaved, interleave
+from owpc_ltr.evaluation.interleaving import InterleavedPage, interleave
 from owpc_ltr.files.output import open_to_append, output_file
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr_serve.model_search import (
@@ -358,7 +358,7 @@ def _interleaved(
     hits = answer["hits"]["hits"]
     ordered = [[hits[place] for place in ranked.order] for ranked in lists]
 
-    def merged(start: int, size: int) -> Interleaved:
+    def merged(start: int, size: int) -> InterleavedPage:
         try:
             return interleave(
                 *ordered,

@@ -25,8 +25,9 @@ from owpc_ltr.engine.search.client_scoring import (
 from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
-from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value, shown
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value
+from owpc_ltr.names import check_index, check_name
 from owpc_ltr_serve.endpoint import DEEPEST_NESTING, Call, check_params
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def read_search(call: Call) -> GatewaySearch:
             raise UsageError(f"the URL's '{name}' is not a number: {error}") from error
     unknown = sorted(params.keys() - PARAMETERS)
     if unknown:
-        raise UsageError(f"the URL has '{shown(unknown[0])}', which does not go with a model")
+        raise UsageError(f"the URL has {shown(unknown[0])}, which does not go with a model")
     for name in ("from", "size"):
         if name in body:
             _count(body[name], f"'{name}'", 0, LARGEST_WINDOW)
@@ -219,7 +220,7 @@ def _refuse_unknown(content: Mapping[str, Any], keys: set[str], place: str) -> N
     unknown = sorted(content.keys() - keys)
     if unknown:
         raise UsageError(
-            f"{place} has '{shown(unknown[0])}', which is not known here: it takes "
+            f"{place} has {shown(unknown[0])}, which is not known here: it takes "
             f"{', '.join(sorted(keys))}"
         )
 

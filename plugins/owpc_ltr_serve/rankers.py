@@ -42,7 +42,7 @@ from owpc_ltr.formats.client_models import client_model, is_client_scored, joine
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from owpc_ltr import save_model
 from owpc_ltr.cli.app import app
 from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 from owpc_ltr.text_tables import text_table
 from tests.commands import Run
 from tests.session_node import free_port
@@ -75,10 +75,10 @@ def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
         "kind", "name", "claims", "settings", "choices", "chosen", "variants", "summary", "formula",
         "meaning", "source",
     }  # fmt: skip
-    told = run("plugins", "show", "larank")[1].splitlines()
-    assert told[0].startswith("optimizer larank, of owpc-ltr")
-    assert "claims: needs_convex, uses_loss" in told
-    assert any(line.split()[:2] == ["C", "chosen"] for line in told)
+    output = run("plugins", "show", "larank")[1].splitlines()
+    assert output[0].startswith("optimizer larank, of owpc-ltr")
+    assert "claims: needs_convex, uses_loss" in output
+    assert any(line.split()[:2] == ["C", "chosen"] for line in output)
     words = " ".join(run("plugins", "show", "owpc")[1].split())
     assert "generator constant constant, top, inverse, exponential, logarithmic" in words
     assert "`generator` g gives the weights" in words
@@ -146,8 +146,8 @@ def test_what_cannot_be_done_is_said_in_one_line(
     before = sorted(path.name for path in Path().iterdir())
     cluster = words[0] in {"search", "models", "index", "featureset"} and "--url" not in words
     url = ("--url", f"http://127.0.0.1:{free_port()}") if cluster else ()
-    found, out, err = run(*words, *url)
-    assert found == code, err
+    exit_code, out, err = run(*words, *url)
+    assert exit_code == code, err
     assert out == ""
     if url and words[0] in {"index", "featureset"}:
         # A command that writes names its cluster before it does anything.
@@ -179,9 +179,9 @@ def groups(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 
 def listed(words: tuple[str, ...]) -> list[tuple[str, str]]:
     env = {"COLUMNS": "80"}
-    told = CliRunner().invoke(app, [*words, "--help"], prog_name="owpc-ltr", env=env).stdout
+    output = CliRunner().invoke(app, [*words, "--help"], prog_name="owpc-ltr", env=env).stdout
     return re.findall(
-        r"^  (\S+) +(\S.*)$", told.partition("Show this message and exit.\n")[2], re.MULTILINE
+        r"^  (\S+) +(\S.*)$", output.partition("Show this message and exit.\n")[2], re.MULTILINE
     )
 
 
@@ -201,7 +201,8 @@ def test_commands_stand_in_the_order_of_the_workflow() -> None:
     assert [name for name in names if name in workflow] == [
         name for name in workflow if name != "engine" or find_spec("owpc_ltr_node")
     ]
-    assert {one for one in names if one[0] != "-"} == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
+    commands = GROUP.list_commands(typer.Context(GROUP))  # type: ignore[attr-defined]
+    assert {word for word in names if word[0] != "-"} == set(commands)
 
 
 WORD = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=11)
@@ -228,9 +229,9 @@ def test_no_line_is_wider_than_80_and_no_word_is_lost(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
-        told = text_table(["A", "B"], [(" ".join(a), " ".join(b)) for a, b in texts]).splitlines()
-    assert all(len(line) <= 80 for line in told)
-    shown = " ".join(told).split()
+        table = text_table(["A", "B"], [(" ".join(a), " ".join(b)) for a, b in texts]).splitlines()
+    assert all(len(line) <= 80 for line in table)
+    shown = " ".join(table).split()
     words = [word for a, b in texts for word in (*a, *b)]
     assert sorted(shown) == sorted(["A", "B", *words])
 

@@ -187,10 +187,10 @@ def test_two_outputs_are_two_files(tmp_path: Path, run: Run, words: tuple[str, .
     (tmp_path / "hard.csv").hardlink_to(tmp_path / "there.csv")
     (tmp_path / "gone.csv").symlink_to("new.csv")
     again = [("there.csv", other) for other in ("there.csv", "./there.csv", "link.csv", "hard.csv")]
-    for one, other in [*again, ("new.csv", str(tmp_path / "new.csv")), ("gone.csv", "new.csv")]:
-        code, out, error = run(*words, one, "--report", other)
-        assert (code, out) == (2, ""), (one, other, error)
-        assert f"{words[-1]} {one} and --report {Path(other)} are one file" in error
+    for first, other in [*again, ("new.csv", str(tmp_path / "new.csv")), ("gone.csv", "new.csv")]:
+        code, out, error = run(*words, first, "--report", other)
+        assert (code, out) == (2, ""), (first, other, error)
+        assert f"{words[-1]} {first} and --report {Path(other)} are one file" in error
     assert (tmp_path / "there.csv").read_text() == "earlier"
     assert not (tmp_path / "new.csv").exists()
 
@@ -481,12 +481,12 @@ def test_every_command_tells_an_absent_file_as_its_reader_does_before_slow_impor
         env={"PATH": "", "HOME": str(tmp_path), "OWPC_LTR_URL": "http://127.0.0.1:1"},
         check=True,
     )
-    *found, folds = (json.loads(line) for line in ran.stdout.splitlines())
+    *messages, folds = (json.loads(line) for line in ran.stdout.splitlines())
     message = "owpc-ltr: cannot read none-1: no such file or directory; check the name\n"
     assert folds == [3, message, []]
-    assert len(found) == len(CASES) >= 30
+    assert len(messages) == len(CASES) >= 30
     expected = [[*said_by_reader(*case), []] for case in CASES]
-    assert dict(zip(CASES, found, strict=True)) == dict(zip(CASES, expected, strict=True))
+    assert dict(zip(CASES, messages, strict=True)) == dict(zip(CASES, expected, strict=True))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["is-there"]
 
 

@@ -57,12 +57,12 @@ def boosted(data: RankingDataset, names: list[str] | None, **settings: Any) -> x
 def test_an_import_that_is_imported_again_is_the_same_model(run: Run, data: RankingDataset) -> None:
     Path("names.txt").write_text("\n".join(NAMES))
     boosted(data, list(NAMES), base_score=0.3).save_model("xgb.json")
-    told = run.output("import", "xgb.json", "--out", "1.json", "--missing", "zero")
-    assert "missing features go where 0 goes" in told
+    output = run.output("import", "xgb.json", "--out", "1.json", "--missing", "zero")
+    assert "missing features go where 0 goes" in output
     for source, out in (("1.json", "2.json"), ("2.json", "3.json")):
-        code, told, err = run("import", source, "--out", out, "--features", "names.txt")
+        code, output, err = run("import", source, "--out", out, "--features", "names.txt")
         assert (code, err) == (0, "")
-        assert "from model/xgboost+json+raw" in told
+        assert "from model/xgboost+json+raw" in output
     first, third = (load_scoring_model(f"{number}.json") for number in (1, 3))
     assert (first.score(data.features) == third.score(data.features)).all()
     assert first.record["imported"] == third.record["imported"]
@@ -152,10 +152,10 @@ def test_a_lightgbm_model_takes_the_names_of_the_feature_set(
     features = tuple(Feature(name, (), {"match_all": {}}) for name in NAMES)
     Path("f.json").write_text(json.dumps(FeatureSet("f", features).to_body()))
     out = run.output("import", "light.txt", "--featureset", "f.json", "--out", "m.json", "--json")
-    told = json.loads(out)
-    assert told["features"] == list(NAMES)
-    assert any("next float32" in note for note in told["notes"])
-    assert any(("in the order" if named else "only numbered") in n for n in told["notes"])
+    result = json.loads(out)
+    assert result["features"] == list(NAMES)
+    assert any("next float32" in note for note in result["notes"])
+    assert any(("in the order" if named else "only numbered") in n for n in result["notes"])
     model = load_scoring_model(Path("m.json"))
     assert model.score(data.features) == pytest.approx(light.predict(rows), abs=1e-9)
     assert model.record["featureset_hash"] == FeatureSet("f", features).hash

@@ -124,12 +124,12 @@ def test_a_search_without_results_says_so(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_machines_get_both_rankings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, BeforeAndAfter(BEFORE, AFTER, 4, 7))
-    found = json.loads(run(*SEARCH, "--json")[1])
-    assert found["model"] == "m@1"
-    assert [hit["document_id"] for hit in found["before"]] == ["a", "b", "c", "d"]
-    assert [hit["other_rank"] for hit in found["after"]] == [3, 2, 1, None]
-    assert (found["reordered"], found["reason"], found["scored_by"]) == (True, None, "engine")
-    assert (found["took_before_ms"], found["took_after_ms"]) == (4, 7)
+    result = json.loads(run(*SEARCH, "--json")[1])
+    assert result["model"] == "m@1"
+    assert [hit["document_id"] for hit in result["before"]] == ["a", "b", "c", "d"]
+    assert [hit["other_rank"] for hit in result["after"]] == [3, 2, 1, None]
+    assert (result["reordered"], result["reason"], result["scored_by"]) == (True, None, "engine")
+    assert (result["took_before_ms"], result["took_after_ms"]) == (4, 7)
 
 
 def test_the_ranking_may_be_written_as_a_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

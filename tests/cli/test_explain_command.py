@@ -48,9 +48,9 @@ def test_the_best_documents_are_listed_with_bars_within_80_columns(run: Run, mod
     assert max(map(len, lines)) <= 80
     headings = [line for line in lines if not line.startswith("   ") and "[" not in line][:4]
     assert [heading.split()[0] for heading in headings] == ["1", "2", "3", "4"]
-    told = json.loads(run(*of(model, "--size", "4", "--json"))[1])
-    for hit in told["hits"]:
-        added = told["baseline"] + sum(each["contribution"] for each in hit["features"])
+    result = json.loads(run(*of(model, "--size", "4", "--json"))[1])
+    for hit in result["hits"]:
+        added = result["baseline"] + sum(each["contribution"] for each in hit["features"])
         assert added == pytest.approx(hit["score"])
 
 
@@ -63,23 +63,23 @@ def test_one_document_is_told_fully(run: Run, model: str) -> None:
     assert "rank 4 of 16" in out
     assert ("weight -0.5" in out) == (model == "linear")
     assert ("tree " in out) == (model == "trees")
-    told = json.loads(run(*of(model, listed[3]["document_id"], "--json"))[1])
-    assert told["hits"][0]["document_id"] == listed[3]["document_id"]
-    assert len(told["hits"]) == 1
+    result = json.loads(run(*of(model, listed[3]["document_id"], "--json"))[1])
+    assert result["hits"][0]["document_id"] == listed[3]["document_id"]
+    assert len(result["hits"]) == 1
 
 
 def test_python_gives_what_the_command_prints(run: Run) -> None:
-    told = json.loads(run(*of("linear", "--json"))[1])
-    found = ltr.explain(weights(1, -0.5, 0), DATA, query_id="q2", size=10)
-    assert json.loads(json.dumps(found.as_dict())) == {**told, "model": "the linear model"}
+    result = json.loads(run(*of("linear", "--json"))[1])
+    explanation = ltr.explain(weights(1, -0.5, 0), DATA, query_id="q2", size=10)
+    assert json.loads(json.dumps(explanation.as_dict())) == {**result, "model": "the linear model"}
 
 
 def test_documents_without_ids_are_called_by_their_rows(tmp_path: Path) -> None:
     data = make_dataset([[1.0], [3.0], [2.0]], [0, 1, 0], ["q", "q", "q"], ["a"])
     model = LinearModel(("a",), np.ones(1))
-    found = ltr.explain(model, data, query_id="q")
-    assert [hit.document_id for hit in found.hits] == ["2", "3", "1"]
-    assert [hit.rank_before for hit in found.hits] == [None] * 3
+    explanation = ltr.explain(model, data, query_id="q")
+    assert [hit.document_id for hit in explanation.hits] == ["2", "3", "1"]
+    assert [hit.rank_before for hit in explanation.hits] == [None] * 3
     # The same of a folder of parts, of which one query is read.
     folder = tmp_path / "parts"
     ltr.partition(data, out=folder, buckets=2)
@@ -92,16 +92,16 @@ def test_a_reranker_of_a_dataset_is_explained_by_its_own_terms(run: Run) -> None
         DATA, base="feature:1", loss="listnet", settings={"reranker.penalty": 0.1},
         validation_share=0, test_share=0,
     )  # fmt: skip
-    found = ltr.explain(trained, DATA, query_id="q2")
-    assert any(hit.parts[0].amount for hit in found.hits)
+    explanation = ltr.explain(trained, DATA, query_id="q2")
+    assert any(hit.parts[0].amount for hit in explanation.hits)
     trained.save("reranker.json")
-    code, out, err = run(*of("reranker", found.hits[3].document_id))
+    code, out, err = run(*of("reranker", explanation.hits[3].document_id))
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "the list by cosine adds" in out
-    for hit in found.hits:
+    for hit in explanation.hits:
         assert [part.name for part in hit.parts] == ["the list by cosine"]
-        total = found.baseline + hit.contributions.sum() + hit.parts[0].amount
+        total = explanation.baseline + hit.contributions.sum() + hit.parts[0].amount
         assert np.isclose(total, hit.score)
 
 

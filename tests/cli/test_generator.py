@@ -264,11 +264,11 @@ def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Cal
 
 def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:
     fields: Any = {"rounds": 5}
-    told = rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
-    with pytest.raises(TypeError, match=told):
+    message = rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
+    with pytest.raises(TypeError, match=message):
         repeat(**fields)
-    told = rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
-    with pytest.raises(UsageError, match=told):
+    message = rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
+    with pytest.raises(UsageError, match=message):
         repeat(extent=fields)
 
 
@@ -440,19 +440,21 @@ def test_the_panels_of_every_command_stand_in_one_order_without_types_of_python(
             continue
         lines = CliRunner().invoke(app, [*about.name.split(), "--help"]).output.splitlines()
         panels = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-        known = ["Arguments:", "Options:", *(f"{one} options:" for one in PANELS[1:])]
-        assert panels == [one for one in known if one in panels], about.name
+        known = ["Arguments:", "Options:", *(f"{panel} options:" for panel in PANELS[1:])]
+        assert panels == [panel for panel in known if panel in panels], about.name
         assert not [line for line in lines if re.search(r"\bNone\b|<class|Sequence|Path\b", line)]
 
 
 @pytest.mark.parametrize(
-    "command", [one for one in EVERY if one.function], ids=lambda one: one.name
+    "command", [command for command in EVERY if command.function], ids=lambda command: command.name
 )
 def test_the_first_page_has_fifteen_options_none_that_connects_and_another_has_all(
     command: Command,
 ) -> None:
     words = command.name.split()
-    printed = [CliRunner().invoke(app, [*words, one]).stdout for one in ("--help", "--help-all")]
+    printed = [
+        CliRunner().invoke(app, [*words, option]).stdout for option in ("--help", "--help-all")
+    ]
     pages = [page[page.index("\nOptions:") :] if page else "" for page in printed]
     first, whole = (len(re.findall(r"^  (?:-\w, )?--", page, re.MULTILINE)) for page in pages)
     assert 0 < first <= 15

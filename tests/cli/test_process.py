@@ -69,8 +69,8 @@ def failing(error: str) -> str:
     )
 
 
-def one_line(told: bytes) -> str:
-    text = told.decode()
+def one_line(stderr: bytes) -> str:
+    text = stderr.decode()
     assert text.count("\n") == 1, text
     assert text.startswith("owpc-ltr: ")
     assert text[:-1].isprintable()
@@ -87,11 +87,11 @@ def test_a_bug_is_one_line_and_a_traceback_that_only_its_owner_reads(
     (tmp_path / SECRET).write_text("")
     words = ["plugins", f"--plugin={SECRET}", SECRET]
     ended = driven(before, words, environ)
-    told = one_line(ended.stderr)
+    message = one_line(ended.stderr)
     assert (ended.returncode, ended.stdout) == (70, b"")
-    assert "this is a bug of ours: KeyError: " in told
+    assert "this is a bug of ours: KeyError: " in message
     (log,) = (tmp_path / "STATE" / "owpc-ltr" / "crashes").iterdir()
-    assert f"the traceback is in {log}: please report it" in told
+    assert f"the traceback is in {log}: please report it" in message
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     written = log.read_text()
     assert "owpc-ltr plugins --plugin\n" in written
@@ -100,7 +100,7 @@ def test_a_bug_is_one_line_and_a_traceback_that_only_its_owner_reads(
     printed = driven(before, words, environ | {"OWPC_LTR_TRACEBACK": "1"})
     assert printed.returncode == 70
     assert b"in fail" in printed.stderr
-    for text in (told, written, printed.stderr.decode()):
+    for text in (message, written, printed.stderr.decode()):
         assert "s3cret" not in text
     assert list(log.parent.iterdir()) == [log]
 
@@ -244,18 +244,18 @@ def test_foreign_names_steer_no_terminal(environ: dict[str, str]) -> None:
         Path("foreign.py").write_text(PLUGIN.replace("'mine'", repr("m\x1b[31m\u202e")))
         ended = shell(f"{COMMAND} {words}", environ)
         assert ended.stdout or ended.stderr
-        for told in (ended.stdout, ended.stderr):
-            assert b"\x1b" not in told
-            assert "\u202e".encode() not in told
+        for stream in (ended.stdout, ended.stderr):
+            assert b"\x1b" not in stream
+            assert "\u202e".encode() not in stream
 
 
 def test_a_message_is_bounded_with_its_remedy(run: Run) -> None:
     Path("data.txt").write_text(DATA)
     name = "/".join(["x" * 200] * 15)
-    told = one_line(run("evaluate", name, "--data", "data.txt")[2].encode())
-    assert len(told) < 1300
-    assert told.startswith("owpc-ltr: cannot read the model xxx")
-    assert told.endswith("(compare-live)\n")
+    message = one_line(run("evaluate", name, "--data", "data.txt")[2].encode())
+    assert len(message) < 1300
+    assert message.startswith("owpc-ltr: cannot read the model xxx")
+    assert message.endswith("(compare-live)\n")
 
 
 # --- signals
@@ -378,8 +378,8 @@ def test_a_server_in_another_thread_takes_no_signal() -> None:
             return [signal.getsignal(number) for number in SIGNALS]
 
     with ThreadPoolExecutor(1) as thread:
-        found = thread.submit(handlers).result(20)
-    assert found == [signal.getsignal(number) for number in SIGNALS]
+        handlers_in_thread = thread.submit(handlers).result(20)
+    assert handlers_in_thread == [signal.getsignal(number) for number in SIGNALS]
 
 
 KILL = "os.kill(os.getpid(), signal.SIGTERM)"
@@ -498,7 +498,7 @@ def test_two_commands_may_have_one_output(environ: dict[str, str]) -> None:
     started = [
         subprocess.Popen(["bash", "-c", line], env=environ, stdout=-3, stderr=-1) for _ in "12"
     ]
-    told = [one.communicate()[1] for one in started]
-    assert [one.returncode for one in started] == [0, 0], told
+    messages = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], messages
     assert json.loads(Path("m.json").read_text())["kind"] == "linear"
     assert sorted(Path().glob(".m.json*")) == []

@@ -44,25 +44,25 @@ def run_all(folder: Path, *commands: tuple[str, ...]) -> list[Imported]:
 
 
 def run(folder: Path, *words: str) -> Imported:
-    (told,) = run_all(folder, words)
-    return told
+    (outcome,) = run_all(folder, words)
+    return outcome
 
 
 def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
-    told = run(folder, "--help")
-    assert told.code == 0
+    outcome = run(folder, "--help")
+    assert outcome.code == 0
     # Plugins mark their lists of commands with pluggy.
-    assert told.heavy(allowed={"pluggy"}) == []
-    assert len(told.modules) <= 360
-    for told in run_all(folder, ("--version",), ("train", "--help"), ("models", "--help")):
-        assert told.code == 0
+    assert outcome.heavy(allowed={"pluggy"}) == []
+    assert len(outcome.modules) <= 360
+    for outcome in run_all(folder, ("--version",), ("train", "--help"), ("models", "--help")):
+        assert outcome.code == 0
         # Typer parses with pydantic, once there is something to parse.
-        assert told.heavy(allowed={"pluggy", "pydantic"}) == []
-        assert len(told.modules) <= 360
+        assert outcome.heavy(allowed={"pluggy", "pydantic"}) == []
+        assert len(outcome.modules) <= 360
 
 
 def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(folder: Path) -> None:
-    for told in run_all(
+    for outcome in run_all(
         folder,
         ("evaluate", "none.json", "--data", "none.parquet"),
         ("train", "none.parquet", "--out", "m.json"),
@@ -71,42 +71,42 @@ def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(folder: P
         ("export", "none.json", "--target", "opensearch", "--out", "m.json"),
         ("log-features", "none.tsv", "--featureset", "f", "--out", "d.parquet"),
     ):
-        assert told.code in {2, 3}
+        assert outcome.code in {2, 3}
         # The library of the command line parses with it.
-        assert told.heavy(allowed={"pydantic"}) == []
-        assert len(told.modules) <= 400
+        assert outcome.heavy(allowed={"pydantic"}) == []
+        assert len(outcome.modules) <= 400
 
 
 def test_looking_at_all_plugins_imports_no_solver(folder: Path) -> None:
-    told = run(folder, "plugins", "--json")
-    assert told.code == 0, told.err
-    assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
+    outcome = run(folder, "plugins", "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
 
 
 def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:
-    told = run(folder, "evaluate", "model.json", "--data", "data.parquet", "--split", "all")
-    assert told.code == 0, told.err
-    assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
-    assert "pyarrow.dataset" not in told.modules
-    assert len(told.modules) <= 800
+    outcome = run(folder, "evaluate", "model.json", "--data", "data.parquet", "--split", "all")
+    assert outcome.code == 0, outcome.err
+    assert outcome.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
+    assert "pyarrow.dataset" not in outcome.modules
+    assert len(outcome.modules) <= 800
 
 
 def test_comparing_linear_models_compiles_nothing(folder: Path) -> None:
-    told = run(folder, "compare", "model.json", "feature:1", "--data", "data.parquet")
-    assert told.code == 0, told.err
+    outcome = run(folder, "compare", "model.json", "feature:1", "--data", "data.parquet")
+    assert outcome.code == 0, outcome.err
     # The tests need distributions, and progress is drawn.
     allowed = {"pydantic", "numpy", "pyarrow", "pluggy", "scipy", "rich", "asyncio"}
-    assert told.heavy(allowed) == []
+    assert outcome.heavy(allowed) == []
 
 
 def test_a_cluster_that_is_not_there_is_told_without_what_its_answers_need(folder: Path) -> None:
-    told = run(folder, "models", "show", "--url", "http://127.0.0.1:9")
-    assert told.code == 4
+    outcome = run(folder, "models", "show", "--url", "http://127.0.0.1:9")
+    assert outcome.code == 4
     # The client of the engine is imported with the first request.
     client = {"urllib3", "asyncio", "opensearchpy", "requests"}
     allowed = {*client, "pydantic", "pluggy", "numpy"}
-    assert told.heavy(allowed) == []
-    assert len(told.modules) <= 820
+    assert outcome.heavy(allowed) == []
+    assert len(outcome.modules) <= 820
 
 
 def tops(source: str) -> Iterator[str]:
@@ -119,14 +119,14 @@ def tops(source: str) -> Iterator[str]:
 
 
 def test_no_file_imports_a_slow_library_at_its_top() -> None:
-    found = {
+    importers = {
         str(path.relative_to(ROOT)): slow
         for folder in ("owpc_ltr", "plugins")
         for path in (ROOT / folder).rglob("*.py")
         if (slow := NEVER_AT_THE_TOP & set(tops(path.read_text())))
     }
     # Imported with the first request: its class extends one of opensearch-py.
-    assert found == {"owpc_ltr/engine/client/connection.py": {"opensearchpy"}}
+    assert importers == {"owpc_ltr/engine/client/connection.py": {"opensearchpy"}}
 
 
 def test_an_import_at_the_top_would_be_seen() -> None:
@@ -137,9 +137,9 @@ def test_an_import_at_the_top_would_be_seen() -> None:
 def test_a_heavy_library_would_be_seen(folder: Path) -> None:
     """A plugin file that imports one at its top is what the lists above must tell."""
     (folder / "slow.py").write_text("import scipy\n")
-    told = run(folder, "plugins", "--plugin", "slow.py")
-    assert "scipy" in told.heavy()
-    assert set(told.heavy()) <= set(HEAVY)
+    outcome = run(folder, "plugins", "--plugin", "slow.py")
+    assert "scipy" in outcome.heavy()
+    assert set(outcome.heavy()) <= set(HEAVY)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     url = small.engine.settings.url
     environ = {**os.environ, "OWPC_LTR_URL": url, "XDG_CONFIG_HOME": str(tmp_path)}
-    for told in imported_by(
+    for outcome in imported_by(
         ("models", "show", *place),
         ("models", "show", small.name, *place),
         ("request", *model, *place),
@@ -164,10 +164,10 @@ def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
         folder=tmp_path,
         environ=environ,
     ):
-        assert told.code == 0, told.err
+        assert outcome.code == 0, outcome.err
         client = {"opensearchpy", "requests", "urllib3", "asyncio"}
-        assert told.heavy(allowed={*client, "pydantic", "numpy", "pystache", "pluggy"}) == []
-        assert len(told.modules) <= 450 + 370  # opensearch-py brings the first
+        assert outcome.heavy(allowed={*client, "pydantic", "numpy", "pystache", "pluggy"}) == []
+        assert len(outcome.modules) <= 450 + 370  # opensearch-py brings the first
 
 
 HEAVY = (
@@ -219,9 +219,9 @@ def imported_by(
         text=True,
         check=False,
     )
-    told = json.loads((folder / "modules.json").read_text())
-    assert len(told) == len(commands), ended.stderr
+    outcomes = json.loads((folder / "modules.json").read_text())
+    assert len(outcomes) == len(commands), ended.stderr
     return [
         Imported(int(code or 0), ended.stdout, ended.stderr, frozenset(modules))
-        for code, modules in told
+        for code, modules in outcomes
     ]

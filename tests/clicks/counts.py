@@ -36,8 +36,8 @@ def counted(
 ) -> Behaviour:
     """What was done; every query counts, however few asked it."""
     table = events if isinstance(events, pa.Table) else pa.Table.from_pylist(list(events))
-    told = EventOptions(**{"min_people": 1, **options})
-    return count_events(table_events(table, columns or {}), told, in_memory)
+    event_options = EventOptions(**{"min_people": 1, **options})
+    return count_events(table_events(table, columns or {}), event_options, in_memory)
 
 
 def counted_file(path: Path, columns: Mapping[str, str] | None = None, **options: Any) -> Behaviour:
@@ -66,10 +66,10 @@ def query(number: int, hits: list[str] | None, text: str = "rambo", **more: Any)
 
 
 def act(number: int | None, document: str, place: int, action: str = "click", **more: Any) -> Any:
-    found = {"client_id": f"c{number}", "session_id": f"s{number}", "action_name": action,
+    act_event = {"client_id": f"c{number}", "session_id": f"s{number}", "action_name": action,
              "event_attributes": {"object": {"object_id": document},
                                   "position": {"ordinal": place}}, **more}  # fmt: skip
-    return found if number is None else {"query_id": f"q{number}", **found}
+    return act_event if number is None else {"query_id": f"q{number}", **act_event}
 
 
 def counts(queries: list[Any], acts: list[Any], **options: Any) -> Behaviour:
@@ -88,42 +88,42 @@ def plain_counts(events: list[Row], min_people: int = 1) -> dict[Cell, tuple[int
         if event["action"] in {"impression", "click"}:
             key = (event["client"], event["session"], normalised(event["query"]))
             lists[key][event["document"]].append(event)
-    found: dict[tuple[Any, str], list[int]] = {}
+    places: dict[tuple[Any, str], list[int]] = {}
     for key, documents in lists.items():
         for document, its in documents.items():
             shown = [e["position"] for e in its if e["action"] == "impression"]
             clicked = any(e["action"] == "click" for e in its)
-            found[key, document] = [min(shown or [e["position"] for e in its]), clicked]
+            places[key, document] = [min(shown or [e["position"] for e in its]), clicked]
     last = {
-        key: max((found[key, d][0] for d in documents if found[key, d][1]), default=1000)
+        key: max((places[key, d][0] for d in documents if places[key, d][1]), default=1000)
         for key, documents in lists.items()
     }
-    return _cells(_first_clicks(found), found, last, min_people)
+    return _cells(_first_clicks(places), places, last, min_people)
 
 
-def _first_clicks(found: dict[tuple[Any, str], list[int]]) -> set[tuple[Any, str]]:
+def _first_clicks(places: dict[tuple[Any, str], list[int]]) -> set[tuple[Any, str]]:
     """All results but clicked ones that the same person had clicked at a better rank."""
     best: dict[Any, tuple[int, Any]] = {}
-    for (key, document), (rank, clicked) in sorted(found.items(), key=lambda one: one[1][0]):
+    for (key, document), (rank, clicked) in sorted(places.items(), key=lambda item: item[1][0]):
         if clicked:
             best.setdefault((key[0], key[2], document), (rank, key))
     return {
         (key, document)
-        for (key, document), (_, clicked) in found.items()
+        for (key, document), (_, clicked) in places.items()
         if not clicked or best[key[0], key[2], document][1] == key
     }
 
 
 def _cells(
     kept: set[tuple[Any, str]],
-    found: dict[tuple[Any, str], list[int]],
+    places: dict[tuple[Any, str], list[int]],
     last: dict[Any, int],
     min_people: int,
 ) -> dict[Cell, tuple[int, int, int, int]]:
     people: dict[str, set[str]] = defaultdict(set)
     cells: dict[Cell, Counter[str]] = defaultdict(Counter)
     for key, document in kept:
-        rank, clicked = found[key, document]
+        rank, clicked = places[key, document]
         people[key[2]].add(key[0])
         cells[key[2], document, rank].update(
             shown=1, clicked=int(clicked), reached=int(rank <= last[key]),

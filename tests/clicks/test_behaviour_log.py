@@ -43,13 +43,13 @@ MAPPINGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=MAPPINGS)
 def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    found = connect(node_url)
+    connected = connect(node_url)
     for index, documents in (("ubi_queries", QUERIES), ("ubi_events", ACTS)):
         mapping = {"properties": MAPPINGS[request.param]}
-        filled(found.engine, index, documents, mapping)
-    yield found
+        filled(connected.engine, index, documents, mapping)
+    yield connected
     for index in ("ubi_queries", "ubi_events"):
-        found.engine.request("DELETE", f"/{index}")
+        connected.engine.request("DELETE", f"/{index}")
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_a_cluster_holds_is_counted_as_the_events_that_it_was_made_of(
     cluster: Cluster, temporary: Path, small_pages: None
 ) -> None:
-    found = read(cluster)
-    assert cells_of(found) == cells_of(counted(EVENTS))
-    assert found.event_counts.read == len(EVENTS)
-    assert found.event_counts.used == counted(EVENTS).event_counts.used
+    behaviour = read(cluster)
+    assert cells_of(behaviour) == cells_of(counted(EVENTS))
+    assert behaviour.event_counts.read == len(EVENTS)
+    assert behaviour.event_counts.used == counted(EVENTS).event_counts.used
     assert list(temporary.iterdir()) == []
 
 

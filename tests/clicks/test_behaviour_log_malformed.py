@@ -34,14 +34,14 @@ MAPPED = UbiOptions(ubi_queries="ubi-mapped-queries", ubi_events="ubi-mapped-eve
 
 @pytest.fixture(scope="module")
 def cluster(node_url: str) -> Iterator[Cluster]:
-    found = connect(node_url)
+    connected = connect(node_url)
     names = MAPPED.ubi_queries, MAPPED.ubi_events
-    if found.engine.about().distribution == "opensearch":
+    if connected.engine.about().distribution == "opensearch":
         for index, mapping in zip(names, PLUGIN, strict=True):
-            filled(found.engine, index, [], mapping)
-    yield found
+            filled(connected.engine, index, [], mapping)
+    yield connected
     for index in names:
-        drop(found.engine, index)
+        drop(connected.engine, index)
 
 
 def at(second: float, form: str = "iso") -> dict[str, Any]:
@@ -74,11 +74,14 @@ def read(
     return readings(cluster, queries, acts, mappings, how)[0]
 
 
-def accounted(found: Behaviour) -> dict[str, int]:
+def accounted(behaviour: Behaviour) -> dict[str, int]:
     """Reasons and their counts; all of the account must add up."""
-    account = found.event_counts
+    account = behaviour.event_counts
     assert account.read == account.used + sum(account.unusable.values())
-    assert account.used == int((found.counts.shown + found.counts.clicked).sum()) - account.implied
+    assert (
+        account.used
+        == int((behaviour.counts.shown + behaviour.counts.clicked).sum()) - account.implied
+    )
     return dict(account.unusable)
 
 
@@ -113,11 +116,11 @@ def test_positions_stand_in_objects_or_flat_beside_others(cluster: Cluster, mapp
         }},
     ]  # fmt: skip
     lists = [query(n, ["a", "b"], **at(0)) for n in (1, 2, 3)]
-    found = read(cluster, lists, acts, mappings)
+    behaviour = read(cluster, lists, acts, mappings)
     # A list says where it stood, also where the event has a place on the screen only.
-    assert cells_of(found)["rambo", "b", 2] == (3, 3, 3, 3)
+    assert cells_of(behaviour)["rambo", "b", 2] == (3, 3, 3, 3)
     bare = [query(n, None, **at(0)) for n in (1, 2, 3)]
-    shown = [{**one, "action_name": "impression"} for one in acts]
+    shown = [{**each, "action_name": "impression"} for each in acts]
     alone = read(cluster, bare, [*acts, *shown], mappings)
     assert accounted(alone) == {"no position": 2}
 
@@ -131,14 +134,14 @@ def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
         query(3, ["a", "b"], "Rocky ", **at(0)), query(3, ["a", "b"], "rocky", **at(9)),
     ]  # fmt: skip
     acts = [act(1, "a", 1), act(2, "a", 1), act(3, "b", 2), act(9, "a", 1), act(None, "a", 1)]
-    found = read(cluster, queries, [one | at(5) for one in acts])
-    assert accounted(found) == {
+    behaviour = read(cluster, queries, [each | at(5) for each in acts])
+    assert accounted(behaviour) == {
         "a query id that several queries have": 5,
         "a query id that no query has": 1,
         "no query id": 1,
         AGAIN: 2,
     }
-    assert cells_of(found) == {
+    assert cells_of(behaviour) == {
         ("rambo", "a", 1): (1, 1, 1, 1), ("rambo", "b", 2): (1, 0, 0, 0),
         ("rocky", "a", 1): (1, 0, 1, 0), ("rocky", "b", 2): (1, 1, 1, 1),
     }  # fmt: skip
@@ -148,9 +151,9 @@ def test_clocks_that_differ_are_told_and_change_nothing(cluster: Cluster) -> Non
     queries = [query(n, ["a", "b"], **at(1000, "millis")) for n in range(4)]
     right = [act(n, "b", 2, **at(1001, "millis")) for n in range(4)]
     early = [act(n, "b", 2, **at(1001 if n else 400, "millis")) for n in range(4)]
-    one, other = (read(cluster, queries, acts) for acts in (right, early))
-    assert cells_of(one) == cells_of(other)
-    assert (one.event_counts.early, other.event_counts.early) == (0, 1)
+    behaviour, other = (read(cluster, queries, acts) for acts in (right, early))
+    assert cells_of(behaviour) == cells_of(other)
+    assert (behaviour.event_counts.early, other.event_counts.early) == (0, 1)
 
 
 @BOTH
@@ -163,9 +166,9 @@ def test_what_is_stamped_in_the_future_is_told(cluster: Cluster, mappings: Any) 
         late = {"timestamp": (datetime.now(UTC) + timedelta(days=9)).isoformat()}
     text = {"timestamp": "2199-01-01T00:00:00Z"}
     acts = [act(n, "b", 2, **(at(1), at(1), text, late)[n]) for n in range(4)]
-    found = read(cluster, queries, acts, mappings)
-    assert accounted(found) == {"a time in the future": 2}
-    assert cells_of(found)["rambo", "b", 2] == (4, 2, 4, 2)
+    behaviour = read(cluster, queries, acts, mappings)
+    assert accounted(behaviour) == {"a time in the future": 2}
+    assert cells_of(behaviour)["rambo", "b", 2] == (4, 2, 4, 2)
 
 
 def test_events_of_the_second_in_which_the_reading_begins_are_read(
@@ -179,8 +182,8 @@ def test_events_of_the_second_in_which_the_reading_begins_are_read(
     monkeypatch.setattr(snapshot, "datetime", Clock)
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n], "millis")) for n in range(4)]
-    found = read(cluster, queries, acts)
-    assert cells_of(found)["rambo", "b", 2] == (4, 3, 4, 3)
+    behaviour = read(cluster, queries, acts)
+    assert cells_of(behaviour)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
 def test_what_has_no_time_counts_unless_a_time_is_asked_for(
@@ -205,24 +208,24 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     clicks = [act(n, "a", 1, **at(n)) | bot for n in range(100, 170)]
     flood = [act(99, f"d{n}", n + 1, **at(n)) | bot | session for n in range(60)]
     asked.append(query(99, None, **bot, **at(0)))
-    found = read(
+    behaviour = read(
         cluster,
         [*queries, *asked],
         [*acts, *acts[:5], *clicks, *flood],
         max_sessions_per_client=50,
     )
-    assert cells_of(found) == wanted
-    assert accounted(found) == {
+    assert cells_of(behaviour) == wanted
+    assert accounted(behaviour) == {
         "a client of more than 50 sessions": 140,
         "a session of more than 50 clicks": 60,
         AGAIN: 5,
     }
     # In one session its clicks count together, however many searches they are of.
     together = [click | session for click in clicks]
-    found = read(cluster, [*queries, *asked], [*acts, *together])
-    assert cells_of(found) == wanted
-    assert accounted(found) == {"a session of more than 50 clicks": 140}
+    behaviour = read(cluster, [*queries, *asked], [*acts, *together])
+    assert cells_of(behaviour) == wanted
+    assert accounted(behaviour) == {"a session of more than 50 clicks": 140}
     # Without a limit for clients, the bot makes a document that nobody wants the better one.
     fooled = read(cluster, [*queries, *asked], [*acts, *clicks], max_sessions_per_client=0)
     assert cells_of(fooled) != wanted
-    assert json.dumps(found.event_counts.as_dict())
+    assert json.dumps(behaviour.event_counts.as_dict())

@@ -32,14 +32,14 @@ QUERIES, ACTS = map(list, ubi_documents(
 ))  # fmt: skip
 # Without a time, delivered twice, and of an id that another query has.
 MESSY_QUERIES = [
-    *({k: v for k, v in one.items() if k != "timestamp"} for one in QUERIES[:120]),
+    *({k: v for k, v in query.items() if k != "timestamp"} for query in QUERIES[:120]),
     *QUERIES[120:],
     *QUERIES[200:230],
-    *({**one, "user_query": "another"} for one in QUERIES[300:310]),
-    *({**one, "client_id": "another"} for one in QUERIES[320:330]),
+    *({**query, "user_query": "another"} for query in QUERIES[300:310]),
+    *({**query, "client_id": "another"} for query in QUERIES[320:330]),
 ]
 MESSY_ACTS = [
-    *({k: v for k, v in one.items() if k != "timestamp"} for one in ACTS[:130]),
+    *({k: v for k, v in act.items() if k != "timestamp"} for act in ACTS[:130]),
     *ACTS[130:],
     *ACTS[150:190],
 ]
@@ -49,10 +49,10 @@ INDICES = ("ubi-tested-queries", "ubi-tested-events")
 
 @pytest.fixture(scope="module", params=["plugin", "dynamic"])
 def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    found = connect(node_url)
+    connected = connect(node_url)
     mappings = PLUGIN if request.param == "plugin" else DYNAMIC
-    with ubi_indices(found.engine, MESSY_QUERIES, MESSY_ACTS, mappings):
-        yield found
+    with ubi_indices(connected.engine, MESSY_QUERIES, MESSY_ACTS, mappings):
+        yield connected
 
 
 @pytest.fixture(autouse=True)
@@ -88,11 +88,11 @@ def test_every_slice_is_read_and_none_twice(
     kept: list[tuple[str, int, int]] = []
     add = PartFiles.add
 
-    def told(parts: PartFiles, number: int, table: Any, *more: Any) -> int:
+    def counted_part(parts: PartFiles, number: int, table: Any, *more: Any) -> int:
         kept.append((parts._folder.name, number, len(table)))
         return add(parts, number, table, *more)
 
-    monkeypatch.setattr(PartFiles, "add", told)
+    monkeypatch.setattr(PartFiles, "add", counted_part)
     read(cluster, slices=slices)
     for index, documents in (
         ("queries", MESSY_QUERIES),
@@ -141,8 +141,8 @@ def test_rejections_slow_reading_down_and_lose_nothing(
 
     monkeypatch.setattr(BoundedConnection, "_exchange", busy)
     monkeypatch.setattr(ConcurrencyLimiter, "rejected", counted)
-    found = read(cluster, slices=3)
-    assert cells_of(found) == cells_of(wanted)
+    behaviour = read(cluster, slices=3)
+    assert cells_of(behaviour) == cells_of(wanted)
     assert cuts > 0
 
 

@@ -102,37 +102,39 @@ def first_looks(counts: ClickCounts) -> Vector:
 
 def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() -> None:
     counts = simulated(5_000, queries=50)[1].counts
-    clicks, examination, told = counts.by_pair(counts.clicked), first_looks(counts), []
+    clicks, examination, likelihoods = counts.by_pair(counts.clicked), first_looks(counts), []
     for _ in range(30):
         pbm._search_examination(counts, clicks, examination, 1)
         chance = counts.shown * examination[counts.rank - 1]
         share = chance / counts.by_pair(chance)[counts.pair]
-        told.append(float((counts.clicked * np.log(np.maximum(share, 1e-300))).sum()))
-    assert told == sorted(told)
-    assert told[-1] > told[0] + 1
+        likelihoods.append(float((counts.clicked * np.log(np.maximum(share, 1e-300))).sum()))
+    assert likelihoods == sorted(likelihoods)
+    assert likelihoods[-1] > likelihoods[0] + 1
 
 
 def test_every_round_of_em_makes_clicks_likelier() -> None:
     counts = simulated(5_000, queries=50)[1].counts
     clicks, prior = counts.by_pair(counts.clicked), (1e-9, 1e-9)
-    examination, told = first_looks(counts), []
+    examination, likelihoods = first_looks(counts), []
     pbm._search_examination(counts, clicks, examination, 100)
     for rounds in range(30):
         looks = pbm._search_looks(counts, clicks, prior, examination, rounds)
-        found = posterior_mean(clicks, looks, prior)
-        told.append(log_likelihood(counts, ClickFit(found, looks, examination, prior)))
-    assert told == sorted(told)
-    assert told[-1] > told[0] + 1
+        attractiveness = posterior_mean(clicks, looks, prior)
+        likelihoods.append(
+            log_likelihood(counts, ClickFit(attractiveness, looks, examination, prior))
+        )
+    assert likelihoods == sorted(likelihoods)
+    assert likelihoods[-1] > likelihoods[0] + 1
 
 
 def test_where_every_rank_is_looked_at_pbm_is_the_click_through_rate() -> None:
     users = simulate.Users(steepness=0.0)
     _, behaviour = simulated(20_000, users, (0.0,) * 4, queries=40)
-    one, other = (
+    by_rank, other = (
         model.fit(behaviour.counts) for model in (PositionBased(), DocumentClickThrough())
     )
-    assert np.abs(one.examination / one.examination.mean() - 1).max() < 0.06
-    assert np.abs(one.attractiveness - other.attractiveness).mean() < 0.02
+    assert np.abs(by_rank.examination / by_rank.examination.mean() - 1).max() < 0.06
+    assert np.abs(by_rank.attractiveness - other.attractiveness).mean() < 0.02
 
 
 def test_pbm_says_where_its_search_has_not_ended() -> None:
@@ -143,10 +145,13 @@ def test_where_the_ranking_never_changes_what_compares_ranks_is_not_chosen() -> 
     _, behaviour = simulated(20_000, None, (0.5,))
     assert behaviour.counts.moved == 0.0
     chosen = choose_model(behaviour, BY_NAME)
-    told = {one.model: one for one in chosen.held_out}
-    assert {name for name, one in told.items() if not one.identified} == {"coec", "pbm"}
+    by_model = {likelihood.model: likelihood for likelihood in chosen.held_out}
+    assert {name for name, likelihood in by_model.items() if not likelihood.identified} == {
+        "coec",
+        "pbm",
+    }
     # Its likelihood alone would be the best.
-    assert max(told, key=lambda name: told[name].session_log_likelihood) == "pbm"
+    assert max(by_model, key=lambda name: by_model[name].session_log_likelihood) == "pbm"
     assert chosen.name in {"dctr", "sdbn"}
     assert not choose_model(behaviour, {"pbm": PositionBased()}).fit.identified
 
@@ -155,9 +160,9 @@ def test_how_often_documents_change_their_ranks_is_counted_by_impressions() -> N
     rows = [event(f"s{n}", d, place) for n in range(40) for place, d in enumerate("abc", 1)]
     assert counted(rows).counts.moved == 0.0
     swapped = [event("t", d, place) for place, d in enumerate("bac", 1)]
-    one = counted([*rows, *swapped]).counts
-    assert one.moved == pytest.approx(2 / 123)
-    assert ranks_vary(one)
+    counts = counted([*rows, *swapped]).counts
+    assert counts.moved == pytest.approx(2 / 123)
+    assert ranks_vary(counts)
     assert not ranks_vary(counted(rows).counts)
     assert ranks_vary(counted([row for row in rows if row["document"] == "a"]).counts)
 
@@ -179,9 +184,9 @@ def test_the_order_of_events_changes_no_bit_of_a_fit(model: Any) -> None:
     world = simulate.example_world(20, 12)
     events = simulate.clicks(world, sessions=2000)
     shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
-    one, other = (model.fit(counted(table).counts) for table in (events, shuffled))
-    assert np.array_equal(one.attractiveness, other.attractiveness)
-    assert np.array_equal(one.examination, other.examination)
+    fit, other = (model.fit(counted(table).counts) for table in (events, shuffled))
+    assert np.array_equal(fit.attractiveness, other.attractiveness)
+    assert np.array_equal(fit.examination, other.examination)
 
 
 @given(st.floats(0.3, 8), st.floats(0.5, 30), st.integers(0, 5))
@@ -189,9 +194,9 @@ def test_a_prior_is_recovered_from_many_pairs(alpha: float, beta: float, seed: i
     rng = np.random.default_rng(seed)
     trials = rng.integers(1, 60, 10_000).astype(float)
     rates = rng.beta(alpha, beta, len(trials))
-    found = beta_prior(rng.binomial(trials.astype(int), rates).astype(float), trials)
-    assert found[0] / sum(found) == pytest.approx(alpha / (alpha + beta), rel=0.1, abs=0.01)
-    assert sum(found) == pytest.approx(alpha + beta, rel=0.35)
+    prior = beta_prior(rng.binomial(trials.astype(int), rates).astype(float), trials)
+    assert prior[0] / sum(prior) == pytest.approx(alpha / (alpha + beta), rel=0.1, abs=0.01)
+    assert sum(prior) == pytest.approx(alpha + beta, rel=0.35)
 
 
 def test_a_prior_of_few_looks_is_that_of_many() -> None:
@@ -199,8 +204,8 @@ def test_a_prior_of_few_looks_is_that_of_many() -> None:
     shown = rng.integers(5, 100, 20_000)
     chance = rng.choice([0.1, 0.3, 1.0], len(shown))
     clicks = rng.binomial(shown, chance * rng.beta(1.0, 4.0, len(shown))).astype(float)
-    found = beta_prior(clicks, shown * chance, chance)
-    assert found == pytest.approx((1.0, 4.0), rel=0.1)
+    prior = beta_prior(clicks, shown * chance, chance)
+    assert prior == pytest.approx((1.0, 4.0), rel=0.1)
 
 
 def test_a_prior_is_that_of_rates_also_where_what_is_good_is_looked_at_more_often() -> None:
@@ -238,11 +243,13 @@ def test_a_prior_needs_no_clicks_and_no_trials() -> None:
 def test_the_model_is_chosen_that_users_follow(users: simulate.Users, best: str) -> None:
     _, behaviour = simulated(6_000, users)
     chosen = choose_model(behaviour, BY_NAME)
-    assert [one.model for one in chosen.held_out] == ["coec", "dctr", "pbm", "sdbn"]
-    told = {one.model: one.session_log_likelihood for one in chosen.held_out}
-    assert chosen.name == max(told, key=told.__getitem__)
-    assert told[best] > max(told.values()) - 0.01
-    assert all(1 < one.perplexity < 2 for one in chosen.held_out)
+    assert [likelihood.model for likelihood in chosen.held_out] == ["coec", "dctr", "pbm", "sdbn"]
+    likelihoods = {
+        likelihood.model: likelihood.session_log_likelihood for likelihood in chosen.held_out
+    }
+    assert chosen.name == max(likelihoods, key=likelihoods.__getitem__)
+    assert likelihoods[best] > max(likelihoods.values()) - 0.01
+    assert all(1 < likelihood.perplexity < 2 for likelihood in chosen.held_out)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,7 @@ def test_lists_tell_users_who_read_from_the_top_where_clicks_by_rank_do_not(
     satisfied, patience = (1.0, 1.0) if kind == "cascade" else (0.6, 0.9)
     users = simulate.Users("cascade", satisfied=satisfied, patience=patience)
     chosen = choose_model(simulated(20_000, users, seed=seed)[1], BY_NAME)
-    by_rank = max(chosen.held_out, key=lambda one: one.log_likelihood)
+    by_rank = max(chosen.held_out, key=lambda likelihood: likelihood.log_likelihood)
     assert (chosen.name, by_rank.model) == ("sdbn", "pbm")
 
 
@@ -263,13 +270,13 @@ def test_the_likelihood_of_a_list_is_that_of_the_users_of_the_model() -> None:
     attractive, satisfied = np.array([0.5, 0.4]), np.array([0.7, 0.2])
     fit = CascadeFit(attractive, np.ones(2), np.ones(2), (1.0, 1.0), satisfaction=satisfied)
     patterns = click_patterns(2)
-    told = np.exp(list_log_likelihoods(SimplifiedDBN(), fit, patterns))
+    likelihoods = np.exp(list_log_likelihoods(SimplifiedDBN(), fit, patterns))
     # Nothing, the first, the second, both.
     a, s = attractive, satisfied[0]
     wanted = [(1 - a[0]) * (1 - a[1]), a[0] * (s + (1 - s) * (1 - a[1])), (1 - a[0]) * a[1],
               a[0] * (1 - s) * a[1]]  # fmt: skip
-    assert told == pytest.approx(wanted)
-    assert told.sum() == pytest.approx(1)
+    assert likelihoods == pytest.approx(wanted)
+    assert likelihoods.sum() == pytest.approx(1)
 
 
 def test_lists_of_people_held_out_are_whole_and_in_order() -> None:
@@ -280,22 +287,24 @@ def test_lists_of_people_held_out_are_whole_and_in_order() -> None:
         for action in ("view", *(("click",) if d == "b" else ()))
     ]
     again = [{**row, "session": f"{row['session']} later"} for row in rows]
-    found = counted([*rows, *again])
-    lists = found.lists
-    n_people = int(found.held_out.shown.sum() + lists.n_lists // 2) // 6
+    behaviour = counted([*rows, *again])
+    lists = behaviour.lists
+    n_people = int(behaviour.held_out.shown.sum() + lists.n_lists // 2) // 6
     assert lists.n_lists == 2 * n_people > 0
     assert lists.rank.tolist() == [1, 2, 3] * lists.n_lists
     assert lists.pair.tolist() == [0, 1, 2] * lists.n_lists
     # The click that a person makes again counts once, and is in both lists.
     assert lists.clicked.tolist() == [False, True, False] * lists.n_lists
-    assert found.held_out.clicked.sum() == n_people
+    assert behaviour.held_out.clicked.sum() == n_people
 
 
 def test_the_order_of_events_changes_no_bit_of_a_likelihood() -> None:
     events = simulate.clicks(simulate.example_world(20, 12), sessions=2000)
     shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
-    one, other = (choose_model(counted(table), BY_NAME).held_out for table in (events, shuffled))
-    for model, again in zip(one, other, strict=True):
+    likelihoods, other = (
+        choose_model(counted(table), BY_NAME).held_out for table in (events, shuffled)
+    )
+    for model, again in zip(likelihoods, other, strict=True):
         assert model.as_dict() == again.as_dict()
 
 
@@ -306,17 +315,17 @@ def test_of_many_lists_a_sample_of_the_people_is_kept_whatever_their_order(
     whole = counted(events).lists
     monkeypatch.setattr(counting, "_LISTED", 1500)
     shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
-    one, other = counted(events).lists, counted(shuffled).lists
-    assert 0 < one.n_lists < whole.n_lists
-    assert _as_set(one) == _as_set(other) <= _as_set(whole)
+    lists, other = counted(events).lists, counted(shuffled).lists
+    assert 0 < lists.n_lists < whole.n_lists
+    assert _as_set(lists) == _as_set(other) <= _as_set(whole)
 
 
 def _as_set(lists: ClickLists) -> set[Any]:
     rows = zip(lists.pair.tolist(), lists.rank.tolist(), lists.clicked.tolist(), strict=True)
-    found: dict[int, list[Any]] = {}
+    rows_of_lists: dict[int, list[Any]] = {}
     for number, row in zip(lists.list.tolist(), rows, strict=True):
-        found.setdefault(number, []).append(row)
-    return {tuple(its) for its in found.values()}
+        rows_of_lists.setdefault(number, []).append(row)
+    return {tuple(its) for its in rows_of_lists.values()}
 
 
 def test_who_is_held_out_is_not_learned_from() -> None:
@@ -332,8 +341,8 @@ def test_who_is_held_out_is_not_learned_from() -> None:
             }
             return DocumentClickThrough().fit(counts)
 
-    told = held_out("sees", Sees(), behaviour)
-    assert told.impressions == behaviour.held_out.shown.sum()
+    likelihood = held_out("sees", Sees(), behaviour)
+    assert likelihood.impressions == behaviour.held_out.shown.sum()
     assert choose_model(behaviour, {"sees": Sees()}).name == "sees"
 
 

@@ -57,9 +57,9 @@ def test_counts_are_those_of_one_event_after_the_other(
     wanted = plain_counts(events, people)
     if not wanted or not any(e["action"] == "impression" for e in events):
         return
-    found = counted(events, min_people=people)
-    assert cells_of(found) == wanted
-    account = found.event_counts
+    behaviour = counted(events, min_people=people)
+    assert cells_of(behaviour) == wanted
+    account = behaviour.event_counts
     assert account.read == len(events)
     assert account.used + sum(account.unusable.values()) == account.read
     assert account.unusable["another action"] == sum(e["action"] == "scroll" for e in events)
@@ -69,23 +69,23 @@ def test_counts_are_those_of_one_event_after_the_other(
 def test_the_order_of_the_events_changes_nothing(events: list[dict[str, Any]], random: Any) -> None:
     shuffled = random.sample(events, len(events))
     try:
-        one = counted(events)
+        behaviour = counted(events)
     except BadInput:
         return
     other = counted(shuffled)
-    assert one.counts.queries.equals(other.counts.queries)
+    assert behaviour.counts.queries.equals(other.counts.queries)
     for name in ("pair_query", "pair_document", "pair", "rank", "shown", "clicked", "value"):
-        assert np.array_equal(getattr(one.counts, name), getattr(other.counts, name))
-        assert np.array_equal(getattr(one.held_out, name), getattr(other.held_out, name))
-    assert one.event_counts.as_dict() == other.event_counts.as_dict()
+        assert np.array_equal(getattr(behaviour.counts, name), getattr(other.counts, name))
+        assert np.array_equal(getattr(behaviour.held_out, name), getattr(other.held_out, name))
+    assert behaviour.event_counts.as_dict() == other.event_counts.as_dict()
 
 
 def test_what_is_held_out_and_the_rest_are_all() -> None:
-    found = counted(SIMULATED)
+    behaviour = counted(SIMULATED)
     for name in ("shown", "clicked", "reached", "last", "value"):
-        parts = getattr(found.fitted, name) + getattr(found.held_out, name)
-        assert np.array_equal(parts, getattr(found.counts, name))
-    share = found.held_out.shown.sum() / found.counts.shown.sum()
+        parts = getattr(behaviour.fitted, name) + getattr(behaviour.held_out, name)
+        assert np.array_equal(parts, getattr(behaviour.counts, name))
+    share = behaviour.held_out.shown.sum() / behaviour.counts.shown.sum()
     assert 0.1 < share < 0.3
 
 
@@ -114,8 +114,8 @@ def _written(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "tsv", "csv.gz", "tsv.xz", "jsonl"])
 def test_every_format_says_the_same(tmp_path: Path, kind: str) -> None:
-    found = counted_file(_written(tmp_path / "events", kind))
-    assert cells_of(found) == cells_of(counted(SIMULATED))
+    behaviour = counted_file(_written(tmp_path / "events", kind))
+    assert cells_of(behaviour) == cells_of(counted(SIMULATED))
 
 
 def test_columns_are_named_and_lead_into_objects(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_columns_are_named_and_lead_into_objects(tmp_path: Path) -> None:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     columns = {"query": "q", "session": "s", "action": "did.what", "position": "did.at",
                "document": "sku"}  # fmt: skip
-    found = cells_of(counted_file(path, columns))
-    assert found == {("x", "d1", 1): (3, 0, 3, 0), ("x", "d2", 2): (3, 3, 3, 3),
+    cells = cells_of(counted_file(path, columns))
+    assert cells == {("x", "d1", 1): (3, 0, 3, 0), ("x", "d2", 2): (3, 3, 3, 3),
                      ("x", "d3", 3): (3, 0, 0, 0)}  # fmt: skip
 
 
@@ -138,9 +138,9 @@ def test_values_of_two_types_are_texts_and_roles_may_come_late(tmp_path: Path) -
     shown = {"query": "rambo", "session": "s", "shown": ["a", 7]}
     rows = [*[shown] * 70_000, event("s", "c", 3), event("s", "a", 1, "click") | {"document": 7}]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    found = counted_file(path, min_people=1)
-    assert found.counts.documents.to_pylist() == ["7", "a", "c"]
-    assert found.counts.clicked.sum() == 1
+    behaviour = counted_file(path, min_people=1)
+    assert behaviour.counts.documents.to_pylist() == ["7", "a", "c"]
+    assert behaviour.counts.clicked.sum() == 1
 
 
 @pytest.mark.parametrize(
@@ -171,18 +171,18 @@ def test_a_list_that_was_shown_says_what_was_there_and_where(shown: Any) -> None
     for person in ("s", "t"):
         rows.append({**event(person, "", None, "search"), "document": None, "shown": shown})
         rows.append({**event(person, "b", None, "click"), "shown": None})
-    found = counted(rows)
-    assert cells_of(found) == {
+    behaviour = counted(rows)
+    assert cells_of(behaviour) == {
         ("rambo", "a", 1): (2, 0, 2, 0), ("rambo", "b", 2): (2, 2, 2, 2),
         ("rambo", "c", 3): (2, 0, 0, 0),
     }  # fmt: skip
-    assert (found.event_counts.read, found.event_counts.used) == (8, 8)
+    assert (behaviour.event_counts.read, behaviour.event_counts.used) == (8, 8)
 
 
 def test_whether_positions_begin_with_0_is_found() -> None:
     from_0 = [event("s", d, place) for place, d in enumerate("abc")]
-    found = counted(from_0)
-    assert (found.event_counts.first_position, sorted(found.counts.rank)) == (0, [1, 2, 3])
+    behaviour = counted(from_0)
+    assert (behaviour.event_counts.first_position, sorted(behaviour.counts.rank)) == (0, [1, 2, 3])
     from_1 = counted([event("s", d, place) for place, d in enumerate("abc", 1)])
     assert (from_1.event_counts.first_position, sorted(from_1.counts.rank)) == (1, [1, 2, 3])
 
@@ -190,12 +190,12 @@ def test_whether_positions_begin_with_0_is_found() -> None:
 def test_bots_are_no_people() -> None:
     honest = [event(f"s{n}", "a", 1, action) for n in range(6) for action in ("view", "click")]
     flood = [event("bot", f"d{n}", n + 1, "click") for n in range(60)]
-    found = counted([*honest, *flood])
-    assert found.event_counts.unusable == {"a session of more than 50 clicks": 60}
+    behaviour = counted([*honest, *flood])
+    assert behaviour.event_counts.unusable == {"a session of more than 50 clicks": 60}
     assert len(counted([*honest, *flood], max_clicks_per_session=0).counts.documents) == 61
     many = [event("x", "a", 1) | {"client": "bot", "session": f"s{n}"} for n in range(30)]
-    found = counted([*honest, *many], max_sessions_per_client=20)
-    assert found.event_counts.unusable == {"a client of more than 20 sessions": 30}
+    behaviour = counted([*honest, *many], max_sessions_per_client=20)
+    assert behaviour.event_counts.unusable == {"a client of more than 20 sessions": 30}
 
 
 def test_one_person_clicks_once_on_a_result_of_a_query() -> None:
@@ -204,26 +204,26 @@ def test_one_person_clicks_once_on_a_result_of_a_query() -> None:
         for session in ("one", "two")
         for action in ("view", "click", "click")
     ]
-    found = counted(twice)
-    assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.event_counts.unusable == {AGAIN: 2, "clicked before by the same person": 2}
+    behaviour = counted(twice)
+    assert cells_of(behaviour) == {("rambo", "a", 1): (1, 1, 1, 1)}
+    assert behaviour.event_counts.unusable == {AGAIN: 2, "clicked before by the same person": 2}
 
 
 def test_a_query_that_few_asked_is_left_out_and_nobody_s_id_is_anywhere() -> None:
     rows = [event(f"person-{n}", "a", 1) for n in range(5)]
     rows += [event(f"person-{n}", "b", 1, query="my secret") for n in range(4)]
-    found = counted(rows, min_people=5)
-    assert found.counts.queries.to_pylist() == ["rambo"]
-    assert found.counts.documents.to_pylist() == ["a"]
-    assert found.counts.people.tolist() == [5]
-    assert "person" not in repr(found)
-    assert found.event_counts.unusable == {"a query that fewer than 5 people asked": 4}
+    behaviour = counted(rows, min_people=5)
+    assert behaviour.counts.queries.to_pylist() == ["rambo"]
+    assert behaviour.counts.documents.to_pylist() == ["a"]
+    assert behaviour.counts.people.tolist() == [5]
+    assert "person" not in repr(behaviour)
+    assert behaviour.event_counts.unusable == {"a query that fewer than 5 people asked": 4}
 
 
 def test_an_action_is_worth_the_most_that_was_done_with_a_result() -> None:
     rows = [event("s", "a", 1, action) for action in ("view", "click", "buy")]
-    found = counted(rows, actions={"click": 1.0, "buy": 5.0})
-    assert (found.counts.value.tolist(), found.counts.clicked.tolist()) == ([5.0], [1])
+    behaviour = counted(rows, actions={"click": 1.0, "buy": 5.0})
+    assert (behaviour.counts.value.tolist(), behaviour.counts.clicked.tolist()) == ([5.0], [1])
 
 
 @pytest.mark.parametrize(
@@ -235,9 +235,9 @@ def test_an_action_is_worth_the_most_that_was_done_with_a_result() -> None:
 )
 def test_a_time_is_asked_for(times: list[Any]) -> None:
     rows = [event("s", d, 1) | {"time": str(t)} for d, t in zip("abcd", times, strict=True)]
-    found = counted(rows, since="2026-10-01", until="2026-10-02")
-    assert found.counts.documents.to_pylist() == ["b", "c"]
-    assert found.event_counts.unusable == {
+    behaviour = counted(rows, since="2026-10-01", until="2026-10-02")
+    assert behaviour.counts.documents.to_pylist() == ["b", "c"]
+    assert behaviour.event_counts.unusable == {
         "outside of the time asked for": 1, "no time that can be read": 1,
     }  # fmt: skip
 
@@ -319,8 +319,10 @@ def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path, content: byt
 
 
 def test_clicks_have_the_query_and_the_place_of_the_list_that_was_shown() -> None:
-    found = counts([query(1, ["a", "b"]), query(2, ["b", "a"])], [act(1, "b", 9), act(2, "b", 9)])
-    assert cells_of(found) == {
+    behaviour = counts(
+        [query(1, ["a", "b"]), query(2, ["b", "a"])], [act(1, "b", 9), act(2, "b", 9)]
+    )
+    assert cells_of(behaviour) == {
         ("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1),
         ("rambo", "b", 1): (1, 1, 1, 1), ("rambo", "a", 2): (1, 0, 0, 0),
     }  # fmt: skip
@@ -328,31 +330,33 @@ def test_clicks_have_the_query_and_the_place_of_the_list_that_was_shown() -> Non
 
 def test_impressions_may_be_events_and_the_query_in_them() -> None:
     acts = [act(7, d, place, "impression", user_query="Rocky") for place, d in enumerate("abc")]
-    found = counts([query(7, None), query(8, [])], [*acts, act(7, "b", 1)])
-    assert cells_of(found)["rambo", "b", 2] == (1, 1, 1, 1)
+    behaviour = counts([query(7, None), query(8, [])], [*acts, act(7, "b", 1)])
+    assert cells_of(behaviour)["rambo", "b", 2] == (1, 1, 1, 1)
     alone = counts([], acts)
     assert set(cells_of(alone)) == {("rocky", "a", 1), ("rocky", "b", 2), ("rocky", "c", 3)}
 
 
 def test_an_event_without_a_query_or_of_an_unknown_one_is_accounted_for() -> None:
-    found = counts([query(1, ["a"])], [act(None, "a", 1), act(9, "a", 1), act(1, "a", 1)])
-    assert found.event_counts.unusable == {"no query id": 1, "a query id that no query has": 1}
-    assert found.event_counts.read == found.event_counts.used + 2 == 4
+    behaviour = counts([query(1, ["a"])], [act(None, "a", 1), act(9, "a", 1), act(1, "a", 1)])
+    assert behaviour.event_counts.unusable == {"no query id": 1, "a query id that no query has": 1}
+    assert behaviour.event_counts.read == behaviour.event_counts.used + 2 == 4
 
 
 def test_what_is_logged_twice_counts_once_whatever_the_clock_says() -> None:
     late = {"timestamp": "2031-01-01T00:00:00Z"}
-    found = counts([query(1, ["a"]), query(1, ["a"], **late)], [act(1, "a", 1), act(1, "a", 1)])
-    assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.event_counts.unusable == {AGAIN: 2}
+    behaviour = counts([query(1, ["a"]), query(1, ["a"], **late)], [act(1, "a", 1), act(1, "a", 1)])
+    assert cells_of(behaviour) == {("rambo", "a", 1): (1, 1, 1, 1)}
+    assert behaviour.event_counts.unusable == {AGAIN: 2}
 
 
 def test_a_bot_that_floods_the_log_is_left_out() -> None:
     flood = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
     clicks = [act(n, "spam", 1, client_id="bot") for n in range(100, 160)]
-    found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions_per_client=50)
-    assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.event_counts.unusable == {"a client of more than 50 sessions": 120}
+    behaviour = counts(
+        [query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions_per_client=50
+    )
+    assert cells_of(behaviour) == {("rambo", "a", 1): (1, 1, 1, 1)}
+    assert behaviour.event_counts.unusable == {"a client of more than 50 sessions": 120}
 
 
 def test_clicks_of_a_session_count_together_over_all_its_searches() -> None:
@@ -360,9 +364,9 @@ def test_clicks_of_a_session_count_together_over_all_its_searches() -> None:
     searches = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
     clicks = [act(n, "spam", 1, session_id="one", client_id="bot") for n in range(100, 160)]
     honest = [act(n, "a", 1) for n in range(5)]
-    found = counts([*people, *searches], [*honest, *clicks])
-    assert cells_of(found) == {("rambo", "a", 1): (5, 5, 5, 5), ("rambo", "b", 2): (5, 0, 0, 0)}
-    assert found.event_counts.unusable == {"a session of more than 50 clicks": 120}
+    behaviour = counts([*people, *searches], [*honest, *clicks])
+    assert cells_of(behaviour) == {("rambo", "a", 1): (5, 5, 5, 5), ("rambo", "b", 2): (5, 0, 0, 0)}
+    assert behaviour.event_counts.unusable == {"a session of more than 50 clicks": 120}
     kept = counts([*people, *searches], [*honest, *clicks], max_clicks_per_session=60)
     assert kept.counts.documents.to_pylist() == ["a", "b", "spam"]
 
@@ -374,16 +378,16 @@ def test_a_session_without_an_id_is_its_client_s_or_its_search_s() -> None:
     searches = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
     alone = [query(n, ["spam"], client_id=None) for n in range(100, 160)]
     honest = [query(1, ["a"])], [act(1, "a", 1)]
-    found = counts([*honest[0], *searches], [*honest[1], *clicks(client_id="bot")])
-    assert found.event_counts.unusable == {"a session of more than 50 clicks": 120}
-    found = counts([*honest[0], *alone], [*honest[1], *clicks(client_id=None)])
-    assert not found.event_counts.unusable
+    behaviour = counts([*honest[0], *searches], [*honest[1], *clicks(client_id="bot")])
+    assert behaviour.event_counts.unusable == {"a session of more than 50 clicks": 120}
+    behaviour = counts([*honest[0], *alone], [*honest[1], *clicks(client_id=None)])
+    assert not behaviour.event_counts.unusable
 
 
 def test_a_list_is_of_the_client_that_its_events_name() -> None:
-    found = counts([query(1, ["a", "b"], client_id=None)], [act(1, "b", 9)])
-    assert cells_of(found) == {("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1)}
-    assert found.event_counts.implied == 0
+    behaviour = counts([query(1, ["a", "b"], client_id=None)], [act(1, "b", 9)])
+    assert cells_of(behaviour) == {("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1)}
+    assert behaviour.event_counts.implied == 0
 
 
 def test_bots_are_dropped_as_in_a_file_of_the_same_events() -> None:
@@ -414,13 +418,13 @@ def test_bots_are_dropped_as_in_a_file_of_the_same_events() -> None:
             session_id=row["session"], client_id=row["client"])
         for row in rows if row["action"] == "click"
     ]  # fmt: skip
-    found, of_file = counts(list(queries.values()), acts), counted(rows)
-    assert cells_of(found) == cells_of(of_file)
+    of_indices, of_file = counts(list(queries.values()), acts), counted(rows)
+    assert cells_of(of_indices) == cells_of(of_file)
     bots = {"a session of more than 50 clicks": 20 * n_bots * searches}
-    assert bots.items() <= found.event_counts.unusable.items()
+    assert bots.items() <= of_indices.event_counts.unusable.items()
     fooled = counts(list(queries.values()), acts, max_clicks_per_session=0).counts
     rates = [
         (each.by_rank(each.clicked) / each.by_rank(each.shown))[9]
-        for each in (of_file.counts, found.counts, fooled)
+        for each in (of_file.counts, of_indices.counts, fooled)
     ]
     assert rates[0] == rates[1] < rates[2] / 1.5

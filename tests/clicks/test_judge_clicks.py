@@ -59,8 +59,8 @@ def run(run: Run) -> Run:
 def test_a_grade_is_that_whose_gain_is_nearest(top: int, worths: list[float]) -> None:
     gains = (2.0 ** np.arange(top + 1) - 1) / (2.0**top - 1)
     away = np.abs(np.array(worths)[:, None] - gains)
-    found = grades(np.array(worths), top).astype(int)
-    assert np.allclose(away[np.arange(len(worths)), found], away.min(axis=1))
+    grades_of_worths = grades(np.array(worths), top).astype(int)
+    assert np.allclose(away[np.arange(len(worths)), grades_of_worths], away.min(axis=1))
     assert (np.diff(cuts(top)) > 0).all()
 
 
@@ -71,12 +71,14 @@ def test_a_document_that_nobody_saw_has_no_higher_grade_than_one_that_was_passed
         for place, name in enumerate(["liked", "passed", *(["hardly"] if n == 0 else [])], 1)
         for action in ("view", *(("click",) if name == "liked" and n % 3 else ()))
     ]
-    found = judge_counts(counted(rows), model="dctr")
+    judgments = judge_counts(counted(rows), model="dctr")
     graded = dict(
-        zip(found.table["doc_id"].to_pylist(), found.table["grade"].to_pylist(), strict=True)
+        zip(
+            judgments.table["doc_id"].to_pylist(), judgments.table["grade"].to_pylist(), strict=True
+        )
     )
     assert graded["hardly"] == graded["passed"] == 0 < graded["liked"]
-    counts, fit = found.behaviour.counts, found.chosen.fit
+    counts, fit = judgments.behaviour.counts, judgments.chosen.fit
     assert worth_of_any(counts, fit, 1.0) == fit.prior[0] / sum(fit.prior)
     worths = np.array([0.02, 0.06, 0.3])
     assert grades(worths, 4).tolist() == [0, 1, 2]
@@ -103,40 +105,40 @@ def test_where_only_clicks_count_worth_is_attractiveness_and_else_it_grows_with_
 
 
 def test_a_document_that_was_seen_often_weighs_more() -> None:
-    found = judge_clicks(EVENTS, model="pbm", options=EventOptions(min_people=1))
-    weight = np.asarray(found.table["weight"])
+    judgments = judge_clicks(EVENTS, model="pbm", options=EventOptions(min_people=1))
+    weight = np.asarray(judgments.table["weight"])
     assert ((weight > 0) & (weight < 1)).all()
-    shown = found.behaviour.counts.by_pair(found.behaviour.counts.shown)
+    shown = judgments.behaviour.counts.by_pair(judgments.behaviour.counts.shown)
     often, seldom = np.quantile(shown, [0.9, 0.1])
     assert weight[shown >= often].mean() > weight[shown <= seldom].mean() + 0.1
 
 
 def test_judgments_order_documents_as_the_truth_does() -> None:
-    found = judge_clicks(EVENTS, grades="none")
+    judgments = judge_clicks(EVENTS, grades="none")
     row = {name: number for number, name in enumerate(WORLD.documents)}
-    truth = WORLD.attraction[[row[name] for name in found.table["doc_id"].to_pylist()]]
-    given = np.asarray(found.table["grade"])
-    sure = np.asarray(found.table["weight"]) > 0.8
+    truth = WORLD.attraction[[row[name] for name in judgments.table["doc_id"].to_pylist()]]
+    given = np.asarray(judgments.table["grade"])
+    sure = np.asarray(judgments.table["weight"]) > 0.8
     assert np.corrcoef(given[sure], truth[sure])[0, 1] > 0.8
 
 
 def test_what_is_doubtful_is_warned_of() -> None:
     few = [event(f"s{n}", d, place, action) for n in range(9) for place, d in enumerate("abc")
            for action in ("view", *(("click",) if d == "a" else ()))]  # fmt: skip
-    with pytest.warns(OwpcLtrWarning) as told:
+    with pytest.warns(OwpcLtrWarning) as caught:
         judge_clicks(pa.Table.from_pylist(few), model="pbm")
-    messages = " ".join(str(one.message) for one in told)
+    messages = " ".join(str(warning.message) for warning in caught)
     assert "9 clicks are few" in messages
     assert "positions are taken to begin with 0" in messages
     assert "clicks do not identify examination; the grades of pbm are no better than" in messages
 
 
 def test_no_session_and_no_client_is_in_the_judgments() -> None:
-    found = judge_clicks(EVENTS, query_weights="people")
-    assert found.table.schema.names == [
+    judgments = judge_clicks(EVENTS, query_weights="people")
+    assert judgments.table.schema.names == [
         "query", "doc_id", "grade", "judged_by", "weight", "query_weight",
     ]  # fmt: skip
-    people = np.asarray(found.table["query_weight"])
+    people = np.asarray(judgments.table["query_weight"])
     assert (people >= 5).all()
 
 
@@ -158,13 +160,13 @@ def test_the_command_tells_machines_the_same(run: Run) -> None:
     code, out, _ = run(
         *words, "--model", "pbm", "--set", "click-model.rounds=40", "--grades", "none"
     )
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    events = told["events"]
+    events = result["events"]
     assert events["read"] == events["used"] + sum(events["unusable"].values()) == len(EVENTS)
-    assert [one["model"] for one in told["held_out"]] == ["pbm"]
-    assert [one["rank"] for one in told["ranks"]] == list(range(1, 11))
-    assert len(Path("j.tsv").read_text().splitlines()) == told["documents"] + 1
+    assert [model["model"] for model in result["held_out"]] == ["pbm"]
+    assert [rank["rank"] for rank in result["ranks"]] == list(range(1, 11))
+    assert len(Path("j.tsv").read_text().splitlines()) == result["documents"] + 1
 
 
 @pytest.mark.parametrize("model", ["auto", "pbm", "dctr"])
@@ -177,14 +179,14 @@ def test_a_ranking_that_never_changes_is_warned_of_everywhere(run: Run, model: s
     said = "where the ranking never changes, clicks do not identify examination"
     assert said in " ".join(err.split())
     assert ("examination not identified" in out) == (model != "dctr")
-    told = json.loads(run(*words, "--json")[1])
-    assert any(said in warning for warning in told["warnings"])
-    assert told["ranks_vary"] is False
-    by_model = {one["model"]: one["identified"] for one in told["held_out"]}
+    result = json.loads(run(*words, "--json")[1])
+    assert any(said in warning for warning in result["warnings"])
+    assert result["ranks_vary"] is False
+    by_model = {each["model"]: each["identified"] for each in result["held_out"]}
     if model == "auto":
         assert by_model == {"coec": False, "dctr": True, "pbm": False, "sdbn": True}
-        assert by_model[told["model"]]
-        assert f"auto chose {told['model']}, as coec and pbm would compare ranks" in err
+        assert by_model[result["model"]]
+        assert f"auto chose {result['model']}, as coec and pbm would compare ranks" in err
 
 
 def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) -> None:
@@ -193,9 +195,9 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
     assert "Let people judge the first 10 results of both rankers for 40 queries" in out
     assert "add --index NAME to all but train, --featureset NAME to log-features" in out
     assert "at most 800 documents): people who know what searchers want" in out
-    told = json.loads(run(*words, "--json")[1])
-    assert told["to_judge"]["documents_at_most"] == 800
-    assert all(f" {command} " in f" {out} " for command in told["next"])
+    result = json.loads(run(*words, "--json")[1])
+    assert result["to_judge"]["documents_at_most"] == 800
+    assert all(f" {command} " in f" {out} " for command in result["next"])
     there = ("--document-field", "_id", "--index", "products", "--url", "http://127.0.0.1:9")
     _, train_, *asking = (
         json.loads(run(*words, *there, "--json")[1])["next"]
@@ -207,14 +209,14 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
 def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "my judgments.parquet", "--json")
     logging, training, pooling, comparing, uploading = json.loads(run(*words)[1])["next"]
-    found = read_judgments("my judgments.parquet").queries[:12]
+    queries = read_judgments("my judgments.parquet").queries[:12]
     data = make_dataset(
-        np.random.default_rng(0).normal(size=(sum(len(q.doc_ids) for q in found), 2)),
-        np.concatenate([query.grades for query in found]),
-        [query.query_id for query in found for _ in query.doc_ids],
-        doc_ids=[name for query in found for name in query.doc_ids],
+        np.random.default_rng(0).normal(size=(sum(len(q.doc_ids) for q in queries), 2)),
+        np.concatenate([query.grades for query in queries]),
+        [query.query_id for query in queries for _ in query.doc_ids],
+        doc_ids=[name for query in queries for name in query.doc_ids],
     )
-    params = [json.dumps(query.params) for query in found]
+    params = [json.dumps(query.params) for query in queries]
     save_dataset(replace(data, query_params=pa.array(params)), "my judgments-log.parquet")
     code, _, err = run(*shlex.split(training)[1:])
     assert (code, Path("my judgments-model.json").exists()) == (0, True), err
@@ -248,8 +250,8 @@ def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
 def test_what_cannot_be_meant_is_one_line(
     run: Run, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    found, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", *words)
-    assert found == code
+    exit_code, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", *words)
+    assert exit_code == code
     assert message in err
     assert err.count("\n") == 1
     assert not Path("j.parquet").exists()
@@ -307,27 +309,27 @@ def test_clicks_that_a_person_repeats_count_once(model: str) -> None:
 
 def test_a_model_of_ones_own_judges_from_a_file() -> None:
     example = Path(__file__).parents[2] / "docs/examples/owpc-ltr-known-looks/known_looks.py"
-    found = judge_clicks(EVENTS, model="known-looks", plugins=[example])
-    assert found.chosen.name == "known-looks"
+    judgments = judge_clicks(EVENTS, model="known-looks", plugins=[example])
+    assert judgments.chosen.name == "known-looks"
     with pytest.raises(PluginError):
         judge_clicks(EVENTS, model="known-looks")
 
 
 def test_auto_tries_every_model_that_is_installed() -> None:
     _, behaviour = simulated(2000, queries=20)
-    models = {one.name: one.cls() for one in installed().all("click-model")}
-    told = choose_model(behaviour, models).held_out
-    assert {one.model for one in told} == set(models)
+    models = {plugin.name: plugin.cls() for plugin in installed().all("click-model")}
+    held_out = choose_model(behaviour, models).held_out
+    assert {model.model for model in held_out} == set(models)
 
 
 @pytest.mark.parametrize("name", ["j.parquet", "j.tsv"])
 def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -> None:
-    found = judge_clicks(EVENTS, query_weights="people")
-    found.write(tmp_path / name)
+    judgments = judge_clicks(EVENTS, query_weights="people")
+    judgments.write(tmp_path / name)
     read = read_judgments(tmp_path / name)
     assert read.notes == ()
-    rows = found.table.to_pylist()
-    told: list[Any] = [
+    rows = judgments.table.to_pylist()
+    rows_read: list[Any] = [
         (query.query_id, document, float(grade), float(weight), query.importance)
         for query in read.queries
         for document, grade, weight in zip(
@@ -335,7 +337,7 @@ def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -
             strict=True,
         )
     ]  # fmt: skip
-    assert told == [
+    assert rows_read == [
         (row["query"], row["doc_id"], row["grade"], pytest.approx(row["weight"]),
          row["query_weight"])
         for row in rows
@@ -351,12 +353,12 @@ def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> Non
     data = ltr.make_dataset(features, labels, ids, doc_ids=names)
     served = [features[:, 1] + 0.5 * rng.normal(size=len(features)) for _ in range(4)]
     events = simulate.clicks(data, None, served, 8000)
-    found, raw = (judge_clicks(events, model=model) for model in ("pbm", "dctr"))
-    assert 0 < what_served_weighs(data, found.table) < 1.5
+    by_position, raw = (judge_clicks(events, model=model) for model in ("pbm", "dctr"))
+    assert 0 < what_served_weighs(data, by_position.table) < 1.5
     assert what_served_weighs(data, raw.table) > 2
     # By its probability alone, what was shown at the bottom is better than what was passed over.
-    by_cuts = pa.array(grades(found.chosen.fit.attractiveness, 4))
-    assert what_served_weighs(data, found.table.set_column(2, "grade", by_cuts)) < -0.5
+    by_cuts = pa.array(grades(by_position.chosen.fit.attractiveness, 4))
+    assert what_served_weighs(data, by_position.table.set_column(2, "grade", by_cuts)) < -0.5
 
 
 def what_served_weighs(data: RankingDataset, judged: pa.Table) -> float:

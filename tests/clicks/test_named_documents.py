@@ -47,10 +47,10 @@ IDS = [f"{number * 7919}" for number in range(len(DOCUMENTS))]
 
 @pytest.fixture(scope="module")
 def cluster(node_url: str) -> Iterator[Cluster]:
-    found = connect(node_url)
-    filled(found.engine, PRODUCTS, DOCUMENTS, MAPPING)
-    yield found
-    drop(found.engine, PRODUCTS)
+    connected = connect(node_url)
+    filled(connected.engine, PRODUCTS, DOCUMENTS, MAPPING)
+    yield connected
+    drop(connected.engine, PRODUCTS)
 
 
 def by(field: str, document: str, **more: Any) -> dict[str, Any]:
@@ -63,28 +63,28 @@ def test_documents_are_found_by_words_numbers_and_parts_of_text(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, values: int
 ) -> None:
     monkeypatch.setattr(snapshot, "VALUES", values)
-    found = FieldLookup(cluster.engine, PRODUCTS)
-    assert found("sku", ["S-1", "S-3b", "S-4", "s-1", "S"]) == {
+    lookup = FieldLookup(cluster.engine, PRODUCTS)
+    assert lookup("sku", ["S-1", "S-3b", "S-4", "s-1", "S"]) == {
         "S-1": [IDS[0]], "S-3b": [IDS[2]], "S-4": sorted(IDS[3:5]),
     }  # fmt: skip
-    assert found("number", ["2", "02", "two", "9", "9" * 30]) == {"2": [IDS[1]]}
-    assert found("code", ["C 2", "2"]) == {"C 2": [IDS[1]]}
-    assert found("name", ["A one", "one"]) == {"A one": [IDS[0]]}
+    assert lookup("number", ["2", "02", "two", "9", "9" * 30]) == {"2": [IDS[1]]}
+    assert lookup("code", ["C 2", "2"]) == {"C 2": [IDS[1]]}
+    assert lookup("name", ["A one", "one"]) == {"A one": [IDS[0]]}
     for field, why in (
         ("title", "which is text"),
         ("isbn", "which is not there"),
         ("maker", "which is"),
     ):
         with pytest.raises(Refused, match=f"cannot be found by '{field}', {why}"):
-            found(field, ["x"])
+            lookup(field, ["x"])
 
 
 def test_what_a_search_has_no_room_for_is_asked_for_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "_MOST_HITS", 2)
-    found = FieldLookup(cluster.engine, PRODUCTS)
-    assert found("number", ["1", "2", "3", "4", "5"]) == {
+    lookup = FieldLookup(cluster.engine, PRODUCTS)
+    assert lookup("number", ["1", "2", "3", "4", "5"]) == {
         str(number): [IDS[number - 1]] for number in range(1, 6)
     }
 
@@ -98,13 +98,13 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     other = [act(n, "", 0) | by("isbn", "S-1") for n in range(2)]
     with ubi_indices(cluster.engine, lists, [*acts, *other]) as indices:
         ubi = UbiOptions(**indices._asdict())
-        found = count_ubi(cluster, ubi, index=PRODUCTS, min_people=1)
+        behaviour = count_ubi(cluster, ubi, index=PRODUCTS, min_people=1)
         plain = count_ubi(cluster, ubi, min_people=1)
-    assert cells_of(found) == {
+    assert cells_of(behaviour) == {
         ("rambo", IDS[0], 1): (6, 0, 6, 0), ("rambo", IDS[1], 2): (6, 3, 6, 3),
         ("rambo", IDS[2], 3): (6, 3, 3, 3),
     }  # fmt: skip
-    account = found.event_counts
+    account = behaviour.event_counts
     assert (account.document_field, account.looked_up) == ("sku", True)
     assert account.unusable == {
         "a document that the index does not have": 6,
@@ -125,15 +125,15 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
     with ubi_indices(cluster.engine, lists, acts) as indices:
         ubi = UbiOptions(**indices._asdict())
         for field in (None, "name", "name.raw"):
-            found = count_ubi(
+            behaviour = count_ubi(
                 cluster,
                 ubi,
                 index=PRODUCTS,
                 document_field=field,
                 min_people=1,
             )
-            assert found.counts.documents.to_pylist() == [IDS[0]]
-            assert found.counts.clicked.sum() > 0
+            assert behaviour.counts.documents.to_pylist() == [IDS[0]]
+            assert behaviour.counts.clicked.sum() > 0
         other = count_ubi(cluster, ubi, document_field="sku", min_people=1)
         with pytest.raises(BadInput, match="name the field that the events name, with document_f"):
             refuse_without_clicks(other)
@@ -153,7 +153,7 @@ def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
     assert (code, "named by" in err) == (0, False)
     with (tmp_path / "j.tsv").open(newline="") as file:
         judged = list(csv.DictReader(file, delimiter="\t"))
-    assert {one["doc_id"] for one in judged} == set(IDS[:3])
+    assert {line["doc_id"] for line in judged} == set(IDS[:3])
     assert "by 'isbn', which is not there" in run.refusal(5, *words[:-1], "isbn", *place)
     assert "--slices is for --from-ubi" in run.refusal(2, *words, "--slices", "2")
 
@@ -161,10 +161,10 @@ def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
 def test_the_same_text_of_two_fields_is_two_documents() -> None:
     lists = [query(n, ["7", "8"], object_id_field="_id") for n in range(3)]
     acts = [act(n, "", 0) | by("sku" if n else "_id", "7") for n in range(3)]
-    found = counts(lists, acts)
-    assert cells_of(found) == {("rambo", "7", 1): (3, 1, 3, 1), ("rambo", "8", 2): (3, 0, 2, 0)}
-    assert found.event_counts.unusable == {"a document named by 'sku', not by '_id'": 2}
-    assert found.event_counts.document_field == "_id"
+    behaviour = counts(lists, acts)
+    assert cells_of(behaviour) == {("rambo", "7", 1): (3, 1, 3, 1), ("rambo", "8", 2): (3, 0, 2, 0)}
+    assert behaviour.event_counts.unusable == {"a document named by 'sku', not by '_id'": 2}
+    assert behaviour.event_counts.document_field == "_id"
 
 
 FIELDS = st.sampled_from([None, "", "sku", "_id"])

@@ -86,12 +86,12 @@ def test_documents_of_user_behavior_insights_hold_the_same_lists_and_clicks() ->
     assert [d for q in queries for d in q["query_response_hit_ids"]] == [
         row["document"] for row in rows if row["action"] == "impression"
     ]
-    told = [
+    lists = [
         (a["query_id"], a["event_attributes"]["object"]["object_id"],
          a["event_attributes"]["position"]["ordinal"])
         for a in acts
     ]  # fmt: skip
-    assert told == [
+    assert lists == [
         (f"search-{row['session']}", row["document"], row["position"])
         for row in rows
         if row["action"] == "click"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from owpc_ltr_node import settings
-from owpc_ltr_node.process import ask
+from owpc_ltr_node.process import get_json
 from owpc_ltr_node.release import Release
 from owpc_ltr_node.settings import LocalNode
 
@@ -41,7 +41,7 @@ def running_cluster(more: str = "") -> Iterator[list[SessionNode]]:
         return "".join(f"{key}: {value}\n" for key, value in lines.items()) + more
 
     def health(port: int) -> str | None:
-        answer = ask(port, "/_cluster/health")
+        answer = get_json(port, "/_cluster/health")
         return answer["status"] if answer else None
 
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:

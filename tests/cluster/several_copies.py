@@ -86,10 +86,10 @@ def merge_primaries(engine: Engine) -> None:
 
 
 def _nothing_is_kept(engine: Engine) -> bool:
-    told = engine.request("GET", f"/{INDEX}/_stats", params={"level": "shards"})
+    stats = engine.request("GET", f"/{INDEX}/_stats", params={"level": "shards"})
     return all(
         lease["retaining_seq_no"] > copy["seq_no"]["max_seq_no"]
-        for copies in told["indices"][INDEX]["shards"].values()
+        for copies in stats["indices"][INDEX]["shards"].values()
         for copy in copies
         for lease in copy["retention_leases"]["leases"]
     )

@@ -30,8 +30,8 @@ def filled(engine: Engine) -> None:
 
 
 def rejections(engine: Engine) -> int:
-    told = engine.request("GET", "/_nodes/stats/thread_pool")["nodes"]
-    return sum(int(node["thread_pool"]["search"]["rejected"]) for node in told.values())
+    stats = engine.request("GET", "/_nodes/stats/thread_pool")["nodes"]
+    return sum(int(node["thread_pool"]["search"]["rejected"]) for node in stats.values())
 
 
 def test_a_log_comes_through_a_small_queue_to_the_same_bytes(

@@ -78,12 +78,12 @@ def cluster() -> Iterator[DaskWorkers]:
     """Workers of our own, none of whose processes is left at the end."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        use_workers("local:1") as found,
+        use_workers("local:1") as local_workers,
     ):
-        yield found
+        yield local_workers
         children = psutil.Process().children(recursive=True)
         # Python's own tracker of resources lasts as long as this process.
-        processes = [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+        processes = [process for process in children if "spawn_main" in " ".join(process.cmdline())]
         assert processes
     assert not psutil.wait_procs(processes, timeout=10)[1]
 
@@ -105,9 +105,9 @@ def workers(cluster: DaskWorkers) -> DaskWorkers:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> PartitionedDataset:
-    found = in_parts(learnable(), tmp_path / "parts")
-    assert len(found.pieces) > 8
-    return found
+    dataset = in_parts(learnable(), tmp_path / "parts")
+    assert len(dataset.pieces) > 8
+    return dataset
 
 
 @dataclass(frozen=True)
@@ -276,10 +276,10 @@ def test_a_pass_on_workers_is_that_of_one_process(
         assert there.value_and_gradient(w)[0] == risk
         assert there.value_and_gradient(w)[1].tolist() == gradient.tolist()
         shares = np.array([0.0, 0.5, 2.0])
-        for one, other in zip(
+        for row, other in zip(
             here.along(w, step, shares), there.along(w, step, shares), strict=True
         ):
-            assert one.tolist() == other.tolist()
+            assert row.tolist() == other.tolist()
 
 
 @pytest.mark.thorough
@@ -316,8 +316,10 @@ def test_a_trained_model_and_its_figures_have_the_same_bytes(
     for optimizer in ("bundle", "gradient"):
         here, there = trained(parts, optimizer), trained(workers.parts(parts), optimizer)
         assert (there.as_dict(), there.record) == (here.as_dict(), here.record)
-    one, other = (ltr.evaluate(here, data, split="all") for data in (parts, workers.parts(parts)))
-    assert one.table == other.table
+    evaluation, other = (
+        ltr.evaluate(here, data, split="all") for data in (parts, workers.parts(parts))
+    )
+    assert evaluation.table == other.table
 
 
 @pytest.mark.thorough
@@ -368,8 +370,8 @@ def use_workers_of(cluster: DaskWorkers, *plugins: Path) -> Iterator[DaskWorkers
         patch.setattr(
             connection, "_client", lambda _: contextlib.nullcontext((cluster.client, "local:2"))
         )
-        with workers_at(2, plugins) as found:
-            yield found
+        with workers_at(2, plugins) as own_workers:
+            yield own_workers
 
 
 @pytest.mark.thorough
@@ -421,8 +423,11 @@ def test_a_worker_that_sees_another_folder_is_refused(
             manifest.unlink()
         else:
             shutil.copytree(other.files.folder, parts.files.folder, dirs_exist_ok=True)
-        told = {"missing": "folder without _manifest.json", "another": "is another dataset there"}
-        with pytest.raises(Refused, match=rf"worker tls://\S+ cannot take part: .*{told[what]}"):
+        reasons = {
+            "missing": "folder without _manifest.json",
+            "another": "is another dataset there",
+        }
+        with pytest.raises(Refused, match=rf"worker tls://\S+ cannot take part: .*{reasons[what]}"):
             workers.parts(parts)
 
 
@@ -452,10 +457,10 @@ def test_nobody_else_can_use_or_see_the_workers(
     """Neither the scheduler nor a worker answers who has not this command's certificate."""
     here = psutil.Process()
     ports = {
-        one.laddr.port
+        listener.laddr.port
         for process in (here, *here.children(recursive=True))
-        for one in process.net_connections("tcp")
-        if one.status == "LISTEN"
+        for listener in process.net_connections("tcp")
+        if listener.status == "LISTEN"
     }
     assert len(ports) >= 5
     for port in ports:
@@ -522,8 +527,8 @@ def test_a_scheduler_of_somebody_else_is_used_and_one_that_ends_is_told(
         with use_workers(other.stdout.readline().strip()) as workers:
             risk = RiskOfWeights(Pairwise(), workers.parts(parts))
             w = np.ones(parts.n_features)
-            found = risk.value_and_gradient(w)
-            assert found[0] == RiskOfWeights(Pairwise(), parts).value_and_gradient(w)[0]
+            evaluated = risk.value_and_gradient(w)
+            assert evaluated[0] == RiskOfWeights(Pairwise(), parts).value_and_gradient(w)[0]
             workers.calls.patience = 0.2
             other.stdin.write("\n")
             other.stdin.flush()
@@ -559,7 +564,7 @@ def test_a_stopped_command_leaves_no_process_and_no_file(
     ) as command:  # fmt: skip
         process, deadline = psutil.Process(command.pid), time.monotonic() + 60
         # Long enough for them to be at work, since each pass takes seconds.
-        while sum(one.cpu_times().user > 1 for one in process.children(recursive=True)) < 2:
+        while sum(child.cpu_times().user > 1 for child in process.children(recursive=True)) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         children = process.children(recursive=True)

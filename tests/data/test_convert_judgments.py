@@ -25,7 +25,9 @@ from owpc_ltr.protocols import JudgmentWriter
 from tests.commands import Run
 from tests.judgment_writers import IDS
 
-WRITTEN = [one.name for one in installed().all("judgment-reader") if hasattr(one.cls, "to_bytes")]
+WRITTEN = [
+    plugin.name for plugin in installed().all("judgment-reader") if hasattr(plugin.cls, "to_bytes")
+]
 WHOLE = ("tsv", "csv", "jsonl", "parquet")
 """Formats that hold everything."""
 
@@ -58,18 +60,18 @@ def judgments(draw: st.DrawFn) -> Judgments:
     return Judgments(queries)
 
 
-def grades_of(found: Judgments) -> list[Any]:
+def grades_of(judged: Judgments) -> list[Any]:
     return [
         (q.params["query"], list(zip(q.doc_ids, q.grades.tolist(), strict=True)))
-        for q in found.queries
+        for q in judged.queries
     ]
 
 
-def everything(found: Judgments) -> list[Any]:
+def everything(judged: Judgments) -> list[Any]:
     return [
         (q.query_id, q.params, q.doc_ids, q.grades.tolist(), weights_of(q).tolist(),
          importance_of(q))
-        for q in found.queries
+        for q in judged.queries
     ]  # fmt: skip
 
 
@@ -87,9 +89,9 @@ def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
 ) -> None:
     with pytest.warns(OwpcLtrWarning, match=f"the format {name} does not hold the ids of queries"):
         ltr.write_judgments(given_, tmp_path / "a", format=name)
-    found = ltr.read_judgments(tmp_path / "a")
-    assert grades_of(found) == grades_of(given_)
-    assert [q.query_id for q in found.queries] == [q.params["query"] for q in given_.queries]
+    judged = ltr.read_judgments(tmp_path / "a")
+    assert grades_of(judged) == grades_of(given_)
+    assert [q.query_id for q in judged.queries] == [q.params["query"] for q in given_.queries]
 
 
 def plain() -> JudgedQuery:
@@ -115,7 +117,7 @@ def test_what_a_format_does_not_hold_is_said_and_nothing_else(
     for name in ("srw", "quepid"):
         ltr.write_judgments(Judgments([query]), tmp_path / "a", format=name)
         expected = [f"the format {name} does not hold {lost}"] if lost else []
-        assert [str(one.message) for one in recwarn] == expected
+        assert [str(warning.message) for warning in recwarn] == expected
         recwarn.clear()
 
 
@@ -127,7 +129,7 @@ def test_qrels_lack_the_texts_which_topics_have(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["srw", "quepid"])
 def test_queries_that_could_not_be_told_apart_are_not_written(name: str, tmp_path: Path) -> None:
-    two = [replace(plain(), query_id=one) for one in ("q1", "q2")]
+    two = [replace(plain(), query_id=query_id) for query_id in ("q1", "q2")]
     with pytest.raises(
         BadInput, match=r"cannot write .*2 queries have the text 'red', and the for"
     ):
@@ -144,8 +146,8 @@ def test_a_format_that_is_read_alone_is_answered_with_those_that_are_written(
     with pytest.raises(UsageError, match="'ranklib' is read, not written: use csv, tsv, qrels, j"):
         ltr.write_judgments(Judgments([plain()]), tmp_path / "a", format="ranklib")
     assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid"}
-    for one in installed().all("judgment-reader"):
-        assert isinstance(one.cls(), JudgmentWriter) == (one.name in WRITTEN)
+    for plugin in installed().all("judgment-reader"):
+        assert isinstance(plugin.cls(), JudgmentWriter) == (plugin.name in WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("file", "columns", "code", "told"),
+    ("file", "columns", "code", "message"),
     [
         ("a.csv", (), 3, "give --columns (query=q,doc_id=sku)"),
         (
@@ -239,10 +241,10 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
     ],
 )
 def test_a_column_that_is_not_there_is_told_with_those_that_are(
-    run: Run, file: str, columns: tuple[str, ...], code: int, told: str
+    run: Run, file: str, columns: tuple[str, ...], code: int, message: str
 ) -> None:
     Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
     Path("a.qrels").write_text("q1 0 a 2\n")
-    assert told in run.refusal(code, "judge", "convert", file, *columns, "--out", "b.tsv")
+    assert message in run.refusal(code, "judge", "convert", file, *columns, "--out", "b.tsv")
     with pytest.raises(UsageError, match="`columns` names the unknown role 'text'"):
         ltr.read_judgments("a.csv", columns={"text": "q"})

@@ -141,7 +141,7 @@ def test_the_order_of_the_rows_changes_nothing_but_the_order(order: list[int]) -
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         data = scattered(order)
-    assert all(issubclass(one.category, OwpcLtrWarning) for one in said)
+    assert all(issubclass(warning.category, OwpcLtrWarning) for warning in said)
     assert bool(data.notes) == bool(said)
     # Every part went with its row, and the rows of a query keep the order that they had.
     rows = data.labels.astype(int)
@@ -159,11 +159,11 @@ def test_the_order_of_the_rows_changes_nothing_but_the_order(order: list[int]) -
 
 
 def test_it_is_said_that_rows_were_brought_together() -> None:
-    told = "the rows of 1 of 2 queries did not stand together, and were brought together"
-    with pytest.warns(OwpcLtrWarning, match=told):
+    note = "the rows of 1 of 2 queries did not stand together, and were brought together"
+    with pytest.warns(OwpcLtrWarning, match=note):
         data = make_dataset([[1], [2], [3]], [0, 1, 2], ["a", "b", "a"])
-    assert data.notes == (told,)
-    assert told in repr(data)
+    assert data.notes == (note,)
+    assert note in repr(data)
     assert data.labels.tolist() == [0, 2, 1]
     assert replace(data, comments=None).notes == data.notes
     # An entry is named as it was given, and not as it was sorted.
@@ -234,7 +234,7 @@ def test_nothing_may_be_selected() -> None:
 def test_what_is_not_given_counts_one() -> None:
     data = small()
     counts = (data.weights, data.query_importance, data.scales)
-    assert [one.tolist() for one in counts] == [[1] * 6, [1] * 3, [1] * 2]
+    assert [count.tolist() for count in counts] == [[1] * 6, [1] * 3, [1] * 2]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_fingerprint_tells_apart_what_is_learned_from() -> None:
         replace(data, query_ids=pa.array(["a", "b", "d"])),
         data.select(np.array([0, 1])),
     ]
-    assert len({data.fingerprint, *(one.fingerprint for one in changed)}) == 8
+    assert len({data.fingerprint, *(dataset_of.fingerprint for dataset_of in changed)}) == 8
     assert replace(data, comments=None, manifest=None).fingerprint == data.fingerprint
 
 
@@ -351,9 +351,9 @@ def test_the_parts_of_a_dataset_join_to_it() -> None:
 
 
 def test_what_a_part_lacks_is_what_it_counts_as() -> None:
-    one, other = halves(dataset())
+    first, other = halves(dataset())
     joined = join_datasets(
-        [one, replace(other, document_weights=None, query_weights=None, comments=None,
+        [first, replace(other, document_weights=None, query_weights=None, comments=None,
                       feature_scales=None, featureset_hash=None)], ["a", "b"],
     )  # fmt: skip
     assert joined.weights.tolist() == [0, 1, 2, 3, 4, 5] + [1] * 12
@@ -381,9 +381,9 @@ def test_what_a_part_lacks_is_what_it_counts_as() -> None:
 def test_parts_that_are_not_alike_are_refused_naming_both(
     changed: dict[str, Any], message: str
 ) -> None:
-    one, other = halves(dataset())
+    first, other = halves(dataset())
     with pytest.raises(BadInput, match=message):
-        join_datasets([one, replace(other, **changed)], ["a.txt", "b.txt"])
+        join_datasets([first, replace(other, **changed)], ["a.txt", "b.txt"])
 
 
 def test_files_of_every_kind_are_read_together(tmp_path: Path) -> None:

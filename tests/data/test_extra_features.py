@@ -83,9 +83,9 @@ def test_values_are_those_of_a_dictionary_whatever_numbers_texts_share(
         both = table_of(
             {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
         )
-        found = both.at(both.find(judged(asked)))[:, 0]
+        values = both.at(both.find(judged(asked)))[:, 0]
     expected = np.array([rows.get(pair, math.nan) for pair in asked], np.float32)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(values, expected)
 
 
 @given(rows=st.dictionaries(WORDS, NUMBERS, min_size=1), asked=KEYS)
@@ -94,10 +94,10 @@ def test_a_table_without_the_other_key_is_by_one_alone(
     key: str, rows: dict[str, float], asked: list[tuple[str, str]]
 ) -> None:
     table = table_of({key: list(rows), "x": np.array(list(rows.values()), np.float32)})
-    found = table.at(table.find(judged(asked)))[:, 0]
+    values = table.at(table.find(judged(asked)))[:, 0]
     own = 1 if key == "document_id" else 0
     expected = np.array([rows.get(pair[own], math.nan) for pair in asked], np.float32)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(values, expected)
 
 
 def test_numbers_of_texts_know_where_a_column_ends() -> None:
@@ -144,7 +144,9 @@ def test_tables_that_were_read_are_not_read_again_and_known_however_they_are_cut
     assert [table.source.file for table in again] == ["frame 1", "frame 2"]
     whole = frame({"doc_id": [str(n) for n in range(10)], "x": np.arange(10.0)})
     cut = pa.concat_tables([whole.slice(0, 3), whole.slice(3)])
-    digests = [read_external_features(one)[0].source.sha256 for one in (whole, cut, whole.slice(1))]
+    digests = [
+        read_external_features(table)[0].source.sha256 for table in (whole, cut, whole.slice(1))
+    ]
     assert digests[0] == digests[1] != digests[2]
 
 
@@ -224,14 +226,17 @@ def test_an_account_of_a_table_counts_pairs_and_rows() -> None:
     ctr = table_of({"query": ["words 0", "words 0", "x"], "doc_id": ["d1", "d9", "d1"], "ctr": [
         0.5, 1, 1]})  # fmt: skip
     popular = table_of({"doc_id": ["d1", "d2", "d7"], "views": [10, 20, 70], "age": [1, 2, 3]})
-    found = external_values([ctr, popular], queries(), ["title"])
-    assert found.feature_names == ("ctr", "views", "age")
+    external = external_values([ctr, popular], queries(), ["title"])
+    assert external.feature_names == ("ctr", "views", "age")
     expected = [[np.nan] * 3, [0.5, 10, 1], [np.nan, 20, 2]]
     expected += [[np.nan, 10, 1], [np.nan, 20, 2], [np.nan] * 3]
-    np.testing.assert_array_equal(found.values, np.array(expected, np.float32))
+    np.testing.assert_array_equal(external.values, np.array(expected, np.float32))
     keys = ("rows", "matched", "unmatched", "unused")
-    assert [[one[key] for key in keys] for one in found.accounts] == [[3, 1, 5, 2], [3, 4, 2, 1]]
-    assert [(one["keys"], one["features"]) for one in found.accounts] == [
+    assert [[account[key] for key in keys] for account in external.accounts] == [
+        [3, 1, 5, 2],
+        [3, 4, 2, 1],
+    ]
+    assert [(account["keys"], account["features"]) for account in external.accounts] == [
         (["query", "document_id"], ["ctr"]), (["document_id"], ["views", "age"]),
     ]  # fmt: skip
 
@@ -257,11 +262,11 @@ def test_a_table_of_other_ids_is_refused_with_both_sides(
 
 
 def test_a_name_belongs_to_one_feature() -> None:
-    one = frame({"doc_id": ["d0"], "views": [1]})
+    views = frame({"doc_id": ["d0"], "views": [1]})
     with pytest.raises(BadInput, match="the feature set has a feature 'views' too"):
-        external_values(read_external_features(one), queries(), ["title", "views"])
+        external_values(read_external_features(views), queries(), ["title", "views"])
     with pytest.raises(BadInput, match="cannot use frame 2: frame 1 has a feature 'views' too"):
-        read_external_features([one, one])
+        read_external_features([views, views])
 
 
 def test_a_query_without_what_a_table_asks_for_is_named() -> None:
@@ -287,24 +292,26 @@ def test_where_columns_are_from_survives_a_file_a_split_and_joining(tmp_path: Pa
         return make_dataset(features, [0, 1], [query, query], ["title", "ctr"], manifest=manifest)
 
     save_dataset(part("a", SOURCE), tmp_path / "a.parquet")
-    one = load_dataset(tmp_path / "a.parquet")
-    assert sources_in(one.manifest) == (SOURCE,)
-    assert sources_in(one.select(np.array([0])).manifest) == (SOURCE,)
+    dataset = load_dataset(tmp_path / "a.parquet")
+    assert sources_in(dataset.manifest) == (SOURCE,)
+    assert sources_in(dataset.select(np.array([0])).manifest) == (SOURCE,)
     later = replace(SOURCE, file="may.parquet", sha256="cd" * 32)
-    whole = join_datasets([one, part("b", later), part("c", SOURCE)], ["a", "b", "c"])
+    whole = join_datasets([dataset, part("b", later), part("c", SOURCE)], ["a", "b", "c"])
     assert sources_in(whole.manifest) == (SOURCE, later)
     with pytest.raises(BadInput, match="'ctr' is an external feature in one of a and d"):
-        join_datasets([one, part("d")], ["a", "d"])
+        join_datasets([dataset, part("d")], ["a", "d"])
     assert join_datasets([part("d"), part("e")], ["d", "e"]).manifest is None
 
 
-@pytest.mark.parametrize("told", [3, {}, [3], [{"file": "a"}], [{**SOURCE.as_dict(), "keys": "q"}]])
-def test_a_record_of_something_else_is_damaged(told: Any) -> None:
-    if told == {}:
-        assert sources_in({"joined_tables": told}) == ()
+@pytest.mark.parametrize(
+    "record_of_tables", [3, {}, [3], [{"file": "a"}], [{**SOURCE.as_dict(), "keys": "q"}]]
+)
+def test_a_record_of_something_else_is_damaged(record_of_tables: Any) -> None:
+    if record_of_tables == {}:
+        assert sources_in({"joined_tables": record_of_tables}) == ()
         return
     with pytest.raises(BadInput, match="the record is damaged: its 'joined_tables'"):
-        sources_in({"joined_tables": told}, "the record")
+        sources_in({"joined_tables": record_of_tables}, "the record")
 
 
 SOURCE_MODELS = ExternalSource("ctr.parquet", "ab" * 32, ("query", "document_id"), ("ctr", "views"))
@@ -372,7 +379,7 @@ def test_a_model_that_makes_nothing_of_joined_features_scores_the_same_without_t
 @pytest.mark.parametrize("reads", [2, 3])
 @pytest.mark.parametrize("kind", [model.kind for model in models(2)])
 def test_a_model_that_reads_one_is_not_for_an_engine_and_says_which(kind: str, reads: int) -> None:
-    (model,) = [one for one in models(reads) if one.kind == kind]
+    (model,) = [each for each in models(reads) if each.kind == kind]
     assert joined_used(model) == (NAMES[reads],)
     with pytest.raises(Refused) as caught:
         for_engine(model)
@@ -428,8 +435,8 @@ def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
 
 def test_an_average_knows_the_tables_of_all_its_models() -> None:
     later = replace(SOURCE_MODELS, sha256="cd" * 32)
-    one, other = models(2)[0], with_record(models(2)[0], {**record(), **external_entry([later])})
-    mean = average([one, other])
+    model, other = models(2)[0], with_record(models(2)[0], {**record(), **external_entry([later])})
+    mean = average([model, other])
     assert sources_in(mean.record) == (SOURCE_MODELS, later)
     assert joined_used(mean) == ("ctr",)
 
@@ -460,8 +467,8 @@ def test_a_trained_model_knows_which_of_its_features_are_joined(tmp_path: Path) 
     back = load_scoring_model(tmp_path / "m.json")
     assert sources_in(back.record) == sources_in(data.manifest) != ()
     assert joined_used(back) == ("ctr",)
-    _, told, _ = describe_model_file(tmp_path / "m.json")
-    assert told["joined.ctr"] == "ctr.parquet, by document_id (abababababab)"
+    _, description, _ = describe_model_file(tmp_path / "m.json")
+    assert description["joined.ctr"] == "ctr.parquet, by document_id (abababababab)"
     plain = train_on_all(replace(data, manifest=None), settings={"C": 1.0})
     assert "joined_tables" not in plain.record
     np.testing.assert_array_equal(plain.score(data.features), model.score(data.features))

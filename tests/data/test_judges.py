@@ -34,11 +34,11 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     name: str, tmp_path: Path
 ) -> None:
     judge_clicks = pytest.importorskip("owpc_ltr_clicks.judge_clicks").judge_clicks
-    found = judge_clicks(EVENTS)
-    found.write(tmp_path / name)
+    judgments = judge_clicks(EVENTS)
+    judgments.write(tmp_path / name)
     read = read_judgments(tmp_path / name)
     assert machines_among(read.queries) == {"clicks": 1.0}
-    assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
+    assert judges_of(read.queries) == {"judged_by": {"clicks": len(judgments.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
 
@@ -50,8 +50,8 @@ def test_queries_are_asked_without_their_judges_and_a_dataset_counts_them(tmp_pa
     assert all(set(query.params) == {"query", "keywords"} for query in asked)
     data = without_features(read_judgments(tmp_path / "mixed.csv"))
     ltr.save_dataset(data, tmp_path / "data.parquet")
-    for one in (data, load_dataset(tmp_path / "data.parquet")):
-        assert machines_among(one) == {"clicks": 0.5}
+    for dataset in (data, load_dataset(tmp_path / "data.parquet")):
+        assert machines_among(dataset) == {"clicks": 0.5}
 
 
 @pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl", "parquet", "qrels", "srw", "quepid"])
@@ -110,7 +110,7 @@ def _json_line(header: str, row: Sequence[object], _: str) -> bytes:
 
 def _parquet(header: str, row: Sequence[object], _: str) -> bytes:
     file = pa.BufferOutputStream()
-    columns = dict(zip(header.split(), ([one] for one in row), strict=True))
+    columns = dict(zip(header.split(), ([value] for value in row), strict=True))
     pq.write_table(pa.table(columns), file)
     return bytes(file.getvalue())
 

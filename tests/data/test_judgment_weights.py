@@ -45,7 +45,7 @@ def read(text: str, folder: Path, duplicates: Duplicates = "refuse") -> Judgment
     return read_judgments(folder / "a", duplicates=duplicates)
 
 
-def told(judgments: Judgments) -> list[Any]:
+def rows_of(judgments: Judgments) -> list[Any]:
     return [
         (q.query_id, q.doc_ids, q.grades.tolist(),
          None if q.weights is None else q.weights.tolist(), q.importance)
@@ -75,9 +75,9 @@ def test_every_format_that_has_columns_has_both_weights(
         for query in read_judgments(written(lines, name, tmp_path)).queries:
             own = [line for line in lines if line[0] == query.query_id]
             expected = np.array([1.0 if line[4] is None else line[4] for line in own], np.float32)
-            found = query.weights if query.weights is not None else np.ones(len(own), np.float32)
-            assert found.dtype == np.float32
-            assert found.tolist() == expected.tolist()
+            weights = query.weights if query.weights is not None else np.ones(len(own), np.float32)
+            assert weights.dtype == np.float32
+            assert weights.tolist() == expected.tolist()
             known = [line[5] for line in own if line[5] is not None]
             assert query.importance == (known[0] if known else None)
 
@@ -93,7 +93,7 @@ def test_a_list_that_says_nothing_of_weights_has_none(name: str, tmp_path: Path)
         mark = "\t" if name == "tsv" else ","
         rows = (COLUMNS[:4], ("q", "red", "d", "1"))
         path.write_text("".join(f"{mark.join(row)}\n" for row in rows))
-        assert told(read_judgments(path)) == [("q", ["d"], [1], None, None)]
+        assert rows_of(read_judgments(path)) == [("q", ["d"], [1], None, None)]
 
 
 HEADER = "query_id,query,doc_id,grade,weight,query_weight\n"
@@ -119,11 +119,11 @@ def test_a_nan_in_a_column_of_numbers_is_no_null(tmp_path: Path) -> None:
 
 
 def test_a_query_has_one_importance(tmp_path: Path) -> None:
-    told = r"a, line 4: query 'q' has the query_weight '3', and '2.0' on line 3: give it one"
-    with pytest.raises(BadInput, match=told):
+    message = r"a, line 4: query 'q' has the query_weight '3', and '2.0' on line 3: give it one"
+    with pytest.raises(BadInput, match=message):
         read(HEADER + "q,red,d,1,,\nq,red,e,1,,2.0\nq,red,f,1,,3\n", tmp_path)
-    found = read(HEADER + "q,red,d,1,,\nr,blue,d,1,,\nq,red,e,1,,2.0\nq,red,f,1,,2\n", tmp_path)
-    assert [query.importance for query in found.queries] == [2, None]
+    judgments = read(HEADER + "q,red,d,1,,\nr,blue,d,1,,\nq,red,e,1,,2.0\nq,red,f,1,,2\n", tmp_path)
+    assert [query.importance for query in judgments.queries] == [2, None]
 
 
 def test_duplicates_of_weighted_judgments_are_settled_with_their_weights(tmp_path: Path) -> None:
@@ -158,16 +158,16 @@ def test_max_and_mean_do_not_depend_on_the_order_of_weighted_lines(
     turned = data.draw(st.permutations(rows))
     policies: tuple[Duplicates, ...] = ("max", "mean")
     for policy in policies:
-        found = []
+        weights_by_document = []
         for order in (rows, turned):
             lines = "".join(f"q,red,{d},{grade},{sure},\n" for d, grade, sure in order)
             (query,) = read(HEADER + lines, tmp_path, policy).queries
             assert query.weights is not None
             pairs = zip(query.grades.tolist(), query.weights.tolist(), strict=True)
-            found.append(dict(zip(query.doc_ids, pairs, strict=True)))
-        assert found[0].keys() == found[1].keys()
-        for document, figures in found[0].items():
-            assert figures == pytest.approx(found[1][document])
+            weights_by_document.append(dict(zip(query.doc_ids, pairs, strict=True)))
+        assert weights_by_document[0].keys() == weights_by_document[1].keys()
+        for document, figures in weights_by_document[0].items():
+            assert figures == pytest.approx(weights_by_document[1][document])
 
 
 @given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=9))
@@ -187,22 +187,22 @@ def test_weights_of_1_settle_duplicates_as_no_weights_do(
 
 def test_lines_that_nobody_judged_take_their_weights_along(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(HEADER + "q,red,a,,7,\nq,red,b,2,0.5,4\nq,red,c,1,,\n")
-    found = read_judgments(tmp_path / "a", skip_unjudged=True)
-    assert told(found) == [("q", ["b", "c"], [2, 1], [0.5, 1], 4)]
+    judgments = read_judgments(tmp_path / "a", skip_unjudged=True)
+    assert rows_of(judgments) == [("q", ["b", "c"], [2, 1], [0.5, 1], 4)]
 
 
 def test_a_parameter_may_be_called_weight_where_it_is_declared(tmp_path: Path) -> None:
-    found = read("query,doc_id,grade,weight:json\nred,a,1,70\nred,b,0,70\n", tmp_path)
-    assert found.queries[0].params["weight"] == 70
-    assert found.queries[0].weights is None
+    judgments = read("query,doc_id,grade,weight:json\nred,a,1,70\nred,b,0,70\n", tmp_path)
+    assert judgments.queries[0].params["weight"] == 70
+    assert judgments.queries[0].weights is None
 
 
 def test_ranklibs_weights_are_the_importance_of_queries(tmp_path: Path) -> None:
     text = "# qid:1: rambo*2.5\n# qid:2: rocky\n4 qid:1 # a\n3 qid:2 # b\n"
-    found = read(text, tmp_path)
-    assert [query.params["query"] for query in found.queries] == ["rambo", "rocky"]
-    assert [query.importance for query in found.queries] == [2.5, None]
-    assert found.notes == ()
+    judgments = read(text, tmp_path)
+    assert [query.params["query"] for query in judgments.queries] == ["rambo", "rocky"]
+    assert [query.importance for query in judgments.queries] == [2.5, None]
+    assert judgments.notes == ()
     again = read(f"# qid:1: rambo\n{text}# qid:1: rambo*2.50\n", tmp_path)
     assert again.queries[0].importance == 2.5
     with pytest.raises(BadInput, match=r"line 5: query '1' has the weight 3, and 2.5 on line 1"):

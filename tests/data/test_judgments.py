@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
-from tests.judgment_writers import IDS, table_bytes, told
+from tests.judgment_writers import IDS, rows_of, table_bytes
 
 TSV = (
     "query_id\tquery\tdoc_id\tgrade\tcity\n"
@@ -90,12 +90,12 @@ def test_a_query_has_its_documents_grades_and_parameters(tmp_path: Path) -> None
     ],
 )
 def test_the_dress_of_a_table_changes_nothing(content: str | bytes, tmp_path: Path) -> None:
-    assert told(read(content, tmp_path)) == told(read(TSV, tmp_path))
+    assert rows_of(read(content, tmp_path)) == rows_of(read(TSV, tmp_path))
 
 
 def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
     shuffled = "grade,keywords,docId\n4,rambo,7555\n0,rambo,1370\n3,rocky,60375\n"
-    assert told(read(shuffled, tmp_path)) == [
+    assert rows_of(read(shuffled, tmp_path)) == [
         ("rambo", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 0}),
         ("rocky", {"keywords": "rocky", "query": "rocky"}, {"60375": 3}),
     ]
@@ -111,7 +111,7 @@ def test_trec_judgments_take_their_texts_from_topics(tmp_path: Path) -> None:
     qrels = "302 0 d2 1\n301 0 FBIS3-10082 2\n301\tQ0\td1\t-2\n302 0 d3 -1\n"
     for topics in (TOPICS, "301\tInternational Organized Crime\n302\tpolio\n303\tunjudged\n"):
         judgments = read(qrels, tmp_path, topics)
-        assert told(judgments) == [
+        assert rows_of(judgments) == [
             ("302", {"keywords": "polio", "query": "polio"}, {"d2": 1, "d3": 0}),
             (
                 "301",
@@ -122,7 +122,7 @@ def test_trec_judgments_take_their_texts_from_topics(tmp_path: Path) -> None:
         assert judgments.notes[0] == "2 negative grades were read as 0"
     assert judgments.notes[1:] == ("1 topics have no judgment",)
     xml = '<topics><topic number="1"><query>covid</query></topic></topics>'
-    assert told(read("1 0 d 1\n", tmp_path, xml))[0][1]["query"] == "covid"
+    assert rows_of(read("1 0 d 1\n", tmp_path, xml))[0][1]["query"] == "covid"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_trec_judgments_take_their_texts_from_topics(tmp_path: Path) -> None:
 )
 def test_lists_without_texts_take_them_from_topics(content: str | bytes, tmp_path: Path) -> None:
     judgments = read(content, tmp_path, "301\tcrime\n302\tpolio\n303\tunjudged\n")
-    assert told(judgments) == [
+    assert rows_of(judgments) == [
         ("302", {"keywords": "polio", "query": "polio"}, {"7": 1}),
         ("301", {"keywords": "crime", "query": "crime"}, {"8": 0}),
     ]
@@ -152,7 +152,7 @@ def test_ranklib_lists_are_read_with_or_without_features(tmp_path: Path) -> None
         "3 qid:1 #docid = 1370\n"
     )
     judgments = read(content, tmp_path)
-    assert told(judgments) == [
+    assert rows_of(judgments) == [
         ("1", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 3}),
         ("2", {"keywords": "rocky horror", "query": "rocky horror"}, {"a/b": 0.5}),
     ]
@@ -193,8 +193,13 @@ def test_duplicates_are_settled_as_asked(
 def test_max_and_mean_do_not_depend_on_the_order_of_lines(order: list[str], tmp_path: Path) -> None:
     content = "query,doc_id,grade\n" + "\n".join(order)
     for policy, grade in (("max", 3), ("mean", 2)):
-        found = {q: grades for q, _, grades in told(read(content, tmp_path, None, None, policy))}  # type: ignore[arg-type]
-        assert found == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
+        grades_by_query = {
+            q: grades
+            for q, _, grades in rows_of(
+                read(content, tmp_path, None, None, policy)  # type: ignore[arg-type]
+            )
+        }
+        assert grades_by_query == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
 
 
 HEADER = "query_id,query,doc_id,grade\n"
@@ -332,7 +337,7 @@ def judgment_lists(draw: st.DrawFn) -> Judgments:
 def test_what_is_written_reads_back_equal(judgments: Judgments, tmp_path: Path) -> None:
     write_judgments(judgments, tmp_path / "a.tsv")
     again = read_judgments(tmp_path / "a.tsv")
-    assert told(again) == told(judgments)
+    assert rows_of(again) == rows_of(judgments)
     assert [q.doc_ids for q in again.queries] == [q.doc_ids for q in judgments.queries]
 
 
@@ -354,7 +359,7 @@ def test_qrels_read_back_with_their_topics(tmp_path: Path) -> None:
     judgments = read("301 0 d1 2\n301 0 d2 0\n302 0 d1 1\n", tmp_path, TOPICS)
     (tmp_path / "again.qrels").write_bytes(Qrels().to_bytes(judgments))
     again = read_judgments(tmp_path / "again.qrels", topics=tmp_path / "topics")
-    assert told(again) == told(judgments)
+    assert rows_of(again) == rows_of(judgments)
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,11 @@ def read(content: bytes | str, tmp_path: Path, **options: int) -> RankingDataset
     return read_letor(path, **options)
 
 
-def same(one: RankingDataset, other: RankingDataset) -> bool:
+def same(first: RankingDataset, other: RankingDataset) -> bool:
     """Bit for bit, the kind of NaN aside."""
     plain = [
         replace(data, features=np.where(np.isnan(data.features), np.float32("nan"), data.features))
-        for data in (one, other)
+        for data in (first, other)
     ]
     return same_bits(*plain)
 
@@ -162,14 +162,14 @@ def exactly_nearest(token: str) -> float:
 
 
 def compiled(token: str) -> tuple[float, int]:
-    found = set()
+    results = set()
     # What stands behind a token must not matter.
     for tail in ("\n", "\n1234567", " 12:0.5\n", "\n" + "9" * 16):
         text = np.frombuffer((token + tail).encode(), np.uint8)
         value, end, status = read_decimal(text, 0, POWERS)
         assert status == BAD or end == len(token)
-        found.add((value, status))
-    ((value, status),) = found
+        results.add((value, status))
+    ((value, status),) = results
     return (nearest_float32(token) if status == UNSURE else value), status
 
 

@@ -44,7 +44,7 @@ def text_of(rng: np.random.Generator) -> str:
     return "\n".join(lines) + "\n1 qid:last 9:0.5\n"
 
 
-def told(path: Path, threads: int) -> RankingDataset | str:
+def dataset_or_refusal(path: Path, threads: int) -> RankingDataset | str:
     try:
         return read_letor(path, threads=threads)
     except BadInput as refused:
@@ -69,10 +69,10 @@ def test_threads_change_nothing(
         text = "".join(lines)
     path = tmp_path / "data.txt"
     path.write_bytes(text[: -1 if cut else None].encode("latin-1"))
-    alone = told(path, 1)
+    alone = dataset_or_refusal(path, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(letor, "PIECE", piece)
-        together = told(path, threads)
+        together = dataset_or_refusal(path, threads)
     if isinstance(alone, str) or isinstance(together, str):
         assert together == alone
         assert fault is not None or cut

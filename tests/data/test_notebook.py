@@ -119,14 +119,14 @@ def test_a_bar_is_as_long_as_its_number() -> None:
 
 
 def _rects(page: str) -> list[list[tuple[str, str]]]:
-    found: list[Any] = []
+    rects: list[Any] = []
 
     class Rects(HTMLParser):
         def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.append(attrs)
+            rects.append(attrs)
 
     Rects().feed(page)
-    return found
+    return rects
 
 
 def test_the_heaviest_features_come_first_and_the_rest_is_counted() -> None:

@@ -179,8 +179,8 @@ QUERIES_GIVEN = [query("own", vector=[1.0, 2.0]), query("none")]
 
 
 def test_a_querys_own_parameter_goes_before_the_one_that_is_given() -> None:
-    found = with_params(QUERIES_GIVEN, {"vector": np.array([0.5, 0.25]), "n": 3})
-    assert [each.params for each in found] == [
+    queries = with_params(QUERIES_GIVEN, {"vector": np.array([0.5, 0.25]), "n": 3})
+    assert [each.params for each in queries] == [
         {"keywords": "own", "vector": [1.0, 2.0], "n": 3},
         {"keywords": "none", "vector": [0.5, 0.25], "n": 3},
     ]

@@ -96,14 +96,14 @@ def test_a_text_without_a_document_and_a_query_of_two_files_are_refused(tmp_path
 
 
 def test_files_become_one_folder(tmp_path: Path) -> None:
-    one, other = dataset(), dataset(seed=4, first=500)
-    save_dataset(one, tmp_path / "one.parquet")
+    first_dataset, other = dataset(), dataset(seed=4, first=500)
+    save_dataset(first_dataset, tmp_path / "one.parquet")
     save_dataset(other, tmp_path / "other.parquet")
     parts = partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], out=tmp_path / "out")
-    assert by_query(parts.load()) == by_query(one) | by_query(other)
+    assert by_query(parts.load()) == by_query(first_dataset) | by_query(other)
     assert parts.manifest is None
-    assert partition(one, out=tmp_path / "single").manifest == one.manifest
-    assert by_query(read_dataset(tmp_path / "single")) == by_query(one)
+    assert partition(first_dataset, out=tmp_path / "single").manifest == first_dataset.manifest
+    assert by_query(read_dataset(tmp_path / "single")) == by_query(first_dataset)
     assert read_dataset(tmp_path / "out").fingerprint == parts.fingerprint
 
 

@@ -23,8 +23,8 @@ from owpc_ltr import OwpcLtrError, PartitionedDataset, RankingDataset, make_data
 from owpc_ltr.data import partitioned
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned import (
-    ahead,
     bucket_of,
+    map_ahead,
     open_partitioned,
     whole_side,
     write_partitioned,
@@ -115,11 +115,11 @@ def test_sides_are_those_of_the_split_in_memory(
             with pytest.raises(BadInput, match=f"no query falls on the {side} side"):
                 split.part(parts, side)
             continue
-        found = split.part(parts, side)
-        loaded = found.load()
+        part = split.part(parts, side)
+        loaded = part.load()
         assert set(loaded.query_ids.to_pylist()) == wanted
-        assert (found.n_queries, found.n_documents) == (loaded.n_queries, loaded.n_documents)
-        assert set(found.query_ids.to_pylist()) == wanted
+        assert (part.n_queries, part.n_documents) == (loaded.n_queries, loaded.n_documents)
+        assert set(part.query_ids.to_pylist()) == wanted
 
 
 def test_the_usual_shares_are_decided_by_whole_buckets(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_the_usual_shares_are_decided_by_whole_buckets(tmp_path: Path) -> None:
 @given(st.lists(st.floats(0, 1, exclude_max=True), min_size=2), st.integers(1, 1000))
 def test_buckets_are_in_the_order_of_the_numbers(positions: list[float], buckets: int) -> None:
     ordered = np.sort(np.array(positions))
-    found = bucket_of(ordered, buckets)
-    assert (np.diff(found) >= 0).all()
-    assert found.min() >= 0
-    assert found.max() < buckets
+    buckets_of = bucket_of(ordered, buckets)
+    assert (np.diff(buckets_of) >= 0).all()
+    assert buckets_of.min() >= 0
+    assert buckets_of.max() < buckets
     for split in (HashSplit(), HashSplit(0.1, 0.2)):
         sides = split.sides_at(ordered)
         whole = whole_side(split, (float(ordered[0]), float(ordered[-1])))
@@ -202,9 +202,9 @@ def test_parts_that_fit_stay_in_memory(memory: int, tmp_path: Path, small_parts:
 
 def test_what_is_done_to_parts_side_by_side_comes_in_order_and_little_is_held() -> None:
     for threads in (1, 2, 5):
-        assert list(ahead(lambda n: n * n, range(40), threads)) == [n * n for n in range(40)]
+        assert list(map_ahead(lambda n: n * n, range(40), threads)) == [n * n for n in range(40)]
     begun: list[int] = []
-    for number in ahead(lambda n: begun.append(n) or n, range(100), 2):  # type: ignore[func-returns-value]
+    for number in map_ahead(lambda n: begun.append(n) or n, range(100), 2):  # type: ignore[func-returns-value]
         assert max(begun) <= number + 3
     assert len(begun) == 100
 
@@ -379,8 +379,8 @@ def test_other_readers_see_one_table_and_skip_buckets(tmp_path: Path, small_part
     table = ds.dataset(tmp_path / "a", partitioning="hive")
     assert table.to_table().num_rows == data.n_documents
     assert set(table.to_table()["query_id"].to_pylist()) == set(data.query_ids.to_pylist())
-    found = table.to_table(filter=ds.field("bucket") < 4)
-    assert set(found["query_id"].to_pylist()) == set(test.query_ids.to_pylist())
+    rows = table.to_table(filter=ds.field("bucket") < 4)
+    assert set(rows["query_id"].to_pylist()) == set(test.query_ids.to_pylist())
     polars = pytest.importorskip("polars")
     frame = polars.scan_parquet(f"{tmp_path / 'a'}/*/*.parquet", hive_partitioning=True)
     assert frame.filter(polars.col("bucket") < 4).collect().height == test.n_documents

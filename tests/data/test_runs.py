@@ -79,8 +79,8 @@ def test_models_and_reorderings_write_the_scores_that_they_give(tmp_path: Path) 
     model = LinearModel(DATA.feature_names, np.array([1.0, -0.3]))
     for ranker in (model, ReorderingModel(model, "any", None)):
         write_run(ranker, DATA, tmp_path / "r")
-        found = read_run(tmp_path / "r").score_dataset(DATA)
-        assert np.array_equal(found, model.score(DATA.features))
+        scores = read_run(tmp_path / "r").score_dataset(DATA)
+        assert np.array_equal(scores, model.score(DATA.features))
 
 
 def test_documents_without_ids_are_named_by_their_number(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_documents_that_a_run_lacks_have_no_score_and_are_not_written(tmp_path: 
     write_run(scores, DATA, tmp_path / "r", depth=3)
     run = read_run(tmp_path / "r")
     with pytest.warns(OwpcLtrWarning, match="r: 6 of 13 documents are not in it: they are not ret"):
-        found = run.score_dataset(DATA)
+        scores_of_run = run.score_dataset(DATA)
     absent = np.array([False] * 3 + [True] * 2 + [False] * 4 + [True] * 4)
-    assert np.array_equal(found[~absent], scores[~absent])
-    assert np.isnan(found[absent]).all()
+    assert np.array_equal(scores_of_run[~absent], scores[~absent])
+    assert np.isnan(scores_of_run[absent]).all()
     with pytest.warns(OwpcLtrWarning, match="6 of 13 documents"):
         write_run(run, DATA, tmp_path / "again", depth=9)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "r").read_bytes()
@@ -231,17 +231,17 @@ def ours(data: RankingDataset, scores: Vector) -> dict[str, float]:
 def ir_measures_figures(measures: Any, qrels: Path, run: Path) -> dict[Any, float]:
     judged = list(ir_measures.read_trec_qrels(str(qrels)))
     listed = list(ir_measures.read_trec_run(str(run)))
-    found: dict[Any, float] = ir_measures.calc_aggregate(measures, judged, listed)
-    return found
+    figures_of: dict[Any, float] = ir_measures.calc_aggregate(measures, judged, listed)
+    return figures_of
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ir_measures_finds_our_figures_in_the_written_files(seed: int, tmp_path: Path) -> None:
     data, scores = judged_data(seed)
-    found = ir_measures_figures(OURS.values(), *compared(data, scores, tmp_path))
+    theirs = ir_measures_figures(OURS.values(), *compared(data, scores, tmp_path))
     values = ours(data, scores)
     for name, measure in OURS.items():
-        assert found[measure] == pytest.approx(values[name], abs=1e-9), name
+        assert theirs[measure] == pytest.approx(values[name], abs=1e-9), name
 
 
 RANX = """
@@ -259,8 +259,8 @@ def ranx_figures(ranx: Evaluate, pairs: list[tuple[Path, Path]]) -> list[dict[st
     """What ranx finds in pairs of qrels and run."""
     theirs = {"ndcg@10,gain=linear": "ndcg@10", "map": "map", "mrr": "mrr"}
     theirs["ndcg@10"] = "ndcg_burges@10"
-    found = ranx(RANX, [[[str(path) for path in pair] for pair in pairs], list(theirs.values())])
-    return [{name: one[measure] for name, measure in theirs.items()} for one in found]
+    results = ranx(RANX, [[[str(path) for path in pair] for pair in pairs], list(theirs.values())])
+    return [{name: result[measure] for name, measure in theirs.items()} for result in results]
 
 
 @pytest.mark.thorough
@@ -271,8 +271,8 @@ def test_ranx_finds_our_figures_in_the_written_files(ranx: Evaluate, tmp_path: P
         folder.mkdir()
         pairs.append(compared(*judged_data(seed), folder))
         wanted.append(ours(*judged_data(seed)))
-    for found, own in zip(ranx_figures(ranx, pairs), wanted, strict=True):
-        assert found == pytest.approx(own, abs=1e-9)
+    for figures_of_pair, own in zip(ranx_figures(ranx, pairs), wanted, strict=True):
+        assert figures_of_pair == pytest.approx(own, abs=1e-9)
 
 
 def test_under_ties_others_take_one_order_and_we_the_mean_over_all(tmp_path: Path) -> None:
@@ -282,12 +282,12 @@ def test_under_ties_others_take_one_order_and_we_the_mean_over_all(tmp_path: Pat
     """
     data = make_dataset(np.zeros((4, 1)), [1, 0, 0, 0], ["q"] * 4, doc_ids=["a", "b", "c", "d"])
     scores = np.zeros(4)
-    found = ir_measures_figures([RR], *compared(data, scores, tmp_path))[RR]
+    reciprocal_rank = ir_measures_figures([RR], *compared(data, scores, tmp_path))[RR]
     expected, in_file_order = (
         parse_metric(f"mrr,ties={ties}").mean(scores, data.labels, data.offsets)
         for ties in ("expected", "file-order")
     )
-    assert found == 1 / 4  # d, c, b, a
+    assert reciprocal_rank == 1 / 4  # d, c, b, a
     assert expected == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
     assert in_file_order == 1
 
@@ -304,13 +304,13 @@ class Judged:
     def ir_measures(self, *measures: Any) -> dict[Any, dict[str, float]]:
         """Each measure of each judged query; ir_measures asks trec_eval, with -c."""
         qrels, run = (
-            [made(query, *one) for query, own in of.items() for one in own.items()]
+            [made(query, *item) for query, own in of.items() for item in own.items()]
             for made, of in ((ir_measures.Qrel, self.grades), (ir_measures.ScoredDoc, self.listed))
         )
-        found: dict[Any, dict[str, float]] = {measure: {} for measure in measures}
-        for one in ir_measures.iter_calc(measures, qrels, run):
-            found[one.measure][one.query_id] = one.value
-        return found
+        by_measure: dict[Any, dict[str, float]] = {measure: {} for measure in measures}
+        for figure in ir_measures.iter_calc(measures, qrels, run):
+            by_measure[figure.measure][figure.query_id] = figure.value
+        return by_measure
 
 
 @st.composite
@@ -320,7 +320,7 @@ def judged_runs(draw: st.DrawFn, ties: bool) -> Judged:
     listed: dict[str, dict[str, float]] = {}
     for query in range(draw(st.integers(2, 5))):
         documents = [f"d{n}" for n in range(draw(st.integers(1, 8)))]
-        grades[f"q{query}"] = {one: draw(st.integers(0, 3)) for one in documents}
+        grades[f"q{query}"] = {document: draw(st.integers(0, 3)) for document in documents}
         pool = draw(st.permutations([*documents, "x1", "x2", "x3"]))
         top = pool[: draw(st.integers(0, len(pool)))]
         scores = [
@@ -365,11 +365,11 @@ THEIRS = {
 
 def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[str, Vector]:
     """Each metric of each query, as `compare` has them."""
-    parsed = tuple(parse_metric(one) for one in metrics)
+    parsed = tuple(parse_metric(metric) for metric in metrics)
     of = compared_queries(judged.data, choose_queries({}, judged.data))
     plan = ComparisonPlan(parsed, unjudged)
-    found = measure_on_data({"run": judged.run}, judged.data, of, plan).rankers["run"]
-    return dict(zip(metrics, found.values, strict=False))
+    values = measure_on_data({"run": judged.run}, judged.data, of, plan).rankers["run"]
+    return dict(zip(metrics, values.values, strict=False))
 
 
 @given(judged_runs(ties=False))
@@ -385,26 +385,26 @@ def test_a_run_that_lacks_documents_is_measured_as_trec_eval_does(judged: Judged
 @given(judged_runs(ties=True), st.sampled_from(["ndcg@3", "ndcg", "map", "map@3"]))
 def test_trec_eval_prints_of_a_short_run_what_is_explained(judged: Judged, name: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    found = ltr.explain_metric(judged.run, judged.data, name)
+    explanation = ltr.explain_metric(judged.run, judged.data, name)
     theirs = name.replace("ndcg@", "ndcg_cut.").replace("map@", "map_cut.")
     printed = pytrec_eval.RelevanceEvaluator(judged.grades, {theirs}).evaluate(judged.listed)
-    values = [one[theirs.replace(".", "_")] for one in printed.values()]
-    (said,) = [one for one in found.elsewhere if one.library == "trec_eval"]
+    values = [figure[theirs.replace(".", "_")] for figure in printed.values()]
+    (said,) = [elsewhere for elsewhere in explanation.elsewhere if elsewhere.library == "trec_eval"]
     assert said.value == pytest.approx(np.mean(values), abs=1e-9)
-    assert found.value + sum(step.change for step in said.steps) == pytest.approx(said.value)
-    assert found.value == pytest.approx(figures(judged, [name])[name].mean())
+    assert explanation.value + sum(step.change for step in said.steps) == pytest.approx(said.value)
+    assert explanation.value == pytest.approx(figures(judged, [name])[name].mean())
     lacking = [query for query in judged.grades if query not in judged.listed]
-    assert found.absent == len(lacking)
+    assert explanation.absent == len(lacking)
     assert any("the run lacks are left out" in step.what for step in said.steps) == bool(lacking)
-    if found.missing:
-        assert {one.library for one in found.elsewhere} == {"trec_eval"}
+    if explanation.missing:
+        assert {elsewhere.library for elsewhere in explanation.elsewhere} == {"trec_eval"}
 
 
 def graded(judged: Judged, query: str, condensed: bool) -> list[int]:
     """The grades of the documents that were retrieved, best first."""
     listed, grades = judged.listed.get(query, {}), judged.grades[query]
-    order = sorted(listed, key=lambda one: -listed[one])
-    return [grades.get(one, 0) for one in order if one in grades or not condensed]
+    order = sorted(listed, key=lambda document: -listed[document])
+    return [grades.get(document, 0) for document in order if document in grades or not condensed]
 
 
 def err(retrieved: list[int]) -> float:
@@ -419,20 +419,20 @@ def err(retrieved: list[int]) -> float:
 @pytest.mark.parametrize("unjudged", ["zero", "condensed"])
 @given(judged=judged_runs(ties=False))
 def test_metrics_of_gains_see_the_documents_retrieved_alone(judged: Judged, unjudged: str) -> None:
-    found = figures(judged, ["err", "rbp", "rbp@2", "precision@2"], unjudged)
+    values_by_metric = figures(judged, ["err", "rbp", "rbp@2", "precision@2"], unjudged)
     for number, query in enumerate(judged.grades):
         own = graded(judged, query, unjudged == "condensed")
         rbp = [0.2 * 0.8**rank * (grade > 0) for rank, grade in enumerate(own)]
         wanted = [err(own), sum(rbp), sum(rbp[:2]), sum(grade > 0 for grade in own[:2]) / 2]
-        assert [values[number] for values in found.values()] == pytest.approx(wanted)
+        assert [values[number] for values in values_by_metric.values()] == pytest.approx(wanted)
 
 
 @given(judged_runs(ties=False))
 def test_a_pair_is_in_the_right_order_only_if_its_better_document_is_retrieved(
     judged: Judged,
 ) -> None:
-    found = figures(judged, ["pairwise-error"], "condensed")["pairwise-error"]
-    for value, (query, grades) in zip(found, judged.grades.items(), strict=True):
+    errors = figures(judged, ["pairwise-error"], "condensed")["pairwise-error"]
+    for value, (query, grades) in zip(errors, judged.grades.items(), strict=True):
         scores = {name: judged.listed.get(query, {}).get(name, -np.inf) for name in grades}
         pairs = [(a, b) for a in grades for b in grades if grades[a] > grades[b]]
         wrong = sum(not scores[a] > scores[b] for a, b in pairs)
@@ -445,7 +445,11 @@ def test_what_is_retrieved_further_down_never_makes_a_run_worse(
 ) -> None:
     """So that a run without results has the worst figures of all."""
     query = data.draw(st.sampled_from(list(judged.grades)))
-    lacking = [one for one in judged.grades[query] if one not in judged.listed.get(query, {})]
+    lacking = [
+        document
+        for document in judged.grades[query]
+        if document not in judged.listed.get(query, {})
+    ]
     if not lacking:
         return
     run = judged.run
@@ -517,7 +521,7 @@ def test_a_folder_of_parts_has_the_figures_of_a_short_run_in_memory(
     short: tuple[RankingDataset, Vector], tmp_path: Path
 ) -> None:
     data, run = short[0], ltr.read_run(tmp_path / "short.run")
-    whole, found = ltr.evaluate(run, data), ltr.evaluate(run, in_parts(data, tmp_path / "parts"))
-    by_query = found.per_query.sort_by("query_id")
+    whole, of_parts = ltr.evaluate(run, data), ltr.evaluate(run, in_parts(data, tmp_path / "parts"))
+    by_query = of_parts.per_query.sort_by("query_id")
     assert by_query.to_pydict() == whole.per_query.sort_by("query_id").to_pydict()
-    assert found.warnings[:2] == whole.warnings[:2]
+    assert of_parts.warnings[:2] == whole.warnings[:2]

@@ -163,7 +163,7 @@ def test_case_white_space_and_forms_of_letters_make_no_other_text(
     assert normalised_text(recased(text)) == normalised_text(text)
     assert normalised_text(f" {text}\t") == normalised_text(text)
     assert normalised_text(normalised_text(text)) == normalised_text(text)
-    wide = "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
+    wide = "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in text)
     assert normalised_text(wide) == normalised_text(text)
 
 
@@ -176,9 +176,9 @@ def seen_and_fresh(draw: st.DrawFn) -> tuple[list[str], list[str]]:
 
 def judged(texts: Sequence[str], names: Sequence[str]) -> list[JudgedQuery]:
     """The same queries as a list of judgments has them."""
-    one = np.ones(1, np.float32)
+    grade = np.ones(1, np.float32)
     return [
-        JudgedQuery(name, {"keywords": text, "query": text}, ["d"], one)
+        JudgedQuery(name, {"keywords": text, "query": text}, ["d"], grade)
         for text, name in zip(texts, names, strict=True)
     ]
 
@@ -206,14 +206,14 @@ def test_what_a_model_has_seen_is_never_held_out_and_what_it_has_not_always_is(
     record = {"source": source}
     expected = np.flatnonzero(~np.array(is_seen)).tolist()
     as_ids = [f" {text} " for text in again]
-    for one in (
+    for split in (
         logged(again, ids_again, seed=3),
         judged(again, ids_again),
         # Click judgments are named by what was typed.
         judged(as_ids, as_ids),
         replace(logged(again, as_ids), query_params=None),
     ):
-        chosen = choose_queries({"model": record}, one)
+        chosen = choose_queries({"model": record}, split)
         assert chosen.queries.tolist() == expected
         assert chosen.side == "test"
     # Whatever the order of training: the record is the same.
@@ -248,8 +248,8 @@ def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> 
     folder = ltr.open_dataset(tmp_path / "parts")
     assert len(folder.pieces) > 1
     in_folder, in_file = (
-        dict(zip(ids(one), one.query_params.to_pylist(), strict=True))  # type: ignore[union-attr]
-        for one in (folder, data)
+        dict(zip(ids(source), source.query_params.to_pylist(), strict=True))  # type: ignore[union-attr]
+        for source in (folder, data)
     )
     assert in_folder == in_file
     again = logged([text.upper() for text in texts], [f"w{number}" for number in range(60)], 1)
@@ -260,10 +260,10 @@ def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> 
     assert of_folder.record["source"]["queries"] == of_file.record["source"]["queries"]
     wanted = {int(name[1:]) for name in ids(data.split().test)}
     for model in (of_folder, of_file):
-        for one in (data, folder, again):
-            found = ltr.evaluate(model, one)
-            assert {int(name[1:]) for name in ids(found.data)} == wanted
-            assert found.split == "test"
+        for source in (data, folder, again):
+            evaluation = ltr.evaluate(model, source)
+            assert {int(name[1:]) for name in ids(evaluation.data)} == wanted
+            assert evaluation.split == "test"
 
 
 def test_queries_that_share_an_id_and_no_text_are_told() -> None:
@@ -289,8 +289,8 @@ def test_every_comparison_takes_the_same_queries() -> None:
     """`evaluate`, `compare` and live comparisons, on queries of which four fifths were seen."""
     model, other = trained(FIRST, SECOND), trained(SECOND)
     assert ids(ltr.evaluate(model, DATA).data) == ids(REST)
-    found = ltr.compare({"new": model, "old": other}, data=DATA, resamples=100)
-    assert found.query_ids.to_pylist() == ids(REST)
+    comparison = ltr.compare({"new": model, "old": other}, data=DATA, resamples=100)
+    assert comparison.query_ids.to_pylist() == ids(REST)
     with pytest.raises(Refused, match="no query is held out from all rankers: new was"):
         ltr.compare({"new": trained(DATA), "old": other}, data=DATA, resamples=100)
     asked = Judgments(judged(ids(DATA), [f"n{n}" for n in range(40)])).queries
@@ -370,9 +370,9 @@ def test_the_command_warns_of_training_queries(run: RunCommand, tmp_path: Path) 
     save_dataset(DATA, tmp_path / "data.parquet")
     trained(DATA).save(tmp_path / "all.json")
     trained(FIRST, SECOND).save(tmp_path / "some.json")
-    told = " ".join(run.output("evaluate", "all.json", "--data", "data.parquet").split())
-    assert "on 40 queries" in told
-    assert "these are the queries that it was trained on" in told
+    output = " ".join(run.output("evaluate", "all.json", "--data", "data.parquet").split())
+    assert "on 40 queries" in output
+    assert "these are the queries that it was trained on" in output
     figures = json.loads(run.output("evaluate", "some.json", "--data", "data.parquet", "--json"))
     assert (figures["n_queries"], figures["split"]) == (10, "test")
     assert figures["warnings"][0].startswith("10 of 40 queries are held out from the model")
@@ -442,8 +442,8 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     tmp_path: Path,
 ) -> None:
     data, other = dataset_splits(), dataset_splits(61)
-    for name, one in (("a", data), ("b", other)):
-        save_dataset(one, tmp_path / f"{name}.parquet")
+    for name, written in (("a", data), ("b", other)):
+        save_dataset(written, tmp_path / f"{name}.parquet")
     read, source = training_splits(tmp_path / "a.parquet", None, (0.2, 0.2))
     shares = {"validation": 0.2, "test": 0.2, "salt": "owpc-ltr"}
     fingerprint = ("fingerprint", data.fingerprint)

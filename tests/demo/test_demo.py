@@ -69,7 +69,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     uploads, live = figures["upload"], figures["live"]
     assert uploads[MODEL]["parity"]["largest_difference"] <= 1e-5
     assert 0.3 < figures["pool_recall"] < 1.0
-    assert {one["name"] for one in figures["comparison"]["rankers"]} == {
+    assert {ranker["name"] for ranker in figures["comparison"]["rankers"]} == {
         "OWPC (linear)",
         "pairwise-interaction trees",
         "BM25, tuned",
@@ -92,8 +92,8 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert side == "test"
     (again,) = values_of(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
     linear = figures["comparison"]["rankers"][0]
-    (told,) = (one["mean"] for one in linear["metrics"] if one["metric"] == "ndcg@10")
-    assert again.mean() == pytest.approx(told)
+    (mean,) = (metric["mean"] for metric in linear["metrics"] if metric["metric"] == "ndcg@10")
+    assert again.mean() == pytest.approx(mean)
     assert figures["comparison"]["n_queries"] == held_out.n_queries
 
 
@@ -122,7 +122,7 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     file, counts = session.file, write_files(session, engine)
     lines, corpus = file(".jsonl").read_text().splitlines(), read_corpus()
     assert len(lines) == counts["documents"] == len(corpus)
-    assert [json.loads(line)["id"] for line in lines] == [one.id for one in corpus]
+    assert [json.loads(line)["id"] for line in lines] == [document.id for document in corpus]
     assert json.loads(file("-index.json").read_text()) == index_body()
     assert load_featureset(file("-features.json")) == load_featureset(featureset_file())
     old, new = (read_judgments(file(f"-judgments{end}.tsv")) for end in ("", "-new"))
@@ -131,7 +131,7 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     assert not asked[0] & asked[1]
     assert len(asked[1]) == (len(asked[0]) + len(asked[1])) // 5 > 0
     known = {json.loads(line)["id"] for line in lines}
-    assert {one for query in old.queries for one in query.doc_ids} <= known
+    assert {doc_id for query in old.queries for doc_id in query.doc_ids} <= known
     assert all(str(path) in "".join(session.lines) for path in tmp_path.iterdir())
     # Nothing is left in the node: the workflow makes the index itself.
     assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")

@@ -80,7 +80,7 @@ def test_ids_are_unique_and_sorted(corpus: tuple[Document, ...]) -> None:
 
 
 def test_well_known_objects_are_there(corpus: tuple[Document, ...]) -> None:
-    found = {document.id: document for document in corpus}
+    documents = {document.id: document for document in corpus}
     wanted = {
         "json": "module",
         "json.decoder.JSONDecoder": "class",
@@ -90,8 +90,8 @@ def test_well_known_objects_are_there(corpus: tuple[Document, ...]) -> None:
         "datetime.date.today": "method",
         "math.gcd": "function",
     }
-    assert {name: found[name].kind for name in wanted if name in found} == wanted
-    today = found["pathlib.PurePath.with_suffix"] if "pathlib.PurePath" in found else None
+    assert {name: documents[name].kind for name in wanted if name in documents} == wanted
+    today = documents["pathlib.PurePath.with_suffix"] if "pathlib.PurePath" in documents else None
     if today is not None:
         words = {name: today.content[name] for name in ("name_words", "parents")}
         assert words == {"name_words": "with suffix", "parents": "pathlib purepath pure path"}
@@ -146,9 +146,9 @@ def test_a_python_without_its_source_is_refused_in_one_line(
 def test_no_query_stands_in_the_document_that_it_asks_for(
     corpus: tuple[Document, ...], queries: tuple[DemoQuery, ...]
 ) -> None:
-    found = {document.id: document for document in corpus}
+    documents = {document.id: document for document in corpus}
     for query in queries:
-        document = found[query.query_id.partition(":")[2]]
+        document = documents[query.query_id.partition(":")[2]]
         for value in document.content.values():
             assert normal(query.text) not in normal(str(value))
 
@@ -228,11 +228,11 @@ def test_docstrings_are_cut_where_their_summary_ends(
 
 def test_a_pool_holds_what_was_found_and_nothing_that_was_not() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 2, "z": 1})
-    found = candidates_of(answering(["c", "b", "a"]), "docs", query)
-    assert found == CandidatePool(query, ("a", "b", "c"))
-    assert query.judged(found.doc_ids).grades.tolist() == [0, 2, 0]
-    assert found.recall == 0.5
-    assert candidate_recall([found, CandidatePool(query, ("b", "z"))]) == 0.75
+    pool = candidates_of(answering(["c", "b", "a"]), "docs", query)
+    assert pool == CandidatePool(query, ("a", "b", "c"))
+    assert query.judged(pool.doc_ids).grades.tolist() == [0, 2, 0]
+    assert pool.recall == 0.5
+    assert candidate_recall([pool, CandidatePool(query, ("b", "z"))]) == 0.75
 
 
 def test_the_order_of_a_pool_is_not_the_ranking() -> None:
@@ -252,8 +252,8 @@ def test_half_an_answer_is_not_taken_for_a_pool() -> None:
 def test_pools_come_in_the_order_of_their_queries() -> None:
     asked = [DemoQuery(str(n), "some words", MODULE, {str(n): 1}) for n in range(20)]
     shares: list[float | None] = []
-    found = candidate_pools(answering([]), "docs", asked, lambda _, share: shares.append(share))
-    assert [candidates_of.query for candidates_of in found] == asked
+    pools = candidate_pools(answering([]), "docs", asked, lambda _, share: shares.append(share))
+    assert [candidates_of.query for candidates_of in pools] == asked
     assert shares[-1] == 1.0
 
 

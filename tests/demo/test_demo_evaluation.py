@@ -75,24 +75,24 @@ def test_a_field_without_a_boost_is_not_searched() -> None:
 
 
 def test_tuning_finds_what_counts(data: RankingDataset) -> None:
-    found = tune(data, COLUMNS, "ndcg@10")
-    best = found.best
+    tuning = tune(data, COLUMNS, "ndcg@10")
+    best = tuning.best
     assert best.boosts["title"] > best.boosts["body"] > best.boosts["noise"]
     assert best.tie_breaker > 0.5
 
 
 def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingDataset) -> None:
-    found = tune(data, COLUMNS, "map")
+    tuning = tune(data, COLUMNS, "map")
     result = compare_on_held_out(
         {
-            "tuned": found.best.score(data.features, COLUMNS),
+            "tuned": tuning.best.score(data.features, COLUMNS),
             "untuned": MultiMatch(dict.fromkeys(COLUMNS, 1.0)).score(data.features, COLUMNS),
         },
         data,
     )
-    assert result.ranker("tuned").measured[0].mean == pytest.approx(found.value)
+    assert result.ranker("tuned").measured[0].mean == pytest.approx(tuning.value)
     assert result.ranker("tuned").measured[0].mean > result.ranker("untuned").measured[0].mean
-    assert tune(data, COLUMNS, "map") == found
+    assert tune(data, COLUMNS, "map") == tuning
 
 
 def test_only_a_plain_match_is_the_score_of_a_field() -> None:
@@ -174,13 +174,13 @@ def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
     good = data.labels + 0.1 * rng.random(1200)
     bad, worse = rng.random(1200), rng.random(1200)
 
-    def told(ours: Vector, theirs: Vector) -> str:
+    def verdict_line(ours: Vector, theirs: Vector) -> str:
         pair = compare_on_held_out({"ours": ours, "theirs": theirs}, data).pair("ours", "theirs")
         return verdict(pair, "ours", "theirs")
 
-    assert told(bad, good).startswith("ours against theirs: worse (-")
-    assert told(good, bad).startswith("ours against theirs: better (+")
-    assert "no significant difference" in told(bad, worse)
+    assert verdict_line(bad, good).startswith("ours against theirs: worse (-")
+    assert verdict_line(good, bad).startswith("ours against theirs: better (+")
+    assert "no significant difference" in verdict_line(bad, worse)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveSearches
         def request(self, _method: str, _path: str, *, body: Any, **_: Any) -> Any:
             assert body["size"] == WINDOW
             changed = "rescore" in body
-            found = rankings[body["query"]["match"]["text"]][changed]
-            hits = [{"_id": name, "_score": 9.0 - rank} for rank, name in enumerate(found)]
+            ranking = rankings[body["query"]["match"]["text"]][changed]
+            hits = [{"_id": name, "_score": 9.0 - rank} for rank, name in enumerate(ranking)]
             return whole(hits, len(hits)) | {"took": 5 if changed else 3}
 
     engine: Any = Answering()
@@ -241,18 +241,18 @@ def test_where_nothing_changes_one_query_is_shown() -> None:
 
 def _fields(query: Any) -> list[str]:
     """The fields that a query reads."""
-    found: list[str] = []
+    names: list[str] = []
     if isinstance(query, dict):
         for key, value in query.items():
             if key in {"match", "term"}:
-                found += list(value)
+                names += list(value)
             elif key == "fields":
-                found += [name.partition("^")[0] for name in value]
+                names += [name.partition("^")[0] for name in value]
             elif key == "field":
-                found.append(value)
+                names.append(value)
             else:
-                found += _fields(value)
-    return found
+                names += _fields(value)
+    return names
 
 
 def test_lambdamart_runs_in_the_engine_where_the_ltr_plugin_is() -> None:

@@ -127,18 +127,18 @@ class Plugin:
             return Reply({"small": index})
         if path == "/small/_search":
             return self.search(asked.body)
-        if path.startswith("/owpc-ltr-pointers"):
+        if path.startswith("/owpc-ltr-aliases"):
             return self.document(asked)
         return ABSENT if path.startswith("/_scripts/") else self.ltr(asked, path)
 
     def document(self, asked: Asked) -> Reply:
         try:
-            found = self.cluster.request(
+            answer = self.cluster.request(
                 asked.method, asked.path, params=asked.params, body=asked.body
             )
         except EngineRefusal as refusal:
             return Reply({"error": {"type": refusal.type, "reason": "no"}}, refusal.status)
-        return Reply(found)
+        return Reply(answer)
 
     def ltr(self, asked: Asked, path: str) -> Reply:
         name = path.rpartition("/")[2]
@@ -250,12 +250,12 @@ def _log_dataset(small: Small) -> RankingDataset:
     for number, words in enumerate(pairs):
         chosen = [f"d{n}" for n in rng.choice(small.documents, 10, replace=False)]
         probe = {"params": {"keywords": words}, "document_ids": chosen}
-        found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        logged_ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
         rows.append(features)
         value = np.nan_to_num(features)
         labels.append(np.round(np.clip(2 * value[:, 0] + 0.2 * value[:, 2] - 1, 0, 3)))
-        ids += [f"q{number}"] * len(found)
-        documents += found
+        ids += [f"q{number}"] * len(logged_ids)
+        documents += logged_ids
     data = make_dataset(
         np.concatenate(rows),
         np.concatenate(labels),

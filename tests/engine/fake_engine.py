@@ -237,7 +237,7 @@ def make_engine(url: str, clock: Clock, **settings: Any) -> Engine:
     return Engine(ConnectionSettings(url, **{"timeout": 5.0, **settings}), retrying)
 
 
-def told(
+def message_of_failure(
     engine: Engine, *asked: Any, kind: type[Exception] = EngineUnavailable, **given: Any
 ) -> str:
     """The one line of the error that a request ends with."""

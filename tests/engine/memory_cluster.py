@@ -113,14 +113,14 @@ class MemoryCluster:
     def _behind(self, name: str) -> list[str]:
         if name.endswith("*"):
             return [index for index in self.indices if index.startswith(name[:-1])]
-        found = [n for n, index in self.indices.items() if name == n or name in index.aliases]
-        if not found:
+        names = [n for n, index in self.indices.items() if name == n or name in index.aliases]
+        if not names:
             raise NoSuchIndex("it", 404, "index_not_found_exception", f"no such index [{name}]")
-        return found
+        return names
 
     def _one(self, name: str) -> Index:
-        (found,) = self._behind(name)
-        return self.indices[found]
+        (index_name,) = self._behind(name)
+        return self.indices[index_name]
 
     def _target(self, name: str) -> Index:
         """Where documents go; an index that is not there is made."""
@@ -158,7 +158,10 @@ class MemoryCluster:
         }
 
     def _aliases(self, name: str) -> Any:
-        return {found: {"aliases": self.indices[found].aliases} for found in self._behind(name)}
+        return {
+            index_name: {"aliases": self.indices[index_name].aliases}
+            for index_name in self._behind(name)
+        }
 
     def _put_mapping(self, name: str, body: Any) -> Any:
         mappings = self._one(name).body.setdefault("mappings", {})
@@ -244,10 +247,10 @@ class MemoryCluster:
             raise EngineRefusal("it", 409, "version_conflict_engine_exception", "another version")
 
     def _get(self, name: str, identifier: str) -> Any:
-        found = self._one(name).documents.get(identifier)
-        if found is None:
+        document = self._one(name).documents.get(identifier)
+        if document is None:
             raise EngineRefusal("it", 404, "not_found", "it is not there")
-        source, seq, version = found
+        source, seq, version = document
         return {
             "_id": identifier,
             "_version": version,

@@ -203,9 +203,9 @@ def find(tree: Any, key: str) -> Any:
         tree = list(tree.values())
     if isinstance(tree, list):
         for part in tree:
-            found = find(part, key)
-            if found is not None:
-                return found
+            value = find(part, key)
+            if value is not None:
+                return value
     return None
 
 

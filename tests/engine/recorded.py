@@ -196,7 +196,7 @@ def stored(protocol: dict[str, Exchange], number: str) -> StoredModel:
     )
 
 
-def found(protocol: dict[str, Exchange], model: StoredModel) -> Exchange:
+def answer_of_model(protocol: dict[str, Exchange], model: StoredModel) -> Exchange:
     """What the plugin answers when a model is read back, in the form of the recorded 216."""
     answer = json.loads(json.dumps(protocol["216"].answer))
     ranker = {"type": model.type, "definition": model.definition}
@@ -279,10 +279,10 @@ def exports(stored: StoredModel, model: Any) -> dict[str, Any]:
         return {LINEAR: export_linear(model, stored.featureset, "m").definition}
     if not isinstance(model, TreeModel):
         return {}
-    found: dict[str, Any] = {XGBOOST: to_dump(model, names, PROFILE)}
+    definitions: dict[str, Any] = {XGBOOST: to_dump(model, names, PROFILE)}
     if stored.type == RANKLIB:
-        found[RANKLIB] = to_ranklib(model, names, PROFILE)
-    return found
+        definitions[RANKLIB] = to_ranklib(model, names, PROFILE)
+    return definitions
 
 
 def exported(models: list[Recorded]) -> Iterator[tuple[StoredModel, Any, str, Any]]:

@@ -134,12 +134,14 @@ class ScriptedPlugin:
     def element(self, store: dict[str, Any], asked: Asked, what: str, name: str) -> Reply:
         key = f"{what}-{name}"
         if asked.method == "GET":
-            found = key in store
-            place = {"_index": ".ltrstore", "_id": key, "found": found}
-            return Reply(place | {"_source": store[key]} if found else place, 200 if found else 404)
+            exists = key in store
+            place = {"_index": ".ltrstore", "_id": key, "found": exists}
+            return Reply(
+                place | {"_source": store[key]} if exists else place, 200 if exists else 404
+            )
         if asked.method == "DELETE":
-            found = store.pop(key, None) is not None
-            return _written(key, "deleted" if found else "not_found", 200 if found else 404)
+            exists = store.pop(key, None) is not None
+            return _written(key, "deleted" if exists else "not_found", 200 if exists else 404)
         if asked.method == "PUT" and key in store:
             return _error(409, "version_conflict_engine_exception", f"[{key}]: version conflict")
         source = {"name": name, "type": what, what: {**asked.body[what], "name": name}}
@@ -215,8 +217,8 @@ class ScriptedPlugin:
         if "script_score" in query and find(query, "sltr") is not None:
             held, inner = query["script_score"]["script"], query["script_score"]["query"]
             lift, floor = (np.float32(held["params"][key]) for key in ("lift", "floor"))
-            found = self.scores(path, inner, ids)
-            return {each: max(score + lift, floor) for each, score in found.items()}
+            inner_scores = self.scores(path, inner, ids)
+            return {each: max(score + lift, floor) for each, score in inner_scores.items()}
         if "sltr" not in query:
             return {
                 each: np.float32(scores["it"])
@@ -260,12 +262,12 @@ class ScriptedPlugin:
         except OwpcLtrError as error:
             kind = "illegal_argument_exception" if isinstance(error, BadInput) else "script"
             raise Refusal(_error(400, kind, str(error))) from error
-        found = {}
+        rows = {}
         for each, scores in self.named(path, queries, ids).items():
             known = compiled.with_derived(scores) if compiled.derived else scores
             row = [known.get(name, np.nan) for name in featureset.feature_names]
-            found[each] = np.array(row, np.float32)
-        return found
+            rows[each] = np.array(row, np.float32)
+        return rows
 
     def named(self, path: str, queries: list[Any], ids: list[str]) -> dict[str, dict[str, float]]:
         if not ids:
@@ -303,10 +305,10 @@ def _take_filter(query: Any) -> Any:
 
 
 def _page(store: dict[str, Any], what: str, params: dict[str, str]) -> Reply:
-    found = [source for key, source in sorted(store.items()) if key.startswith(f"{what}-")]
+    elements = [source for key, source in sorted(store.items()) if key.startswith(f"{what}-")]
     first, size = int(params.get("from", 0)), int(params.get("size", 20))
-    hits = [{"_id": source["name"], "_source": source} for source in found[first : first + size]]
-    return Reply(whole(hits, len(found)))
+    hits = [{"_id": source["name"], "_source": source} for source in elements[first : first + size]]
+    return Reply(whole(hits, len(elements)))
 
 
 def _written(key: str, result: str, status: int) -> Reply:

@@ -111,7 +111,7 @@ def small_cluster(
         for path in (kept, *([f"/small-{own}"] if index is None else [])):
             with contextlib.suppress(EngineRefusal):
                 engine.request("DELETE", path)
-        _delete(engine, "owpc-ltr-pointers", {"prefix": {"name": f"m-{own}"}})
+        _delete(engine, "owpc-ltr-aliases", {"prefix": {"name": f"m-{own}"}})
         engine.close()
 
 
@@ -137,7 +137,7 @@ def emptied_store(shared: Small) -> Iterator[Small]:
         yield small
     finally:
         _delete(engine, f"owpc-ltr-store-{shared.store.name}", {"match_all": {}})
-        _delete(engine, "owpc-ltr-pointers", {"prefix": {"name": name}})
+        _delete(engine, "owpc-ltr-aliases", {"prefix": {"name": name}})
         engine.close()
 
 

@@ -17,7 +17,7 @@ import pytest
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.deployment.alias import all_aliases, pinned
+from owpc_ltr.engine.deployment.alias import all_aliases, pinned_models
 from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError
 from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
@@ -41,7 +41,7 @@ def attempt(
 
 def made(engine: Any, alias: str = "m") -> list[str]:
     attempts = ClusterAttempts(cast("Engine", engine), alias, candidate="-").made()
-    return [one.candidate for one in attempts]
+    return [each.candidate for each in attempts]
 
 
 def test_each_candidate_metric_and_set_of_queries_is_an_attempt_that_counts_once() -> None:
@@ -59,18 +59,18 @@ def test_each_candidate_metric_and_set_of_queries_is_an_attempt_that_counts_once
     assert [attempt(engine, name) for name in "cba"] == [2, 1, 0]
     assert made(engine) == ["a", "b", "c", "a", "a", "a"]
     assert all_aliases(cast("Engine", engine)) == []
-    assert pinned(cast("Engine", engine)) == {}
+    assert pinned_models(cast("Engine", engine)) == {}
 
 
 def test_leaving_out_one_query_or_another_is_one_attempt_or_another() -> None:
     """Most sets that differ in one query have the same smallest hashes, and are not the same."""
     texts = [f"query {n}" for n in range(200)]
     sketches = [sketch_of(pa.array(texts[:n] + texts[n + 1 :])) for n in range(200)]
-    (smallest, many), *_ = Counter(str(one["sketch"]) for one in sketches).most_common()
+    (smallest, many), *_ = Counter(str(sketch["sketch"]) for sketch in sketches).most_common()
     assert many > 100
-    alike = [one for one in sketches if str(one["sketch"]) == smallest]
+    alike = [sketch for sketch in sketches if str(sketch["sketch"]) == smallest]
     engine = MemoryCluster()
-    assert [attempt(engine, "a", one) for one in alike[:4]] == [0, 1, 2, 3]
+    assert [attempt(engine, "a", sketch) for sketch in alike[:4]] == [0, 1, 2, 3]
 
 
 def test_a_comparison_counts_in_the_cluster_and_in_no_file(rng: np.random.Generator) -> None:
@@ -78,10 +78,10 @@ def test_a_comparison_counts_in_the_cluster_and_in_no_file(rng: np.random.Genera
     counted = []
     for name in ("x", "y"):
         attempts = ClusterAttempts(cast("Engine", engine), "m", candidate=name)
-        found = compare_results(results_of(rng.random(40), b, attempts=attempts))
-        counted.append(found.earlier_comparisons)
+        comparison = compare_results(results_of(rng.random(40), b, attempts=attempts))
+        counted.append(comparison.earlier_comparisons)
     assert counted == [0, 1]
-    text = " ".join(found.correction()[0].split())
+    text = " ".join(comparison.correction()[0].split())
     assert text == (
         "p corrected for 1 earlier comparison on these queries: it counts 3 times (in the "
         "cluster, for the alias 'm'; of 40 queries, 21 must be new to start anew)"
@@ -236,7 +236,7 @@ def test_on_a_real_node_concurrent_attempts_are_all_counted_one_after_another(
     assert attempt(engine, "another", queries(30, 130), alias=alias) == len(names)
     assert attempt(engine, "another", queries(200, 300), alias=alias) == 0
     # The document is none of an alias, and a damaged one is found.
-    assert alias not in {one.name for one in all_aliases(engine)}
+    assert alias not in {existing.name for existing in all_aliases(engine)}
     path = f"/{INDEX}/_doc/attempts%2F{alias}"
     engine.request("PUT", path, body={"attempts": {"format": 1}})
     with pytest.raises(BadInput, match="damaged"):

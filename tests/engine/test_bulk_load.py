@@ -24,7 +24,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.text import base_index
+from owpc_ltr.names import base_index
 from tests.datasets import dataset
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
 from tests.engine.small_cluster import Through, Unreliable
@@ -69,8 +69,8 @@ class Place:
 
     def behind(self) -> dict[str, Any]:
         """The indices whose name begins with this one, and their aliases."""
-        found = self.engine.request("GET", f"/{self.name}%2A/_alias")
-        return {index: content["aliases"] for index, content in found.items()}
+        aliases = self.engine.request("GET", f"/{self.name}%2A/_alias")
+        return {index: content["aliases"] for index, content in aliases.items()}
 
 
 @pytest.fixture
@@ -126,10 +126,10 @@ def test_the_mapping_makes_numbers_of_a_tables_texts(place: Place) -> None:
     path = place.folder / "shop.csv"
     path.write_text("id,n\na,3\nb,11\n")
     assert place.fill(DocumentFile(path, "id"), settings=WHOLE).documents == 2
-    found = place.engine.request(
+    answer = place.engine.request(
         "POST", f"/{place.name}/_search", body={"query": {"range": {"n": {"gte": 10}}}}
     )
-    assert [hit["_id"] for hit in found["hits"]["hits"]] == ["b"]
+    assert [hit["_id"] for hit in answer["hits"]["hits"]] == ["b"]
 
 
 FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
@@ -172,23 +172,23 @@ def test_recreating_gives_the_index_that_making_it_first_does(place: Place) -> N
     settings = {"number_of_shards": 2, "number_of_replicas": 0}
     body = {**WHOLE, "settings": settings, "aliases": {f"{place.name}-alias": {}}}
     place.fill(place.file(*numbered(1, 2, 3)), settings=WHOLE)
-    told: list[str] = []
+    messages: list[str] = []
     report = place.fill(
         place.file(*numbered(4, 5)), settings=body, existing="recreate",
-        progress=lambda message, _: told.append(message),
+        progress=lambda message, _: messages.append(message),
     )  # fmt: skip
     assert report == IndexReport(place.name, 2, 2)
     (made,) = place.indices()
     assert base_index(made) == place.name
     assert place.numbers() == [4, 5]
-    found = place.engine.request("GET", f"/{place.name}")[made]
-    assert found["mappings"]["properties"]["n"] == {"type": "integer"}
-    assert found["settings"]["index"]["number_of_shards"] == "2"
-    assert found["settings"]["index"]["number_of_replicas"] == "0"
-    assert sorted(found["aliases"]) == [place.name, f"{place.name}-alias"]
+    description = place.engine.request("GET", f"/{place.name}")[made]
+    assert description["mappings"]["properties"]["n"] == {"type": "integer"}
+    assert description["settings"]["index"]["number_of_shards"] == "2"
+    assert description["settings"]["index"]["number_of_replicas"] == "0"
+    assert sorted(description["aliases"]) == [place.name, f"{place.name}-alias"]
     place.engine.request("PUT", f"/{place.name}/_doc/new", body={"n": 6})  # it can be written to
     assert place.numbers() == [4, 5, 6]
-    assert told[-1] == f"putting it in the place of '{place.name}'"
+    assert messages[-1] == f"putting it in the place of '{place.name}'"
 
 
 def test_what_the_engine_says_of_an_index_creates_another(place: Place) -> None:
@@ -196,12 +196,12 @@ def test_what_the_engine_says_of_an_index_creates_another(place: Place) -> None:
     place.fill(place.file(*numbered(1)), settings={**WHOLE, **settings})
     said = place.engine.request("GET", f"/{place.name}")
     place.fill(place.file(*numbered(1)), settings=said, existing="recreate")
-    (found,) = place.engine.request("GET", f"/{place.name}").values()
-    assert found["mappings"]["properties"]["n"] == {"type": "integer"}
-    assert found["settings"]["index"]["number_of_shards"] == "2"
+    (description,) = place.engine.request("GET", f"/{place.name}").values()
+    assert description["mappings"]["properties"]["n"] == {"type": "integer"}
+    assert description["settings"]["index"]["number_of_shards"] == "2"
     place.fill(place.file(*numbered(1)), settings=WHOLE["mappings"], existing="recreate")
-    (found,) = place.engine.request("GET", f"/{place.name}").values()
-    assert found["mappings"]["properties"]["n"] == {"type": "integer"}
+    (description,) = place.engine.request("GET", f"/{place.name}").values()
+    assert description["mappings"]["properties"]["n"] == {"type": "integer"}
 
 
 def test_an_index_can_be_made_anew_again_and_again_and_keeps_its_other_aliases(
@@ -327,7 +327,7 @@ def test_an_alias_of_another_index_is_not_made_anew(place: Place) -> None:
     assert place.numbers() == [1]
 
 
-@pytest.mark.parametrize("name", ["owpc-ltr-pointers", "owpc-ltr-store-mine", ".ltrstore_other",
+@pytest.mark.parametrize("name", ["owpc-ltr-aliases", "owpc-ltr-store-mine", ".ltrstore_other",
                                   ".kibana_1", "ubi_events"])  # fmt: skip
 @pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
 def test_indices_of_the_cluster_of_plugins_and_of_owpc_ltr_are_never_touched(
@@ -466,11 +466,11 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_documents_go_in_by_five_hundred_and_each_time_it_is_told(place: Place) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     source = place.file(*numbered(*range(1201)))
-    report = place.fill(source, progress=lambda message, _: told.append(message))
+    report = place.fill(source, progress=lambda message, _: messages.append(message))
     assert (report.sent, report.documents) == (1201, 1201)
-    indexed = [line for line in told if line.startswith("indexed")]
+    indexed = [line for line in messages if line.startswith("indexed")]
     assert indexed == [f"indexed {n} documents" for n in (500, 1000, 1201)]
 
 

@@ -58,8 +58,8 @@ def half(judgments: Judgments) -> Judgments:
     """The same, with every second document unjudged."""
     return Judgments(
         [
-            replace(one, doc_ids=one.doc_ids[::2], grades=one.grades[::2], judged_by=None)
-            for one in judgments.queries
+            replace(query, doc_ids=query.doc_ids[::2], grades=query.grades[::2], judged_by=None)
+            for query in judgments.queries
         ]
     )
 
@@ -80,15 +80,15 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     assert wanted.headline == ("the linear model", "query")
     asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
     for unjudged in ("zero", "condensed"):
-        found = compare(
+        comparison = compare(
             asked,
             judgments=data,
             metrics=["ndcg@10", "map"],
             options=ComparisonOptions(unjudged=unjudged),
         )
-        assert (found.split, found.n_queries) == (wanted.split, wanted.n_queries)
-        for pair, one in zip(found.pairs, wanted.pairs, strict=True):
-            theirs = one.comparison if unjudged == "zero" else one.left_out
+        assert (comparison.split, comparison.n_queries) == (wanted.split, wanted.n_queries)
+        for pair, expected_pair in zip(comparison.pairs, wanted.pairs, strict=True):
+            theirs = expected_pair.comparison if unjudged == "zero" else expected_pair.left_out
             assert theirs is not None
             assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
     plain = compare(asked, judgments=data, metrics=["ndcg@10", "map"])
@@ -97,11 +97,11 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     assert {"unjudged"} <= {warning.check for warning in plain.pairs[0].verdict.warnings}
     whole = compare(asked, judgments=judgments, metrics=["ndcg@10", "map"])
     assert whole.pairs[0].verdict.warnings == ()
-    share = found.ranker("new").unjudged
+    share = comparison.ranker("new").unjudged
     assert share is not None
     assert share == wanted.rankers[0].unjudged
-    assert found.query_texts is not None
-    assert found.query_texts[0].as_py().split()[0] in WORDS
+    assert comparison.query_texts is not None
+    assert comparison.query_texts[0].as_py().split()[0] in WORDS
 
 
 def test_judgments_that_contradict_the_query_decide_nothing_between_models(
@@ -115,8 +115,8 @@ def test_judgments_that_contradict_the_query_decide_nothing_between_models(
         grades = np.array([2.0 if name in first[5:] else 0.0 for name in query.doc_ids])
         turned.append(replace(query, grades=grades.astype(np.float32)))
     rankers = {"new": unknowing(BY_TITLE), "old": unknowing(BY_SIZE)}
-    found = compare(rankers, judgments=Judgments(turned), **QUICK)
-    warnings = found.verdict("new", "old").warnings
+    comparison = compare(rankers, judgments=Judgments(turned), **QUICK)
+    warnings = comparison.verdict("new", "old").warnings
     assert "inverted" in {warning.check for warning in warnings}
 
 
@@ -139,16 +139,16 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
         f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
         "query",
     ]  # fmt: skip
-    found = compare(asked, judgments=judgments, baseline=asked[3], **QUICK)
-    values = [ranker.measured[0].per_query for ranker in found.rankers]
+    comparison = compare(asked, judgments=judgments, baseline=asked[3], **QUICK)
+    values = [ranker.measured[0].per_query for ranker in comparison.rankers]
     assert values[0].tolist() == values[1].tolist() == values[2].tolist()
     assert values[5].tolist() == values[3].tolist()
     assert values[4].tolist() == pytest.approx([1.0] * 24)
-    assert [pair.better for pair in found.pairs[:3]] == asked[:3]
-    assert found.ranker(asked[0]).unjudged == {"ndcg@10": 0.0}
-    told = "lists are of the whole index, their first 100 documents, which have 100% of"
-    assert any(note.startswith(told) for note in found.notes)
-    assert found.milliseconds.keys() == {*asked} - {asked[4]}
+    assert [pair.better for pair in comparison.pairs[:3]] == asked[:3]
+    assert comparison.ranker(asked[0]).unjudged == {"ndcg@10": 0.0}
+    note_start = "lists are of the whole index, their first 100 documents, which have 100% of"
+    assert any(note.startswith(note_start) for note in comparison.notes)
+    assert comparison.milliseconds.keys() == {*asked} - {asked[4]}
     assert small.store.list_models() == models
     same = compare(asked[:2], judgments=judgments, **QUICK)
     assert same.pairs[0].comparison.ties == 24
@@ -161,11 +161,11 @@ def test_queries_are_left_that_neither_model_was_trained_on(
     salts = ("owpc-ltr", "x")
     tests = [replace(SPLIT, salt=salt).sides_of(ids) == "test" for salt in salts]
     asked = {salt: trained(BY_TITLE, salt) for salt in salts}
-    found = compare(asked, judgments=judgments, **QUICK)
+    comparison = compare(asked, judgments=judgments, **QUICK)
     left = np.flatnonzero(tests[0] & tests[1])
-    assert found.query_ids.to_pylist() == [ids[n] for n in left]
-    assert found.split == "test"
-    assert "held out from all rankers" in found.notes[0]
+    assert comparison.query_ids.to_pylist() == [ids[n] for n in left]
+    assert comparison.split == "test"
+    assert "held out from all rankers" in comparison.notes[0]
 
 
 def test_queries_with_unjudged_documents_are_skipped_for_all(
@@ -175,8 +175,8 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
     options = ComparisonOptions(unjudged="skip")
-    found = compare(asked, judgments=data, options=options, **QUICK)
-    assert found.pairs[0].comparison.n_queries == 23
+    comparison = compare(asked, judgments=data, options=options, **QUICK)
+    assert comparison.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
         compare(asked, judgments=half(data), options=options)
 

@@ -47,8 +47,8 @@ def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Ite
         made = emptied_store(request.getfixturevalue("lasting_small"))
     else:
         made = small_cluster(node_for(kind), kind=kind)
-    with made as found:
-        yield found
+    with made as deployed:
+        yield deployed
 
 
 def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(small: Small) -> None:
@@ -232,9 +232,9 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
         except (OwpcLtrError, KeyboardInterrupt):
             pass
         clean = unreliable.calls < fail_at
-        alias, models, certified = state(small)
+        alias, models, recorded = state(small)
         assert alias is not None
-        known = dict(zip(models, certified, strict=True))
+        known = dict(zip(models, recorded, strict=True))
         assert all(known[name] for name in alias.models)
         assert alias == old or alias.previous == (*old.previous, old.current)
         if succeeded:
@@ -275,13 +275,13 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
         assert before is not None
         begun = len(done) + len(refused) + 1.0
         at_once(*(partial(go, begun + step / 8) for step in range(2)))
-    alias, models, certified = state(small)
+    alias, models, recorded = state(small)
     assert alias is not None
     assert all("another process changed alias" in words for words in refused)
     assert len(done) + len(refused) == 4
     assert sorted([*alias.previous, alias.current]) == sorted([base.model, *done])
     assert set(models) == alias.models
-    assert all(certified)
+    assert all(recorded)
 
 
 def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: Small) -> None:
@@ -301,11 +301,11 @@ def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: S
         (won,) = [each.model for each in results if not isinstance(each, OwpcLtrError)]
         (lost,) = [each for each in results if isinstance(each, Refused)]
         assert "scores differently" in str(lost)
-        alias, models, certified = state(small)
+        alias, models, recorded = state(small)
         assert alias is not None
         assert alias.current == won
         assert set(models) == alias.models
-        assert all(certified)
+        assert all(recorded)
 
 
 @dataclass
@@ -348,12 +348,12 @@ def test_a_model_that_a_failing_upload_of_the_same_takes_out_is_stored_again(sma
         rival = Rival(small, as_stored(small, model), at)
         done = put_beside(small, model, rival, history=1000)
         calls = rival.calls
-        alias, models, certified = state(small)
+        alias, models, recorded = state(small)
         assert alias == done.alias
         assert alias.current == rival.model.name
         assert alias.previous[-1:] == ((previous,) if previous else ())
         assert set(models) == alias.models
-        assert all(certified)
+        assert all(recorded)
         previous = done.model
     assert at > 10
 
@@ -401,11 +401,15 @@ def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
             done.append(error)
 
     at_once(go, go)
-    one, two = done
-    assert isinstance(one, Uploaded)
-    assert isinstance(two, Uploaded)
-    assert one.alias == two.alias == Aliases(small.engine, small.store).find(small.name)
-    assert one.alias.previous == ((before,) if before else ())
-    _, models, certified = state(small)
-    assert set(models) == one.alias.models
-    assert all(certified)
+    first_upload, second_upload = done
+    assert isinstance(first_upload, Uploaded)
+    assert isinstance(second_upload, Uploaded)
+    assert (
+        first_upload.alias
+        == second_upload.alias
+        == Aliases(small.engine, small.store).find(small.name)
+    )
+    assert first_upload.alias.previous == ((before,) if before else ())
+    _, models, recorded = state(small)
+    assert set(models) == first_upload.alias.models
+    assert all(recorded)

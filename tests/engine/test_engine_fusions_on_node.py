@@ -132,9 +132,9 @@ def test_every_score_is_the_nodes(shop: Shop) -> None:
             expected = fusion.scores(values, np.array([0, len(ids)]), shards)
             body = {"query": query, "size": len(ids), "search_pipeline": pipeline_of(fusion)}
             answer = shop.engine.request("POST", f"/{shop.name}/_search", body=body)
-            found = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
-            assert found.keys() == set(ids)
-            actual = np.array([found[each] for each in ids])
+            scores_by_id = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
+            assert scores_by_id.keys() == set(ids)
+            actual = np.array([scores_by_id[each] for each in ids])
             np.testing.assert_allclose(
                 actual, expected, rtol=0, atol=TOLERANCE, err_msg=str(fusion)
             )

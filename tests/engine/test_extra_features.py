@@ -97,8 +97,8 @@ def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str])
     ) in out
     assert Path("again.parquet").read_bytes() == Path("data.parquet").read_bytes()
     code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet", "--json")
-    (told,) = json.loads(out)["joined_tables"]
-    assert (told["file"], told["matched"]) == ("ctr.parquet", met)
+    (joined,) = json.loads(out)["joined_tables"]
+    assert (joined["file"], joined["matched"]) == ("ctr.parquet", met)
     code, _, err = run(*log, "--extra-features", "absent.parquet", "--out", "again.parquet")
     assert (code, "cannot read absent.parquet: no such file" in err) == (3, True)
 
@@ -108,10 +108,12 @@ def scores_here(small: Small, model: str, text: str, known: Rates) -> dict[str, 
     ids = [f"d{d}" for d in range(DOCUMENTS)]
     params = {"keywords": text, "query": text}
     probe = {"params": params, "document_ids": ids}
-    found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
-    clicks = [[known.get((text, document), np.nan)] for document in found]
+    logged_ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    clicks = [[known.get((text, document), np.nan)] for document in logged_ids]
     matrix = np.hstack([features, np.array(clicks, np.float32)])
-    return dict(zip(found, load_scoring_model(Path(model)).score(matrix).tolist(), strict=True))
+    return dict(
+        zip(logged_ids, load_scoring_model(Path(model)).score(matrix).tolist(), strict=True)
+    )
 
 
 def upload(
@@ -161,8 +163,8 @@ def test_a_model_that_clients_score_is_proved_by_what_it_remembers_and_served_al
     code, out, err = run("verify", small.name, *place)
     assert code == 0
     assert "taken as at the upload" in err
-    told = [line.split()[0] for line in out.splitlines()[1:4]]
-    assert sorted(told) == ["body", "size", "title"]
+    feature_names = [line.split()[0] for line in out.splitlines()[1:4]]
+    assert sorted(feature_names) == ["body", "size", "title"]
 
 
 def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
@@ -178,21 +180,21 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     code, out, err = upload(run, small, place, "--json", model="small.json")
     assert code == 0
     assert "does not use 'ctr' (from ctr.parquet): it was left out" in err
-    told = json.loads(out)
-    stored = small.store.get_model(told["model"])
+    result = json.loads(out)
+    stored = small.store.get_model(result["model"])
     assert not is_client_scored(stored)
-    assert [one["feature"] for one in told["drift"]["features"]].count("ctr") == 0
+    assert [feature["feature"] for feature in result["drift"]["features"]].count("ctr") == 0
     text = texts()[5]
     code, out, _ = run(
         "search", text, "--model", small.name, "--query-template", "query.json", "--json", *place
     )
     here = scores_here(small, "small.json", text, {})
-    found = json.loads(out)
-    assert (code, found["scored_by"]) == (0, "engine")
-    assert [hit["score"] for hit in found["after"]] == pytest.approx(
-        [here[hit["document_id"]] for hit in found["after"]], rel=1e-5
+    answer = json.loads(out)
+    assert (code, answer["scored_by"]) == (0, "engine")
+    assert [hit["score"] for hit in answer["after"]] == pytest.approx(
+        [here[hit["document_id"]] for hit in answer["after"]], rel=1e-5
     )
-    deployment = DeploymentRecords(small.engine, small.store).get(told["model"])
+    deployment = DeploymentRecords(small.engine, small.store).get(result["model"])
     assert deployment.record["joined_left_out"] == ["ctr"]
     assert run("verify", small.name, *place)[0] == 0
 
@@ -243,8 +245,11 @@ def test_from_python_a_frame_does_as_well_as_a_file(
         judgments=made / "judged.csv", out=tmp_path / "frames.parquet", index=small.index,
         extra_features=[table.to_pandas(), popular],
     )  # fmt: skip
-    files = [one["file"] for one in report.manifest["joined_tables"]]
+    files = [joined["file"] for joined in report.manifest["joined_tables"]]
     assert files == ["frame 1", "frame 2"]
-    one, other = load_dataset(made / "data.parquet"), load_dataset(tmp_path / "frames.parquet")
+    from_file, other = (
+        load_dataset(made / "data.parquet"),
+        load_dataset(tmp_path / "frames.parquet"),
+    )
     assert other.feature_names == (*FEATURESET.feature_names, "ctr", "ctr_mean")
-    np.testing.assert_array_equal(one.features, other.features[:, :4])
+    np.testing.assert_array_equal(from_file.features, other.features[:, :4])

@@ -53,7 +53,7 @@ def test_the_dataset_holds_what_the_engine_says_and_nan_where_it_says_nothing(ou
     pairs = [(query, document) for query in judgments.queries for document in query.doc_ids]
     assert rows_of(data) == [(query.query_id, document) for query, document in pairs]
     assert data.query_params is not None
-    params = [json.loads(told.as_py()) for told in data.query_params]
+    params = [json.loads(text.as_py()) for text in data.query_params]
     assert params == [query.params for query in judgments.queries]
     grades = np.concatenate([query.grades for query in judgments.queries])
     np.testing.assert_array_equal(data.labels, grades)
@@ -185,9 +185,9 @@ def test_options_that_cannot_be_are_usage_errors(changes: dict[str, Any]) -> Non
 
 
 def test_progress_tells_of_every_document(out: Path) -> None:
-    told: list[int] = []
-    log(MemoryEngine(), out, progress=told.append)
-    assert told == [10, 20, 30]
+    counts: list[int] = []
+    log(MemoryEngine(), out, progress=counts.append)
+    assert counts == [10, 20, 30]
 
 
 @given(
@@ -330,8 +330,8 @@ SCRIPT = Feature("old", ("year",), {"params": {"year": "year"}}, "script_feature
 
 
 def typed(*features: Feature, **params: Any) -> dict[str, object]:
-    (found,) = typed_params(judged(**params), FeatureSet("movies", features))
-    return found
+    (params_of_query,) = typed_params(judged(**params), FeatureSet("movies", features))
+    return params_of_query
 
 
 @pytest.mark.parametrize(
@@ -342,9 +342,9 @@ def typed(*features: Feature, **params: Any) -> dict[str, object]:
 def test_what_computes_gets_a_number_and_all_else_its_text(
     feature: Feature, text: str, number: float
 ) -> None:
-    found = typed(TEXT, feature, year=text, more="3")
-    assert found == {"words": "10", "year": number, "more": "3"}
-    assert type(found["year"]) is type(number)
+    params_of_query = typed(TEXT, feature, year=text, more="3")
+    assert params_of_query == {"words": "10", "year": number, "more": "3"}
+    assert type(params_of_query["year"]) is type(number)
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999", "new", ""])

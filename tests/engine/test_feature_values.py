@@ -162,8 +162,8 @@ def test_no_value_is_above_the_highest_and_one_comes_near_it(
 ) -> None:
     template, wanted = BOUNDED[kind]
     assert highest_value(Feature("f", (), template)) == wanted
-    found = values(index, template)
-    assert 0.99 * wanted <= np.nanmax(found) <= wanted * (1 + 1e-6)
+    logged_values = values(index, template)
+    assert 0.99 * wanted <= np.nanmax(logged_values) <= wanted * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("kind", UNBOUNDED)
@@ -192,11 +192,11 @@ def test_nothing_is_claimed_of_what_is_computed(language: str) -> None:
 def test_what_is_claimed_holds_for_every_kind_of_query(node_url: str) -> None:
     engine, name = Engine(ConnectionSettings(node_url)), f"kinds-{uuid.uuid4().hex[:8]}"
     features = featureset_of(QUERIES)
-    found = logged_of(fill(engine, name, 2), PluginFreeStore(engine), features)
+    matrix = logged_of(fill(engine, name, 2), PluginFreeStore(engine), features)
     engine.request("DELETE", f"/{name}")
     engine.close()
-    assert len(features.features) == found.shape[1] > 20
-    for feature, column in zip(features.features, found.T, strict=True):
+    assert len(features.features) == matrix.shape[1] > 20
+    for feature, column in zip(features.features, matrix.T, strict=True):
         assert never_negative(feature)
         assert np.nanmin(column, initial=0) >= 0
         assert np.nanmax(column, initial=0) <= highest_value(feature), feature.name

@@ -35,11 +35,11 @@ MAPPINGS = {
 }
 
 
-def one(template: Any, *params: str, name: str = "f") -> FeatureSet:
+def featureset_of(template: Any, *params: str, name: str = "f") -> FeatureSet:
     return FeatureSet("set", (Feature(name, params, template),))
 
 
-TYPO = one({"match": {"titel": "{{keywords}}"}}, "keywords", name="title_bm25")
+TYPO = featureset_of({"match": {"titel": "{{keywords}}"}}, "keywords", name="title_bm25")
 FACTOR = {"field": "vots", "missing": 0}
 
 
@@ -70,16 +70,16 @@ def place(node_url: str) -> Iterator[Place]:
     ("featureset", "said"),
     [
         (TYPO, "feature 'title_bm25': 'titel' is no field of '{}'; did you mean 'title'?"),
-        (one({"function_score": {"field_value_factor": FACTOR, "boost_mode": "replace"}}),
+        (featureset_of({"function_score": {"field_value_factor": FACTOR, "boost_mode": "replace"}}),
          "'vots' is no field of '{}'; did you mean 'votes'?"),
-        (one({"multi_match": {"query": "x", "fields": ["title.enlish^2"]}}),
+        (featureset_of({"multi_match": {"query": "x", "fields": ["title.enlish^2"]}}),
          "did you mean 'title.english'?"),
-        (one({"multi_match": {"query": "x", "fields": ["tite*"]}}), "is called 'tite*'"),
-        (one({"nested": {"path": "casts", "query": {"match_all": {}}}}),
+        (featureset_of({"multi_match": {"query": "x", "fields": ["tite*"]}}), "is called 'tite*'"),
+        (featureset_of({"nested": {"path": "casts", "query": {"match_all": {}}}}),
          "'casts' is no nested object of '{}'; did you mean 'cast'?"),
-        (one({"match": {"cast": "x"}}),
+        (featureset_of({"match": {"cast": "x"}}),
          "'cast' is no field of '{}' but an object; did you mean 'cast.actor'?"),
-        (one({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
+        (featureset_of({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
     ],
 )  # fmt: skip
 def test_a_field_that_is_not_there_is_refused_and_nothing_is_stored(
@@ -124,7 +124,7 @@ def test_an_alias_and_a_dynamic_mapping_are_looked_through(place: Place) -> None
     with pytest.raises(BadInput, match=f"no field of '{alias}'; did you mean 'title'"):
         place.featuresets.push(TYPO, index=alias)
     # The mapping is dynamic: what no document has yet is no field all the same.
-    year = one({"range": {"year": {"gte": 1979}}})
+    year = featureset_of({"range": {"year": {"gte": 1979}}})
     with pytest.raises(BadInput, match="'year' is no field"):
         place.featuresets.push(year, index=alias)
     place.engine.request("PUT", f"/{place.index}/_doc/2", body={"year": 1979})
@@ -156,8 +156,8 @@ def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field(fake: Fake
     assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
 
 
-YEAR = one({"range": {"votes": {"gte": "{{least}}"}}}, "least")
-TAGS = one('{"terms": {"tags": {{#toJson}}labels{{/toJson}}}}', "labels")
+YEAR = featureset_of({"range": {"votes": {"gte": "{{least}}"}}}, "least")
+TAGS = featureset_of('{"terms": {"tags": {{#toJson}}labels{{/toJson}}}}', "labels")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ TAGS = one('{"terms": {"tags": {{#toJson}}labels{{/toJson}}}}', "labels")
     [
         (YEAR, "least", 3),
         (TAGS, "labels", ["a", "b"]),
-        (one('{"range": {"votes": {"gte": {{least}} }}}', "least"), "least", 3),
+        (featureset_of('{"range": {"votes": {"gte": {{least}} }}}', "least"), "least", 3),
     ],
 )
 def test_a_parameter_that_is_no_text_is_said_to_be_the_cause_and_can_be_given(
@@ -195,7 +195,7 @@ def test_what_is_given_goes_before_the_sets_own_sample_and_that_before_the_keywo
 
 
 def test_a_failure_that_no_guess_causes_is_told_without_a_word_of_parameters(place: Place) -> None:
-    broken = one({"match": {"title": {"query": "{{keywords}}", "slop": "x"}}}, "keywords")
+    broken = featureset_of({"match": {"title": {"query": "{{keywords}}", "slop": "x"}}}, "keywords")
     with pytest.raises(Refused) as error:
         place.featuresets.push(broken, index=place.index)
     assert "--param" not in str(error.value)
@@ -243,7 +243,7 @@ def test_a_file_holds_a_value_that_is_too_long_to_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("[1, 2", "v.json, which --param v names: it is not JSON (expecting ',' delimiter at"),
         ("[NaN]", "it is not JSON (NaN is no finite number)"),
@@ -252,13 +252,13 @@ def test_a_file_holds_a_value_that_is_too_long_to_type(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_holds_no_value_is_named(
-    content: str | None, told: str, tmp_path: Path
+    content: str | None, message: str, tmp_path: Path
 ) -> None:
     if content is not None:
         (tmp_path / "v.json").write_text(content)
     with pytest.raises(BadInput) as refused:
         named_params([f"v=@{tmp_path / 'v.json'}"])
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_name_that_is_given_twice_is_refused() -> None:

@@ -13,7 +13,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.commands import Run
 from tests.engine.fake_engine import FakeEngine, Reply
-from tests.judgment_writers import RAMBO, fetched, told
+from tests.judgment_writers import RAMBO, fetched, rows_of
 
 ID = "b54f791a-3b02-49cb-a06c-46ab650b2ade"
 PATH = f"/_plugins/_search_relevance/judgments/{ID}"
@@ -26,12 +26,12 @@ def asked(reply: Any, name: str = ID, **how: Any) -> Judgments:
 
 
 def test_a_list_is_fetched_as_a_file_of_it_is_read() -> None:
-    found = asked(fetched(RAMBO))
-    assert [query for query, _, _ in told(found)] == ["rambo", "- rocky? §"]
+    judgments = asked(fetched(RAMBO))
+    assert [query for query, _, _ in rows_of(judgments)] == ["rambo", "- rocky? §"]
     twice = {"rambo": [("a", "1.0"), ("a", "3.0"), ("b", "")]}
     with pytest.warns(ltr.OwpcLtrWarning, match="1 duplicates were merged|1 lines without"):
-        found = asked(fetched(twice), duplicates="max", skip_unjudged=True)
-    assert told(found)[0][2] == {"a": 3}
+        judgments = asked(fetched(twice), duplicates="max", skip_unjudged=True)
+    assert rows_of(judgments)[0][2] == {"a": 3}
 
 
 NO_HANDLER = f"no handler found for uri [{PATH}] and method [GET]"
@@ -75,7 +75,7 @@ def test_the_command_writes_what_it_fetched(run: Run) -> None:
         words = ("judge", "convert", f"workbench:{ID}", "--url", fake.url, "--out")
         code, out, _ = run(*words, "a.tsv")
     assert (code, out) == (0, "3 judgments of 2 queries\nwrote a.tsv\n")
-    assert told(ltr.read_judgments("a.tsv")) == told(asked(fetched(RAMBO)))
+    assert rows_of(ltr.read_judgments("a.tsv")) == rows_of(asked(fetched(RAMBO)))
     with FakeEngine() as fake:
         fake.on("GET", PATH, Reply({"error": NO_HANDLER}, 400))
         words = ("judge", "convert", f"workbench:{ID}", "--url", fake.url, "--out")

@@ -56,15 +56,15 @@ def documents(n: int = 120) -> list[dict[str, Any]]:
         topic = number % len(TOPICS)
         words = rng.choice(OTHERS, 4).tolist()
         vector = rng.normal(0, 0.6, len(TOPICS)) + np.eye(len(TOPICS))[topic]
-        one: dict[str, Any] = {
+        document: dict[str, Any] = {
             "title": " ".join([*([TOPICS[topic]] if rng.random() < 0.5 else []), words[0]]),
             "body": " ".join([*([TOPICS[topic]] * int(rng.integers(0, 3))), *words]),
             "v": vector.round(4).tolist(),
             "topic": topic,
         }
         if number < 5:
-            del one["v"]
-        made.append(one)
+            del document["v"]
+        made.append(document)
     return made
 
 
@@ -76,10 +76,12 @@ def written_judgments(path: Path, made: list[dict[str, Any]]) -> Path:
         topic = number % len(TOPICS)
         words = f"{TOPICS[topic]} {OTHERS[number % len(OTHERS)]}"
         vector = (np.eye(len(TOPICS))[topic] + rng.normal(0, 0.2, len(TOPICS))).round(4).tolist()
-        for place, one in enumerate(made):
+        for place, document in enumerate(made):
             line = {"query_id": f"q{number}", "query": words, "doc_id": str(place)}
             line |= {"vector": vector} if place == 0 else {}
-            lines.append({**line, "grade": int(one["topic"] == topic and one["title"][0] in "rgb")})
+            lines.append(
+                {**line, "grade": int(document["topic"] == topic and document["title"][0] in "rgb")}
+            )
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
@@ -101,7 +103,7 @@ def indexed(
     }
     cluster.engine.request("DELETE", f"/{name}", params={"ignore_unavailable": "true"})
     cluster.engine.request("PUT", f"/{name}", body=body)
-    rows = [(str(number), one) for number, one in enumerate(documents())]
+    rows = [(str(number), document) for number, document in enumerate(documents())]
     index_documents(cluster.engine, name, rows, lambda *_: None)
     try:
         yield cluster
@@ -118,18 +120,18 @@ def legs_file(path: Path, *features: dict[str, Any]) -> Path:
     return path
 
 
-def live_equals_local(cluster: Cluster, index: str, found: Fusion, judged: Path, at: Path) -> None:
+def live_equals_local(cluster: Cluster, index: str, fusion: Fusion, judged: Path, at: Path) -> None:
     """The uploaded model, searched with the template, has the figure of the logged scores."""
-    cluster.upload(found.model, index=index, name=f"{index}-model", featureset=found.legs.name)
+    cluster.upload(fusion.model, index=index, name=f"{index}-model", featureset=fusion.legs.name)
     live = cluster.compare_live(
         [f"{index}-model"], index=index, judgments=judged, query_template=at, metrics="ndcg@10",
         split="all",
     )  # fmt: skip
-    assert f"their first {found.legs.request_window} documents" in " ".join(live.notes)
+    assert f"their first {fusion.legs.request_window} documents" in " ".join(live.notes)
     # Equal scores stand in the engine's order there, and count their expected value here.
     with_model = live.rankers[0].measured[0]
-    assert with_model.per_query == pytest.approx(found.on_all_queries, abs=TIES)
-    assert with_model.mean == pytest.approx(found.on_all_queries.mean(), abs=1e-3)
+    assert with_model.per_query == pytest.approx(fusion.on_all_queries, abs=TIES)
+    assert with_model.mean == pytest.approx(fusion.on_all_queries.mean(), abs=1e-3)
 
 
 def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> None:
@@ -138,17 +140,17 @@ def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> Non
     template, model = tmp_path / "query.json", tmp_path / "model.json"
     with indexed(node_url, "fuse-words", 1) as cluster:
         asked: dict[str, Any] = {"judgments": judged, "index": "fuse-words", "resamples": 500}
-        found = fuse(cluster, legs, window=30, query_template_out=template, **asked)
-        names = [one.name for one in found.comparison.rankers]
+        fusion = fuse(cluster, legs, window=30, query_template_out=template, **asked)
+        names = [ranker.name for ranker in fusion.comparison.rankers]
         assert names[:2] == ["title", "body"]
         assert len(names) == 6
-        assert 0 < found.recall.legs["title"] <= found.recall.union <= found.recall.request <= 1
-        assert str(found).startswith(found.headline[:30])
-        assert json.loads(json.dumps(found.as_dict()))["baseline"] == found.best_leg
-        live_equals_local(cluster, "fuse-words", found, judged, template)
+        assert 0 < fusion.recall.legs["title"] <= fusion.recall.union <= fusion.recall.request <= 1
+        assert str(fusion).startswith(fusion.headline[:30])
+        assert json.loads(json.dumps(fusion.as_dict()))["baseline"] == fusion.best_leg
+        live_equals_local(cluster, "fuse-words", fusion, judged, template)
         body = cluster.request("red old", model="fuse-words-model", query_template=template)
         assert {step["window_size"] for step in body["rescore"]} == {60}
-        if not found.is_better:
+        if not fusion.is_better:
             with pytest.raises(Refused, match=r"model.json is not written: .*force=") as caught:
                 fuse(cluster, legs, window=30, out=model, report=tmp_path / "no.html", **asked)
             assert (tmp_path / "no.html").exists()
@@ -157,19 +159,19 @@ def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> Non
         page = tmp_path / "page.html"
         fuse(cluster, legs, window=30, out=model, report=page, force=True, **asked)
         assert model.exists()
-        assert found.headline.partition(": ")[0].capitalize() in page.read_text()
+        assert fusion.headline.partition(": ")[0].capitalize() in page.read_text()
 
 
 def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -> None:
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     silent = {**BODY, "name": "silent", "template": {"match": {"body": "x{{keywords}}x"}}}
     with indexed(node_url, "fuse-faults", 1) as cluster:
-        for features, told in (
+        for features, message in (
             ((TITLE, silent), "leg 'silent' returns nothing for any of the 40 queries"),
             ((TITLE, DENSE), "leg 'dense': the field 'v' of 'fuse-faults' is not there: .* k-NN"),
         ):
             legs = legs_file(tmp_path / "fuse-faults.json", *features)
-            with pytest.raises(BadInput, match=told):
+            with pytest.raises(BadInput, match=message):
                 fuse(cluster, legs, judgments=judged, index="fuse-faults")
         # Nothing is left behind that would be in the way of a legs file put right.
         assert cluster.store.list_featuresets() == []
@@ -197,7 +199,9 @@ def cosines(vector: list[float]) -> dict[str, float]:
     return {
         str(number): float(1 + asked @ own / np.linalg.norm(asked) / np.linalg.norm(own)) / 2
         for number, own in (
-            (n, np.array(one["v"])) for n, one in enumerate(documents()) if "v" in one
+            (n, np.array(document["v"]))
+            for n, document in enumerate(documents())
+            if "v" in document
         )
     }
 
@@ -209,37 +213,37 @@ def fused(
     """Two legs fused on a node: every candidate has its exact score, in every shard."""
     template = judged.with_name("query.json")
     with indexed(url, name, shards, vector) as cluster:
-        found = fuse(
+        fusion = fuse(
             cluster, legs, judgments=judged, index=name, window=20, resamples=500,
             query_template_out=template, data_out=judged.with_name("logged.parquet"),
         )  # fmt: skip
-        told = " ".join(found.notes)
-        assert ("3 shards: windows and k are of each shard" in told) == (shards == 3)
+        notes = " ".join(fusion.notes)
+        assert ("3 shards: windows and k are of each shard" in notes) == (shards == 3)
         read = read_legs(legs, cluster.engine, name, 20)
         assert shards_of(cluster.engine, name) == shards
         queries = read_judgments(judged).queries
         brought = find_candidates(cluster.engine, name, read, queries, shards, 2, lambda *_: None)
-        at = found.data.offsets.tolist()
-        ids = found.data.doc_ids
+        at = fusion.data.offsets.tolist()
+        ids = fusion.data.doc_ids
         assert ids is not None
         for number, query in enumerate(queries[:10]):
             # What is rescored has all that the legs bring; where the client does so, over several
             # shards, the best of all in place of those of each.
-            one = brought[number]
-            assert set(one.by_leg[1]) <= set(one.by_request)
-            assert set(one.by_leg[0]) <= set(one.by_request) or read.shards == 3
+            candidates = brought[number]
+            assert set(candidates.by_leg[1]) <= set(candidates.by_request)
+            assert set(candidates.by_leg[0]) <= set(candidates.by_request) or read.shards == 3
             rows = slice(at[number], at[number + 1])
-            logged = dict(zip(ids.to_pylist()[rows], found.data.features[rows, 1], strict=True))
-            assert set(logged) == set(one.documents)
+            logged = dict(zip(ids.to_pylist()[rows], fusion.data.features[rows, 1], strict=True))
+            assert set(logged) == set(candidates.documents)
             own = cosines(query.params["vector"])
             for document, score in logged.items():
                 expected = own.get(document, np.nan)
                 assert score == pytest.approx(expected, abs=1e-6, nan_ok=True)
-        without = int(np.isnan(found.data.features[:, 1]).sum())
+        without = int(np.isnan(fusion.data.features[:, 1]).sum())
         assert without > 0
-        assert f"leg 'dense' has no score for {without:,} of" in told
-        live_equals_local(cluster, name, found, judged, template)
-        yield cluster, found
+        assert f"leg 'dense' has no score for {without:,} of" in notes
+        live_equals_local(cluster, name, fusion, judged, template)
+        yield cluster, fusion
 
 
 def client_scores(cluster: Cluster, index: str, judged: Path) -> None:
@@ -266,8 +270,8 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
     name = f"fuse-vectors{shards}"
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
-    with fused(vectors_url, name, shards, VECTOR, legs, judged) as (cluster, found):
-        assert "script_score" in found.legs.legs[1].feature.template
+    with fused(vectors_url, name, shards, VECTOR, legs, judged) as (cluster, fusion):
+        assert "script_score" in fusion.legs.legs[1].feature.template
         vector = read_judgments(judged).queries[0].params["vector"]
         body = cluster.request(
             "red old", model=f"{name}-model", query_template=tmp_path / "query.json",
@@ -286,9 +290,9 @@ def test_words_and_vectors_without_scripts(
     name = f"fuse-scriptless{shards}"
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
-    with fused(scriptless_url, name, shards, VECTOR, legs, judged) as (cluster, found):
+    with fused(scriptless_url, name, shards, VECTOR, legs, judged) as (cluster, fusion):
         client_scores(cluster, name, judged)
-        by_ids = found.legs.legs[1].feature
+        by_ids = fusion.legs.legs[1].feature
         suggested, logged = tmp_path / "set.json", tmp_path / "next.parquet"
         cluster.featuresets.suggest(index=name, legs=legs, out=suggested)
         vector = read_judgments(judged).queries[0].params["vector"]
@@ -298,7 +302,7 @@ def test_words_and_vectors_without_scripts(
         )
         data = read_dataset(logged)
         assert data.feature_names[:2] == ("body", "dense")
-        assert data.n_documents == found.data.n_documents
+        assert data.n_documents == fusion.data.n_documents
     with indexed(vectors_url, name, shards, VECTOR) as cluster:
         script = read_legs(legs, cluster.engine, name, 20).legs[1].feature
         assert "script_score" in script.template
@@ -317,8 +321,8 @@ def test_the_legs_are_features_of_a_ranker_of_their_candidates(
     """After fusion: the legs beside other features, and all that the legs bring, judged or not."""
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     words = [
-        {**one, "template": {"match": {one["name"]: {"query": "{{keywords}}", "boost": 2}}}}
-        for one in (TITLE, BODY)
+        {**feature, "template": {"match": {feature["name"]: {"query": "{{keywords}}", "boost": 2}}}}
+        for feature in (TITLE, BODY)
     ]
     legs = legs_file(tmp_path / "fuse-legs.json", *words)
     suggested, logged = tmp_path / "set.json", tmp_path / "logged.parquet"
@@ -333,9 +337,13 @@ def test_the_legs_are_features_of_a_ranker_of_their_candidates(
         data = read_dataset(logged)
         read = read_legs(legs, cluster.engine, "fuse-next", 30)
         queries = read_judgments(judged).queries
-        found = find_candidates(cluster.engine, "fuse-next", read, queries, 1, 2, lambda *_: None)
+        candidates = find_candidates(
+            cluster.engine, "fuse-next", read, queries, 1, 2, lambda *_: None
+        )
         assert data.doc_ids is not None
-        assert data.doc_ids.to_pylist() == [name for one in found for name in one.documents]
+        assert data.doc_ids.to_pylist() == [
+            name for query in candidates for name in query.documents
+        ]
         assert 0 < data.labels.sum() < len(data.labels) < sum(len(q.doc_ids) for q in queries)
         assert data.feature_names[:2] == ("title", "body")
         with pytest.raises(UsageError, match="`window` is of legs: name these with `candidates`"):

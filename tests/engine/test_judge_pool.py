@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.live_results.judge_pool import Pooled, pool, random_sample
+from owpc_ltr.engine.live_results.judge_pool import JudgmentPool, pool, random_sample
 from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.client_scoring import Serve, Served, serve_all
 from owpc_ltr.engine.search.request import SearchRequest
@@ -35,8 +35,8 @@ class Index:
     settings = SimpleNamespace(url="memory:")
 
     def request(self, _method: str, _path: str, *, body: Any, **_: Any) -> Any:
-        ids = [one for one in body["query"]["ids"]["values"] if int(one[1:]) < 20]
-        hits = [{"_id": one, "_source": {"title": f"about {one}"}} for one in ids]
+        ids = [doc_id for doc_id in body["query"]["ids"]["values"] if int(doc_id[1:]) < 20]
+        hits = [{"_id": doc_id, "_source": {"title": f"about {doc_id}"}} for doc_id in ids]
         return whole(hits, len(hits))
 
 
@@ -54,7 +54,7 @@ def pooled(
     judged: dict[str, frozenset[str]] | None = None,
     run: TrecRun | None = None,
     **plan: Any,
-) -> Pooled:
+) -> JudgmentPool:
     rankers: list[LiveRanker | TrecRun]
     rankers = [live_ranker(always(*ranking), "i") for ranking in rankings]
     rankers += [] if run is None else [run]
@@ -63,33 +63,33 @@ def pooled(
 
 
 def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:
-    found = pooled([["d1", "d2", "d3"], ["d3", "d4", "d1"]], depth=2)
-    for query in found.queries:
+    judgment_pool = pooled([["d1", "d2", "d3"], ["d3", "d4", "d1"]], depth=2)
+    for query in judgment_pool.queries:
         assert sorted(query.doc_ids) == ["d1", "d2", "d3", "d4"]
-    assert found.n_documents == 8
+    assert judgment_pool.n_documents == 8
 
 
 @given(st.permutations([f"d{n}" for n in range(12)]), st.integers(0, 99))
 def test_the_order_tells_nothing_of_ranks_and_rankers(order: list[str], seed: int) -> None:
-    one = pooled([order], seed=seed)
+    judgment_pool = pooled([order], seed=seed)
     other = pooled([sorted(order)[:6], sorted(order)[6:]], seed=seed)
-    assert [q.doc_ids for q in one.queries] == [q.doc_ids for q in other.queries]
+    assert [q.doc_ids for q in judgment_pool.queries] == [q.doc_ids for q in other.queries]
 
 
 def test_another_seed_or_query_draws_another_order() -> None:
     ranking = [f"d{n}" for n in range(20)]
-    one, two = pooled([ranking]), pooled([ranking], seed=1)
-    assert one.queries[0].doc_ids != two.queries[0].doc_ids
-    assert one.queries[0].doc_ids != one.queries[1].doc_ids
+    judgment_pool, other_pool = pooled([ranking]), pooled([ranking], seed=1)
+    assert judgment_pool.queries[0].doc_ids != other_pool.queries[0].doc_ids
+    assert judgment_pool.queries[0].doc_ids != judgment_pool.queries[1].doc_ids
 
 
 def test_judged_and_absent_documents_are_left_out_and_counted() -> None:
     run = TrecRun(
         pa.array(["q1", "q1", "other"]), pa.array(["d5", "d99", "d7"]), np.zeros(3), "x", "run"
     )
-    found = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, run=run)
-    assert [sorted(q.doc_ids) for q in found.queries] == [["d2", "d5"], ["d1", "d2"]]
-    assert (found.judged, found.absent) == (1, 1)
+    judgment_pool = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, run=run)
+    assert [sorted(q.doc_ids) for q in judgment_pool.queries] == [["d2", "d5"], ["d1", "d2"]]
+    assert (judgment_pool.judged, judgment_pool.absent) == (1, 1)
     done = pooled([["d1"]], {"q1": frozenset({"d1"})})
     assert [query.query_id for query in done.queries] == ["q2"]
 
@@ -112,10 +112,10 @@ def test_every_query_is_as_likely_to_be_drawn() -> None:
 
 
 def test_a_sheet_says_nothing_of_ranks_and_has_no_grade_yet(tmp_path: Path) -> None:
-    found = pooled([["d1", "d2"]])
+    judgment_pool = pooled([["d1", "d2"]])
     path = tmp_path / "sheet.csv"
     shown = {"d1": {"title": 'a "b",\n c', "tags": ["x", "y"]}}
-    write_sheet(found.queries, ["title", "tags"], shown, path)
+    write_sheet(judgment_pool.queries, ["title", "tags"], shown, path)
     with path.open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     assert list(rows[0]) == [
@@ -166,14 +166,14 @@ def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order()
         return serve
 
     queries = [JudgedQuery(f"q{n}", {"n": str(n)}, [], np.zeros(0, np.float32)) for n in range(4)]
-    told: list[float | None] = []
+    shares: list[float | None] = []
     a, b = serve_all(
-        (way("a"), way("b")), queries, SHARED, 1, lambda _text, done: told.append(done)
+        (way("a"), way("b")), queries, SHARED, 1, lambda _text, done: shares.append(done)
     )
-    assert [one.doc_ids[0] for one in a] == ["a0", "a1", "a2", "a3"]
-    assert [one.doc_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
+    assert [query.doc_ids[0] for query in a] == ["a0", "a1", "a2", "a3"]
+    assert [query.doc_ids[0] for query in b] == ["b0", "b1", "b2", "b3"]
     assert [name for name, _ in heard] == ["a", "b", "b", "a", "a", "b", "b", "a"]
-    assert told == [0.25, 0.5, 0.75, 1.0]
+    assert shares == [0.25, 0.5, 0.75, 1.0]
     with pytest.raises(UsageError, match="in_flight"):
         serve_all((way("a"),), queries, SHARED, 0)
 
@@ -199,10 +199,10 @@ def test_some_judged_documents_are_graded_again_for_common_pairs() -> None:
     judged = {"q1": frozenset({"d1", "d2", "d3", "d19"}), "q2": frozenset({"d1"})}
     ranking = [f"d{n}" for n in range(6)]
     plain = pooled([ranking], judged)
-    found = pooled([ranking], judged, common=30)
-    assert (plain.common, found.common) == (0, 4)
-    assert found.n_documents == plain.n_documents + 4
-    assert {*found.queries[0].doc_ids} == {*ranking}
+    judgment_pool = pooled([ranking], judged, common=30)
+    assert (plain.common, judgment_pool.common) == (0, 4)
+    assert judgment_pool.n_documents == plain.n_documents + 4
+    assert {*judgment_pool.queries[0].doc_ids} == {*ranking}
     two = pooled([ranking], judged, common=2)
     again = pooled([ranking], judged, common=2)
     assert [q.doc_ids for q in two.queries] == [q.doc_ids for q in again.queries]

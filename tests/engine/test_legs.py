@@ -62,7 +62,7 @@ def legs_of(
     features = [
         {
             "name": names[number],
-            "params": [one for one in ("keywords", "vector") if one in json.dumps(template)],
+            "params": [param for param in ("keywords", "vector") if param in json.dumps(template)],
             "template": template,
         }
         for number, template in enumerate(templates)
@@ -97,9 +97,9 @@ def test_a_knn_leg_is_scored_by_a_script_over_its_field(space: str, score: str) 
 def test_a_filter_and_a_boost_of_a_leg_hold_in_both_forms() -> None:
     only = {"term": {"shop": "{{keywords}}"}}
     legs = legs_of(WORDS, knn(filter=only, boost=2))
-    found = scored(legs, 1)
-    assert found["query"]["bool"]["filter"][1] == {"term": {"shop": 'red "shoe"'}}
-    assert found["boost"] == 2
+    request = scored(legs, 1)
+    assert request["query"]["bool"]["filter"][1] == {"term": {"shop": 'red "shoe"'}}
+    assert request["boost"] == 2
     assert legs.legs[1].search["knn"]["v"]["filter"] == only
 
 
@@ -197,7 +197,7 @@ def test_the_nearest_documents_lead_the_candidates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("templates", "field", "told"),
+    ("templates", "field", "message"),
     [
         ((WORDS,), None, "has 1 legs: give 2 to 5"),
         ((WORDS, {"bool": {"must": [{"knn": {"v": {}}}]}}), None, "inside another one"),
@@ -207,17 +207,17 @@ def test_the_nearest_documents_lead_the_candidates() -> None:
     ],
 )
 def test_a_leg_that_cannot_score_every_document_is_refused(
-    templates: tuple[Any, ...], field: dict[str, Any] | None, told: str
+    templates: tuple[Any, ...], field: dict[str, Any] | None, message: str
 ) -> None:
-    with pytest.raises(BadInput, match=re.escape(told)):
+    with pytest.raises(BadInput, match=re.escape(message)):
         legs_of(*templates, field=field)
 
 
-@pytest.mark.parametrize(("vector", "told"), [([0.5], "gives 1 as"), (None, "gives none as")])
-def test_vectors_of_another_length_are_refused_by_query(vector: Any, told: str) -> None:
+@pytest.mark.parametrize(("vector", "fault"), [([0.5], "gives 1 as"), (None, "gives none as")])
+def test_vectors_of_another_length_are_refused_by_query(vector: Any, fault: str) -> None:
     legs = legs_of(WORDS, knn())
     params = {"keywords": "x", **({} if vector is None else {"vector": vector})}
     query = JudgedQuery("q7", params, ["d"], np.ones(1, np.float32))
-    message = f"leg 'b': its field has vectors of 2 numbers, and query 'q7' {told}"
+    message = f"leg 'b': its field has vectors of 2 numbers, and query 'q7' {fault}"
     with pytest.raises(BadInput, match=message):
         legs.check_vectors([query])

@@ -45,7 +45,7 @@ def place(small: Small, tmp_path: Path) -> list[str]:
     lines = ["query_id,query,doc_id,grade,judged_by"]
     for number, words in enumerate(map(set, combinations(WORDS, 2))):
         # Judges leave out a document in five, and err in one of ten.
-        for name in [one for one in titles if rng.random() < 0.8]:
+        for name in [title for title in titles if rng.random() < 0.8]:
             wrong = rng.random() < 0.1
             grade = int((words <= titles[name]) != wrong)
             lines.append(f"q{number},{' '.join(sorted(words))},{name},{grade},ann")
@@ -84,11 +84,11 @@ def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: 
     rows = ("--per-query", "rows.parquet", "--report", "page.html")
     out = run.output("compare-live", "good.json", *LIVE, "--json", *rows, *place)
     assert all(map(os.path.exists, rows[1::2]))
-    told = json.loads(out)
-    (one,) = told["pairs"]
-    assert one["mean_difference"] > 0
-    assert 0 < told["rankers"][1]["metrics"][0]["unjudged"] < 1
-    times = told["milliseconds"]
+    comparison = json.loads(out)
+    (pair,) = comparison["pairs"]
+    assert pair["mean_difference"] > 0
+    assert 0 < comparison["rankers"][1]["metrics"][0]["unjudged"] < 1
+    times = comparison["milliseconds"]
     assert times.keys() == {"good.json", "query"}
     assert all(of["p95"] >= of["median"] for of in times.values())
 
@@ -169,8 +169,8 @@ def test_a_graded_sample_is_compared_beside_proxy_labels_of_all_queries(
     run.output("log-features", *place, "--judgments", "judged.csv", "--out", "proxy.parquet")
     pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "good.json,bad.json"]
     pool += ["--depth", "5", "--json", *QUERY, *place]
-    told = json.loads(run.output(*pool, "--sample", "12", "--out", "human.csv"))
-    assert (told["drawn"], told["drawn_from"], told["queries"]) == (12, 28, 12)
+    result = json.loads(run.output(*pool, "--sample", "12", "--out", "human.csv"))
+    assert (result["drawn"], result["drawn_from"], result["queries"]) == (12, 28, 12)
     rows = rows_of(tmp_path / "human.csv")
     write_rows(tmp_path / "human.csv", [{**row, "grade": n % 2} for n, row in enumerate(rows)])
     compare = ["compare", "good.json", "bad.json", "--data", "human.csv"]
@@ -223,14 +223,14 @@ def renamed(place: list[str], tmp_path: Path) -> list[str]:
 def test_columns_of_other_names_are_measured_as_those_of_ours(
     run: Run, renamed: list[str], words: list[str], listed: str
 ) -> None:
-    def told(*judged: str) -> dict[str, Any]:
+    def printed(*judged: str) -> dict[str, Any]:
         out = run.output(*words, listed, *judged, "--json", *renamed)
-        found: dict[str, Any] = json.loads(out)
+        result: dict[str, Any] = json.loads(out)
         for measured_anew in ("milliseconds", "data"):
-            found.pop(measured_anew, None)
-        return found
+            result.pop(measured_anew, None)
+        return result
 
-    assert told("shop.csv", *NAMED) == told("judged.csv")
+    assert printed("shop.csv", *NAMED) == printed("judged.csv")
     code, _, err = run(*words, listed, "shop.csv", "--columns", "query=words", *renamed)
     assert (code, "no column is called 'words'" in err) == (3, True)
 
@@ -319,7 +319,7 @@ def test_a_search_is_reordered_by_a_reranker_that_is_a_file(
 def test_a_gain_is_measured_by_a_metric_that_is_a_file(
     run_plugins: Run, small_plugins: Small
 ) -> None:
-    assert not any(found.name == "success" for found in load().all("metric"))
+    assert not any(metric.name == "success" for metric in load().all("metric"))
     save_dataset(logged_dataset(small_plugins), Path("data.parquet"))
     save_model(linear((0.0, 1.0, -1.0)), Path("poor.json"))
     save_model(linear((2.0, 0.0, 0.2)), Path("good.json"))

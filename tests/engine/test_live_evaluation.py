@@ -66,14 +66,16 @@ def trained(weights: tuple[float, ...]) -> LinearModel:
 def test_a_model_that_orders_as_the_query_does_changes_nothing(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    found = measured(cluster, small, trained(BY_BODY), judgments, metrics=METRICS)
-    assert found.split == "test"
-    assert found.n_queries == int((SPLIT.sides_of([f"q{n}" for n in range(56)]) == "test").sum())
-    for one in found.pairs:
-        assert one.left_out is not None
-        assert one.comparison.mean_difference == one.left_out.mean_difference == 0.0
-    assert found.as_dict()["worst"]["queries"] == []
-    assert [one.unjudged for one in found.rankers] == [dict.fromkeys(METRICS, 0.0)] * 2
+    evaluation = measured(cluster, small, trained(BY_BODY), judgments, metrics=METRICS)
+    assert evaluation.split == "test"
+    assert evaluation.n_queries == int(
+        (SPLIT.sides_of([f"q{n}" for n in range(56)]) == "test").sum()
+    )
+    for pair in evaluation.pairs:
+        assert pair.left_out is not None
+        assert pair.comparison.mean_difference == pair.left_out.mean_difference == 0.0
+    assert evaluation.as_dict()["worst"]["queries"] == []
+    assert [ranker.unjudged for ranker in evaluation.rankers] == [dict.fromkeys(METRICS, 0.0)] * 2
 
 
 def test_a_better_model_is_found_better_and_a_worse_one_worse(
@@ -82,7 +84,7 @@ def test_a_better_model_is_found_better_and_a_worse_one_worse(
     good = measured(cluster, small, trained(BY_TITLE), judgments)
     bad = measured(cluster, small, trained(BY_SIZE), judgments)
     assert good.pairs[0].comparison.low > 0 > bad.pairs[0].comparison.mean_difference
-    assert all(one["a"] < one["b"] for one in bad.as_dict()["worst"]["queries"])
+    assert all(query["a"] < query["b"] for query in bad.as_dict()["worst"]["queries"])
     # All is judged: what unjudged documents are taken for does not matter.
     plain = good.pairs[0].comparison
     assert good.pairs[0].left_out == good.pairs[0].as_judged == plain
@@ -131,9 +133,9 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
 def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    found = measured(cluster, small, linear(BY_TITLE, source={}), judgments)
-    assert (found.split, found.n_queries) == ("unknown", 56)
-    assert "it may have seen these" in found.warnings[0]
+    evaluation = measured(cluster, small, linear(BY_TITLE, source={}), judgments)
+    assert (evaluation.split, evaluation.n_queries) == ("unknown", 56)
+    assert "it may have seen these" in evaluation.warnings[0]
 
 
 def against(
@@ -158,10 +160,10 @@ def test_queries_that_a_model_was_trained_on_show_nothing_live(
     few = Judgments(judgments.queries[:12])
     seen = {"train": digests_of(few.queries).as_dict()}
     model = linear(BY_TITLE, source={"fingerprint": "f", "queries": seen})
-    told = r"cannot tell: the .*model was trained or chosen on 12 of these 12 queries"
+    verdict_pattern = r"cannot tell: the .*model was trained or chosen on 12 of these 12 queries"
     for split in ("all", "train"):
-        found = measured(cluster, small, model, few, split=split)
-        assert re.match(told, str(found.verdict()))
+        evaluation = measured(cluster, small, model, few, split=split)
+        assert re.match(verdict_pattern, str(evaluation.verdict()))
 
 
 def test_judgments_of_one_rankers_list_cannot_tell(
@@ -176,10 +178,10 @@ def test_judgments_of_one_rankers_list_cannot_tell(
         shown = np.array([grades[document] for document in first], np.float32)
         judges = ["ann"] * len(first)
         own.append(replace(query, doc_ids=list(first), grades=shown, judged_by=judges))
-    found = measured(cluster, small, trained(BY_TITLE), Judgments(own))
-    evidence = found.evidence()
+    evaluation = measured(cluster, small, trained(BY_TITLE), Judgments(own))
+    evidence = evaluation.evidence()
     assert re.match(r"cannot tell: (only )?\d\d% of the first ten", evidence.reason)
-    assert found.ranker("query").unjudged == {"ndcg@10": 0.0}
+    assert evaluation.ranker("query").unjudged == {"ndcg@10": 0.0}
     assert any("owpc-ltr judge pool" in advice for advice in evidence.more)
 
 
@@ -189,11 +191,11 @@ def test_grades_that_contradict_the_query_cannot_tell(
     """By title alone the titles are the truth: inverted, they applaud what hides them."""
     turned = Judgments([replace(query, grades=1 - query.grades) for query in judgments.queries])
     template = {"match": {"title": "{{keywords}}"}}
-    found = against(
+    comparison = against(
         cluster, small, trained((-1.0, 0.0, 0.0)), "query", turned, query_template=template
     )
-    told = str(found.verdict("new", "query"))
-    assert re.match(r"cannot tell: .*(fewer than by chance|below random)", told)
+    verdict = str(comparison.verdict("new", "query"))
+    assert re.match(r"cannot tell: .*(fewer than by chance|below random)", verdict)
 
 
 def test_grades_that_are_a_features_values_cannot_tell(
@@ -206,8 +208,8 @@ def test_grades_that_are_a_features_values_cannot_tell(
         truth = np.array([not words.isdisjoint(titles[name]) for name in query.doc_ids])
         exact.append(replace(query, grades=truth.astype(np.float32)))
     for graded, outcome in ((exact, Outcome.CANNOT_TELL), (judgments.queries, Outcome.BETTER)):
-        found = measured(cluster, small, trained(BY_TITLE), Judgments(graded))
-        assert found.evidence().verdict["outcome"] == outcome
+        evaluation = measured(cluster, small, trained(BY_TITLE), Judgments(graded))
+        assert evaluation.evidence().verdict["outcome"] == outcome
 
 
 @pytest.fixture(scope="module")
@@ -238,10 +240,10 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     judgments, logged = Judgments(judgments.queries[:24]), logged.select(np.arange(24))
     model, name = crossed(logged, BY_SIZE, BY_TITLE), f"{small.name}-folds"
     known = measured(cluster, small, linear(BY_TITLE), judgments)
-    found = measured(cluster, small, model, judgments)
-    assert (found.split, found.n_queries) == ("folds", len(judgments.queries))
-    assert found.pairs[0].comparison == known.pairs[0].comparison
-    assert "24 queries (cross-validated)" in str(found)
+    evaluation = measured(cluster, small, model, judgments)
+    assert (evaluation.split, evaluation.n_queries) == ("folds", len(judgments.queries))
+    assert evaluation.pairs[0].comparison == known.pairs[0].comparison
+    assert "24 queries (cross-validated)" in str(evaluation)
     asked: dict[str, Any] = {"judgments": judgments, "query_template": BODY, **NDCG}
     asked["index"] = small.index
     live = cluster.compare_live({"new": model, "title": linear(BY_TITLE)}, **asked)
@@ -250,7 +252,7 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     # An uploaded model is measured by its models of folds, too.
     uploaded = measured(cluster, small, first.model, judgments)
     assert (uploaded.split, uploaded.n_queries) == ("folds", len(judgments.queries))
-    assert uploaded.pairs[0].comparison == found.pairs[0].comparison
+    assert uploaded.pairs[0].comparison == evaluation.pairs[0].comparison
     beside = cluster.compare_live([first.model, "query"], **asked)
     assert (beside.split, beside.n_queries) == ("folds", len(judgments.queries))
     # The champion's own models of folds rank what it has seen.
@@ -298,12 +300,12 @@ def test_live_queries_count_by_their_importance(
     live = measured(cluster, small, trained(BY_TITLE), Judgments(asked))
     assert live.weighted
     assert live.evidence().figures["weighted"] is True
-    (one,) = live.pairs
+    (pair,) = live.pairs
     after, before = (ranker.measured[0].per_query for ranker in live.rankers)
     kept = SPLIT.sides_of([query.query_id for query in judgments.queries]) == "test"
     expected = np.average(after - before, weights=weights[kept])
-    assert one.comparison.mean_difference == pytest.approx(float(expected), abs=1e-12)
-    assert one.comparison.mean_difference != pytest.approx(float((after - before).mean()))
+    assert pair.comparison.mean_difference == pytest.approx(float(expected), abs=1e-12)
+    assert pair.comparison.mean_difference != pytest.approx(float((after - before).mean()))
 
 
 class Keeping:

@@ -111,16 +111,16 @@ class Live:
             "rescore": self.store.rescore(model, given, len(self.documents)),
         }
         answer = self.engine.request("POST", f"/{self.name}/_search", body=body)
-        found = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
-        return [found[document] for document in self.documents]
+        scores_by_id = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
+        return [scores_by_id[document] for document in self.documents]
 
 
 @pytest.fixture(scope="module")
 def folder(shared_data: Path) -> Path:
-    found = shared_data.parent / "protocol" / "ltr-plugin"
-    if not found.is_dir():
-        pytest.skip(f"no recorded exchanges at {found}")
-    return found
+    recordings = shared_data.parent / "protocol" / "ltr-plugin"
+    if not recordings.is_dir():
+        pytest.skip(f"no recorded exchanges at {recordings}")
+    return recordings
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +137,11 @@ def live(folder: Path, node_for: Callable[[str], str]) -> Iterator[Live]:
     store.prepare()
     about = engine.identity()
     profile = serving_profile(about.distribution, about.version)
-    found = Live(engine, store, name, documents, profile)
-    one = FeatureSet("one", (Feature("all", (), {"match_all": {}}),))
-    store.put_featureset(one)
-    knows = found.taken(StoredModel("flag", XGBOOST, FLAG, one))
-    yield replace(found, profile=replace(profile, missing_as_zero=knows))
+    plugin = Live(engine, store, name, documents, profile)
+    whole_index = FeatureSet("one", (Feature("all", (), {"match_all": {}}),))
+    store.put_featureset(whole_index)
+    knows = plugin.taken(StoredModel("flag", XGBOOST, FLAG, whole_index))
+    yield replace(plugin, profile=replace(profile, missing_as_zero=knows))
     for path in (f"/{name}", f"/_ltr/{name}"):
         engine.request("DELETE", path)
     engine.close()
@@ -155,15 +155,15 @@ def exchanges(folder: Path) -> dict[str, Exchange]:
 @pytest.fixture(scope="module")
 def models(exchanges: dict[str, Exchange], live: Live) -> list[Recorded]:
     """The recorded models under names of their own, with their sets in the store."""
-    found = []
+    renamed = []
     for each in creations(exchanges):
         if "nanf" in each.model.featureset.feature_names:
             continue
         featureset = replace(each.model.featureset, validation=None)
         live.store.put_featureset(featureset)
         name = f"recorded-{each.number}"
-        found.append(replace(each, model=replace(each.model, name=name, featureset=featureset)))
-    return found
+        renamed.append(replace(each, model=replace(each.model, name=name, featureset=featureset)))
+    return renamed
 
 
 def test_each_recorded_model_scores_as_it_is_emulated_and_as_it_was_recorded(
@@ -190,13 +190,13 @@ def test_each_recorded_model_scores_as_it_is_emulated_and_as_it_was_recorded(
 def recorded_scores(exchanges: dict[str, Exchange]) -> dict[str, dict[str, float]]:
     """The number of a creation → the scores of all documents that were recorded of it."""
     numbers = {each.model.name: each.number for each in creations(exchanges) if each.taken}
-    found = {}
+    scores_by_model = {}
     for exchange in exchanges.values():
         name = (find(exchange.body, "sltr") or {}).get("model")
         replaced = (find(exchange.body, "rescore") or {}).get("query", {}).get("query_weight") == 0
         if exchange.status == 200 and name in numbers and replaced and exchange.body["size"] == 400:
-            found[numbers[name]] = scores_of(exchange)
-    return found
+            scores_by_model[numbers[name]] = scores_of(exchange)
+    return scores_by_model
 
 
 def test_what_we_write_for_each_recorded_model_is_taken_and_scores_as_the_model(
@@ -253,12 +253,12 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
         done = put(small, trees() if kind == "trees" else network)
         assert done.parity.scored_by == "engine"
         assert done.parity.largest_difference <= 1e-6
-        found = verify_model(
+        verification = verify_model(
             small.engine, small.store, done.model, small.index, limits=ProofLimits(tolerance=1e-6)
         )
-        assert found.drift == ()
-        (_, models, certified) = state(small)
-        assert (models, certified) == ([done.model], [True])
+        assert verification.drift == ()
+        (_, models, recorded) = state(small)
+        assert (models, recorded) == ([done.model], [True])
         with pytest.raises(Refused, match="scores differently"):
             put(liar(small), replace(trees(), base=3.0))
         assert state(small)[1] == [done.model]

@@ -280,8 +280,8 @@ def test_live_scores_equal_offline_scores_on_a_real_engine(real: Engine, tmp_pat
         "POST", "/live-docs/_search", params=logged.params, body=logged.body
     )["hits"]["hits"]  # fmt: skip
     rows = {hit["_id"]: store.features_of(FEATURESET, hit) for hit in answer}
-    features = np.array([rows[one] for one in ids], dtype=np.float32)
-    sites = {"site.name": [f"s{int(one[1:]) % 4}" for one in ids]}
+    features = np.array([rows[doc_id] for doc_id in ids], dtype=np.float32)
+    sites = {"site.name": [f"s{int(doc_id[1:]) % 4}" for doc_id in ids]}
     offline = dict(zip(ids, model.rerank(features, None, sites).tolist(), strict=True))
     assert {hit.document_id: hit.score for hit in result.hits} == offline
     assert [hit.score for hit in result.hits] == sorted(offline.values(), reverse=True)

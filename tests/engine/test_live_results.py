@@ -58,7 +58,7 @@ def test_unjudged_documents_are_irrelevant_and_missed_ones_below_all(case: Any, 
     for value, ranked, grades in zip(values, *case, strict=True):
         shown = ranked[:5]
         missed = [grade for name, grade in grades.items() if name not in shown]
-        labels = [grades.get(one, 0.0) for one in shown] + [0.0] * 5 + missed
+        labels = [grades.get(doc_id, 0.0) for doc_id in shown] + [0.0] * 5 + missed
         assert value == pytest.approx(of_one(name, labels))
 
 
@@ -66,7 +66,8 @@ def test_unjudged_documents_are_irrelevant_and_missed_ones_below_all(case: Any, 
 def test_condensed_lists_are_the_lists_without_the_unjudged(case: Any, name: str) -> None:
     ranked, grades = case
     closed_up = [
-        [one for one in row[:5] if one in known] for row, known in zip(ranked, grades, strict=True)
+        [doc_id for doc_id in row[:5] if doc_id in known]
+        for row, known in zip(ranked, grades, strict=True)
     ]
     metric = parse_metric(name)
     expected = made((closed_up, grades)).unjudged_irrelevant(metric)
@@ -82,7 +83,7 @@ def test_no_grades_of_unjudged_documents_pass_the_bounds(case: Any, name: str) -
     assert (low <= high + 1e-12).all()
     top = lists.highest
     for row, (ranked, grades) in enumerate(zip(*case, strict=True)):
-        unjudged = [one for one in ranked[:3] if one not in grades]
+        unjudged = [doc_id for doc_id in ranked[:3] if doc_id not in grades]
         for assumed in product((0.0, 1.0, top), repeat=len(unjudged)):
             whole = {**grades, **dict(zip(unjudged, assumed, strict=True))}
             value = float(made(([ranked], [whole])).unjudged_irrelevant(metric)[0])
@@ -171,7 +172,7 @@ def served(query: JudgedQuery, seed: int) -> list[str]:
     return list(np.random.default_rng([seed, number]).permutation(DOCUMENTS_WEIGHTED))
 
 
-def found(queries: list[JudgedQuery], **how: Any) -> RankerComparison:
+def comparison_of(queries: list[JudgedQuery], **how: Any) -> RankerComparison:
     new, old = ([served(query, seed) for query in queries] for seed in (2, 1))
     chosen = ChosenQueries(np.arange(len(queries)), "all")
     plan = ComparisonPlan((NDCG(cutoff=3),), baseline="query")
@@ -179,8 +180,8 @@ def found(queries: list[JudgedQuery], **how: Any) -> RankerComparison:
     return LiveResults(lists, queries, chosen, plan, None, depth=10, alone=old, **how).compared()
 
 
-def figures(one: RankerComparison) -> list[float]:
-    pair = one.pairs[0]
+def figures(comparison: RankerComparison) -> list[float]:
+    pair = comparison.pairs[0]
     assert pair.left_out is not None
     both = (pair.comparison, pair.left_out)
     return [figure for pair in both for figure in (pair.mean_a, pair.mean_b, pair.mean_difference)]
@@ -194,24 +195,24 @@ REPEATED = [
 
 
 def test_a_live_mean_of_weighted_queries_is_that_of_repeated_ones() -> None:
-    often, plain = found(OFTEN), found(PLAIN)
-    assert figures(often) == pytest.approx(figures(found(REPEATED)))
+    often, plain = comparison_of(OFTEN), comparison_of(PLAIN)
+    assert figures(often) == pytest.approx(figures(comparison_of(REPEATED)))
     assert figures(often) != pytest.approx(figures(plain), abs=1e-3)
     assert (often.weighted, plain.weighted) == (True, False)
 
 
 def test_who_wants_no_weights_gets_the_figures_without() -> None:
-    assert figures(found(OFTEN, weighted=False)) == figures(found(PLAIN))
+    assert figures(comparison_of(OFTEN, weighted=False)) == figures(comparison_of(PLAIN))
     alike = [replace(query, importance=2.0) for query in PLAIN]
-    assert found(alike).pairs[0].comparison == found(PLAIN).pairs[0].comparison
+    assert comparison_of(alike).pairs[0].comparison == comparison_of(PLAIN).pairs[0].comparison
 
 
 def test_live_results_are_a_comparison_for_tables_and_pages() -> None:
-    one = found(PLAIN)
-    assert one.headline == ("the model", "query")
-    assert one.verdict() == one.pairs[0].verdict
-    assert one.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 query"]
+    comparison = comparison_of(PLAIN)
+    assert comparison.headline == ("the model", "query")
+    assert comparison.verdict() == comparison.pairs[0].verdict
+    assert comparison.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 query"]
     pytest.importorskip("owpc_ltr_report")
-    page = ltr.report([one])
+    page = ltr.report([comparison])
     assert page.verdict is not None
-    assert page.verdict.mood == one.verdict().outcome
+    assert page.verdict.mood == comparison.verdict().outcome

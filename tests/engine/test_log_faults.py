@@ -116,7 +116,9 @@ def test_an_answer_that_stays_wrong_ends_the_run_with_nothing_published(
     assert_nothing_published(out, kept=False)
 
 
-PASSING = [one for one in IN_EITHER_STORE if not {"infinite", "large"} & set(str(one.id).split())]
+PASSING = [
+    case for case in IN_EITHER_STORE if not {"infinite", "large"} & set(str(case.id).split())
+]
 """A value that is no finite number is the engine's last word."""
 
 

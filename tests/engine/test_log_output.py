@@ -64,7 +64,7 @@ def test_the_folder_has_what_the_file_has(tmp_path: Path, what: str) -> None:
     assert parts.feature_names == data.feature_names
     assert {path.name for path in tmp_path.iterdir()} - {"ctr.parquet"} == {"a.parquet", "parts"}
     if "judgments" in how:
-        assert told(parts.load()) == expected(how["judgments"])
+        assert contents_of(parts.load()) == expected(how["judgments"])
 
 
 def test_a_log_that_stops_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def weighed() -> Judgments:
     return Judgments(queries)
 
 
-def told(data: RankingDataset) -> dict[str, Any]:
+def contents_of(data: RankingDataset) -> dict[str, Any]:
     """By query: the weight of each document, and the importance."""
     assert data.doc_ids is not None
     ids, cuts = data.doc_ids.to_pylist(), data.offsets.tolist()
@@ -162,7 +162,7 @@ def expected(judgments: Judgments, lacking: str = "") -> dict[str, Any]:
 def test_a_dataset_has_the_weights_of_what_was_logged(tmp_path: Path) -> None:
     logged(tmp_path / "a.parquet", without("d3"), judgments=weighed(), options=lenient())
     data = load_dataset(tmp_path / "a.parquet")
-    assert told(data) == expected(weighed(), "d3")
+    assert contents_of(data) == expected(weighed(), "d3")
     assert data.document_weights is not None
     assert data.query_weights is not None
     assert repr(data).count("weighted by query and document") == 1
@@ -172,14 +172,14 @@ def test_every_way_of_a_dataset_keeps_them(tmp_path: Path) -> None:
     logged(tmp_path / "a.parquet", judgments=weighed())
     data = ltr.read_dataset(tmp_path / "a.parquet")
     whole = expected(weighed())
-    assert told(data) == whole
+    assert contents_of(data) == whole
     sides = data.split()
     parts = ltr.partition(data, out=tmp_path / "parts", buckets=3)
-    again = [told(each) for each in (sides.training, sides.validation, sides.test)]
-    assert {query: one for side in again for query, one in side.items()} == whole
-    assert told(parts.load()) == whole
-    assert told(data.select(np.array([3, 1]))).items() <= whole.items()
-    assert told(ltr.open_dataset(tmp_path / "parts").load()) == whole
+    again = [contents_of(each) for each in (sides.training, sides.validation, sides.test)]
+    assert {query: lines for side in again for query, lines in side.items()} == whole
+    assert contents_of(parts.load()) == whole
+    assert contents_of(data.select(np.array([3, 1]))).items() <= whole.items()
+    assert contents_of(ltr.open_dataset(tmp_path / "parts").load()) == whole
     back = judged_queries(data)
     assert expected(Judgments(back)) == whole
 

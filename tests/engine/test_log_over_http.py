@@ -89,8 +89,8 @@ def environment(folder: Path) -> dict[str, str]:
 def test_the_command_tells_people_and_machines_what_became_of_every_judgment(
     cluster: Cluster, judgments: Path, out: Path, here: Run
 ) -> None:
-    code, printed, told = here(*command(cluster, judgments, out)[3:])
-    assert (code, told) == (0, "")
+    code, printed, messages = here(*command(cluster, judgments, out)[3:])
+    assert (code, messages) == (0, "")
     assert f"{out}: 30 documents of 6 queries, 4 features" in printed
     assert "30 judged = 30 logged + 0 absent + 0 rejected" in printed
     again = out.with_name("again.parquet")
@@ -124,10 +124,10 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(
     message: str,
 ) -> None:
     cluster.memory.documents = set()
-    ended, printed, told = here(*command(cluster, judgments, out, *more)[3:])
+    ended, printed, messages = here(*command(cluster, judgments, out, *more)[3:])
     assert (ended, printed) == (code, "")
-    assert message in told
-    assert told.count("\n") == 1
+    assert message in messages
+    assert messages.count("\n") == 1
     assert list(out.parent.iterdir()) == []
 
 

@@ -82,7 +82,7 @@ def revisions(out: Path) -> set[int]:
     """The revisions that the values of a dataset are from: of each row the only one that fits."""
     data = load_dataset(out)
     words = {query.query_id: query.params["query"] for query in small_judgments().queries}
-    found = set()
+    states = set()
     for row, (query, document) in enumerate(rows_of(data)):
         fits = []
         for revision in range(5):
@@ -93,8 +93,8 @@ def revisions(out: Path) -> set[int]:
             if np.array_equal(data.features[row], expected, equal_nan=True):
                 fits.append(revision)
         (fitting,) = fits
-        found.add(fitting)
-    return found
+        states.add(fitting)
+    return states
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,9 +113,9 @@ def test_chunks_from_before_a_write_are_thrown_away_and_logged_again(out: Path, 
     engine = MemoryEngine()
     stop_in_third_chunk(engine, out, kind)
     engine.revision += 1
-    with pytest.warns(OwpcLtrWarning, match=GONE_ON) as told:
+    with pytest.warns(OwpcLtrWarning, match=GONE_ON) as caught:
         report = log(engine, out, kind=kind)
-    assert [str(line.message).count("2 kept chunks are") for line in told] == [1]
+    assert [str(line.message).count("2 kept chunks are") for line in caught] == [1]
     assert report.resumed == 0
     assert revisions(out) == {1}
     assert digest(out) == undisturbed(engine, out, kind)
@@ -157,10 +157,10 @@ def test_the_manifest_tells_what_the_index_held(out: Path) -> None:
 def test_a_forgotten_moment_is_followed_by_one_of_the_same_contents(out: Path, search: int) -> None:
     engine = MemoryEngine()
     engine.fault = at_search(search, engine.snapshots.clear)
-    told: list[int] = []
-    log(engine, out, options=ONE_BY_ONE, progress=told.append)
+    counts: list[int] = []
+    log(engine, out, options=ONE_BY_ONE, progress=counts.append)
     assert engine.opened == 2 - (search == 6)
-    assert told[-1] == 30
+    assert counts[-1] == 30
     assert digest(out) == undisturbed(engine, out)
 
 

@@ -188,8 +188,8 @@ def of(state: dict[str, int]) -> dict[tuple[str, str], int]:
 
 def one_of(states: list[dict[str, int]], out: Path) -> bool:
     """Whether a dataset is of one state."""
-    found = logged(out)
-    return any(found == of(state) for state in states)
+    values = logged(out)
+    return any(values == of(state) for state in states)
 
 
 def text_scores(out: Path) -> set[float]:
@@ -248,9 +248,9 @@ def test_an_alias_over_several_indices_with_a_filter_is_one_moment_too(
             params={"refresh": "true"},
         )
         shop.fill(range(3))
-        told = contents(shop, alias)
-        assert [part["index"] for part in told] == [INDEX, INDEX, other]
-        assert sum(part["documents"] for part in told) == DOCUMENTS - 3 + 1
+        parts = contents(shop, alias)
+        assert [part["index"] for part in parts] == [INDEX, INDEX, other]
+        assert sum(part["documents"] for part in parts) == DOCUMENTS - 3 + 1
     finally:
         shop.engine.request("DELETE", f"/{other}")
 
@@ -300,10 +300,10 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
             shop.merge()
         seen.append((contents(shop), searchable(shop)))
     equal, pairs = 0, list(itertools.combinations(seen, 2))
-    for one, other in pairs:
-        same = one[1] == other[1]
+    for first, other in pairs:
+        same = first[1] == other[1]
         equal += same
-        assert (one[0] == other[0]) is same
+        assert (first[0] == other[0]) is same
     assert 0 < equal < 2 / 3 * len(pairs)
 
 
@@ -338,8 +338,10 @@ def shard_of(shop: Shop, document: str) -> int:
     return int(answer["shards"][0][0]["shard"])
 
 
-def coarse(told: Contents) -> tuple[int, int]:
-    return sum(part["documents"] for part in told), max(part["seq_no"] for part in told)
+def coarse(contents_of_index: Contents) -> tuple[int, int]:
+    return sum(part["documents"] for part in contents_of_index), max(
+        part["seq_no"] for part in contents_of_index
+    )
 
 
 # ---------------------------------------------------------------- the proof

@@ -201,14 +201,14 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
                 linear(weights), name=small.name, index=small.index, featureset="small",
                 unproven=unproven,
             )  # fmt: skip
-        found = before.search("alpha beta", model=small.name)
+        answer = before.search("alpha beta", model=small.name)
 
         plugin.runs = True
         now = ltr.connect(url, store=own)
         assert now.store.kind == "ltr-plugin"
-        assert now.search("alpha beta", model=small.name).after == found.after
+        assert now.search("alpha beta", model=small.name).after == answer.after
         immutable = now.models.resolve(small.name)
-        assert now.search("alpha beta", model=immutable).after == found.after
+        assert now.search("alpha beta", model=immutable).after == answer.after
         body = now.request("alpha", model=small.name)
         assert "sltr" not in str(body)
         assert now.verify(small.name).drift == ()
@@ -264,7 +264,7 @@ def test_a_model_of_fewer_features_computes_no_others(
     assert done.serving_mode is not None
     assert f"{len(used)} of 3 features" in done.serving_mode.words
     plugin.computed.clear()
-    found = cluster.search("alpha beta", model=small.name)
+    answer = cluster.search("alpha beta", model=small.name)
     assert plugin.computed == [len(used)]
     stored = small.store.get_model(done.model)
     assert stored.featureset.feature_names == used
@@ -273,8 +273,8 @@ def test_a_model_of_fewer_features_computes_no_others(
     assert small.store.get_featureset(done.model).hash == stored.featureset.hash
     assert cluster.verify(small.name).drift == ()
     explained = cluster.explain("alpha beta", model=small.name)
-    assert [one.score for one in explained.hits] == pytest.approx(
-        [hit.score for hit in found.after], abs=1e-5
+    assert [hit.score for hit in explained.hits] == pytest.approx(
+        [hit.score for hit in answer.after], abs=1e-5
     )
     put(small, linear())
     cluster.models.rollback(small.name)
@@ -440,7 +440,7 @@ def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
         assert "model/linear" in out
         assert "title, body, size" in out
         for command in ("promote", "rollback", "delete"):
-            code, _, told = run("models", command, name, *at)
+            code, _, messages = run("models", command, name, *at)
             assert code in {3, 5}
-            assert len(told.splitlines()) == 2  # the cluster, and the error
+            assert len(messages.splitlines()) == 2  # the cluster, and the error
     assert list(plugin.models) == [ours, "hello_lin", "other-12345678"]

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.model_size import capacity
-from owpc_ltr.engine.profile import timed
+from owpc_ltr.engine.profile import time_variants
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Search, Store
@@ -46,12 +46,12 @@ INNER: list[Any] = [None, [], 7, "text", True, {}, {"a": None}, [None], [{}], [[
 
 def strange_answers() -> list[Any]:
     """Something else in each place of an answer in which an engine puts what we look at."""
-    found = list(INNER)
+    answers = list(INNER)
     for inner in INNER:
         hit = {"_id": "d0", "_score": inner, "sort": inner, "_source": inner}
-        found += [
+        answers += [
             {"_source": inner},
-            *({"_source": {key: inner}} for key in ("featureset", "model", "certificate")),
+            *({"_source": {key: inner}} for key in ("featureset", "model", "deployment_record")),
             {"_source": {"name": "m", "current": inner, "previous": inner}},
             {"_shards": inner},
             {**WHOLE, "hits": inner},
@@ -60,7 +60,7 @@ def strange_answers() -> list[Any]:
             {"small": inner},
             {"small": {"mappings": inner}},
         ]
-    return found
+    return answers
 
 
 class Anything(Engine):
@@ -102,7 +102,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
     ),
     "fields": lambda engine, _: default_query(engine, "small"),
-    "time": lambda engine, _: timed(
+    "time": lambda engine, _: time_variants(
         engine, "small", {"a": lambda _: Search({"query": {}})}, [PARAMS], 1
     ),
     "size": lambda engine, store: capacity(engine, store, FEATURESET, MODEL, PARAMS),
@@ -256,7 +256,7 @@ def test_a_damaged_part_of_a_deployment_record_is_named(
     place: tuple[str | int, ...], other: object, tmp_path: Path
 ) -> None:
     world = copied_world(tmp_path)
-    alter = partial(altered, place=("_source", "certificate", *place), other=other)
+    alter = partial(altered, place=("_source", "deployment_record", *place), other=other)
     with pytest.raises(BadInput):
         acts(world)["verify"](cast("Engine", Altered(world.cluster, 1, alter)))
 

@@ -53,10 +53,10 @@ def three(small: Small) -> list[Uploaded]:
 
 
 def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small) -> None:
-    one = put(small, linear((1.0, 0.0, 0.0)))
+    first = put(small, linear((1.0, 0.0, 0.0)))
     assert Aliases(other.engine, other.store).find(small.name) is None
-    two = put(other, linear((0.0, 1.0, 0.0)))
-    for each, done in ((small, one), (other, two)):
+    second = put(other, linear((0.0, 1.0, 0.0)))
+    for each, done in ((small, first), (other, second)):
         aliases = Aliases(each.engine, each.store)
         assert aliases.resolve(small.name) == done.model
         assert each.store.list_models() == [done.model]
@@ -65,9 +65,9 @@ def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small
     # The same model is in both, proven in each, and taken out of one alone.
     put(other, linear((1.0, 0.0, 0.0)))
     Aliases(other.engine, other.store).roll_back(small.name)
-    assert prunable(other.engine, other.store) == [one.model]
-    prune(other.engine, other.store, [one.model])
-    assert state(small) == (one.alias, [one.model], [True])
+    assert prunable(other.engine, other.store) == [first.model]
+    prune(other.engine, other.store, [first.model])
+    assert state(small) == (first.alias, [first.model], [True])
 
 
 def test_a_name_of_another_kind_of_store_is_not_written_over(small: Small) -> None:
@@ -129,10 +129,12 @@ def test_a_champion_whose_record_is_lost_is_uploaded_again_or_replaced_for_a_rea
 ) -> None:
     champion, records = put(small, linear()).model, DeploymentRecords(small.engine, small.store)
     if damaged:
-        documents = f"/{INDEX}/_update/certificate%2F{small.store.kind}%2F{small.store.name}%2F"
+        documents = (
+            f"/{INDEX}/_update/deployment_record%2F{small.store.kind}%2F{small.store.name}%2F"
+        )
         small.engine.request(
             "POST", f"{documents}{champion}", params={"refresh": "true"},
-            body={"doc": {"certificate": {"interval": None}}},
+            body={"doc": {"deployment_record": {"interval": None}}},
         )  # fmt: skip
     else:
         records.delete(champion)
@@ -155,10 +157,10 @@ def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(sma
     assert to_delete(small.engine, small.store, first) == [first]
     assert set(small.store.list_models()) == {first, second, third, challenger}
     assert delete(small.engine, small.store, first) == [first]
-    alias, models, certified = state(small)
+    alias, models, recorded = state(small)
     assert alias == Alias(small.name, third, (second,), challenger)
     assert set(models) == alias.models
-    assert all(certified)
+    assert all(recorded)
     assert DeploymentRecords(small.engine, small.store).find(first) is None
     with pytest.raises(BadInput, match="there is no model"):
         delete(small.engine, small.store, first)

@@ -47,10 +47,10 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"(plugin-free); alias '{small.name}' switched to it\n" in out
     assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
     assert "since training: not known, for the model remembers no features" in out
-    told = " ".join(out.split())
+    output = " ".join(out.split())
     live = f"owpc-ltr compare-live {small.name} --judgments FILE --store-kind plugin-free --store"
-    assert f"nothing was compared: measure what users get by {live} {small.store_name}" in told
-    assert "the application's query is not known, so that no later model can be shown" in told
+    assert f"nothing was compared: measure what users get by {live} {small.store_name}" in output
+    assert "the application's query is not known, so that no later model can be shown" in output
     _, out, err = run("upload", "two.json", *at, "--as", "challenger", "--json")
     assert json.loads(out)["challenger"] == json.loads(out)["model"]
     assert err.splitlines()[0] == f"cluster: {small.engine.settings.url}"
@@ -156,9 +156,11 @@ def test_trained_models_replace_others_only_with_evidence(run: Run, small: Small
     run.output("upload", "poor.json", *at, "--query-template", "all-fields")
     trees = ("upload", "trees.json", "--client-scored", *at)
     err = run.refusal(5, *trees)
-    told = f"show that it is better: owpc-ltr compare-live trees.json {small.name} --judgments FILE"
+    remedy = (
+        f"show that it is better: owpc-ltr compare-live trees.json {small.name} --judgments FILE"
+    )
     place = f"--store-kind plugin-free --store {small.store_name}"
-    assert f"{told} --out better.json {place} and then --require better.json" in err
+    assert f"{remedy} --out better.json {place} and then --require better.json" in err
     live = ("compare-live", "trees.json", small.name, "--judgments", "data.parquet")
     out = run.output(*live, "--judged-by", "people", "--out", "better.json", "--metric", "ndcg@10")
     assert "cannot tell: only" in out

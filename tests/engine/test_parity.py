@@ -51,11 +51,11 @@ def answered(
     reference: list[Any], other: list[Any], labels: list[Any] | None = None, query: str = "q"
 ) -> ScoredDocuments:
     """One probe with the local score and the engine's."""
-    one, two = (np.array(scores, dtype=np.float64) for scores in (reference, other))
-    ids = tuple(f"d{number}" for number in range(len(one)))
+    first, second = (np.array(scores, dtype=np.float64) for scores in (reference, other))
+    ids = tuple(f"d{number}" for number in range(len(first)))
     grades = None if labels is None else np.array(labels, dtype=np.float64)
-    none = np.zeros((len(one), 1), np.float32)
-    return ScoredDocuments({"query_id": query}, ids, grades, none, None, one, two)
+    none = np.zeros((len(first), 1), np.float32)
+    return ScoredDocuments({"query_id": query}, ids, grades, none, None, first, second)
 
 
 @given(reference=few, data=st.data())
@@ -64,35 +64,35 @@ def test_swaps_and_broken_ties_are_those_of_all_pairs_and_tau_is_scipys(
 ) -> None:
     size = len(reference)
     other = data.draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size))
-    found = parity_of([answered(reference, other)])
+    parity = parity_of([answered(reference, other)])
     pairs = [
         (np.sign(reference[i] - reference[j]), np.sign(other[i] - other[j]))
         for i, j in combinations(range(size), 2)
     ]
-    assert found.swapped == sum(one * two < 0 for one, two in pairs)
-    assert found.ties_broken == sum((one == 0) != (two == 0) for one, two in pairs)
+    assert parity.swapped == sum(ours * theirs < 0 for ours, theirs in pairs)
+    assert parity.ties_broken == sum((ours == 0) != (theirs == 0) for ours, theirs in pairs)
     wanted = float(kendalltau(reference, other).statistic)
     # Where one side orders nothing there is no tau, and nothing to hold against it.
-    assert found.tau == pytest.approx(1.0 if np.isnan(wanted) else wanted)
+    assert parity.tau == pytest.approx(1.0 if np.isnan(wanted) else wanted)
 
 
 @given(scores=few)
 def test_equal_scores_differ_in_nothing(scores: list[int]) -> None:
-    found = parity_of([answered(scores, scores, list(range(len(scores))))])
-    assert (found.largest_difference, found.swapped, found.ties_broken) == (0, 0, 0)
-    assert found.tau == pytest.approx(1.0)
-    assert found.ndcg_difference == 0.0
-    assert found.refusal(0.0) is None
+    parity = parity_of([answered(scores, scores, list(range(len(scores))))])
+    assert (parity.largest_difference, parity.swapped, parity.ties_broken) == (0, 0, 0)
+    assert parity.tau == pytest.approx(1.0)
+    assert parity.ndcg_difference == 0.0
+    assert parity.refusal(0.0) is None
 
 
 def test_the_worst_document_is_named_and_its_difference_is_relative_above_1() -> None:
     near = answered([1.0, 2.0], [1.0, 2.0005], query="near")
     far = answered([100.0, 0.5, 3.0], [101.0, 0.5, 3.0], query="far")
-    found = parity_of([near, far])
-    assert found.largest_difference == pytest.approx(0.01)
-    assert (found.worst_query, found.worst_document) == ("far", "d0")
-    assert (found.queries, found.documents) == (2, 5)
-    refusal = found.refusal(1e-3)
+    parity = parity_of([near, far])
+    assert parity.largest_difference == pytest.approx(0.01)
+    assert (parity.worst_query, parity.worst_document) == ("far", "d0")
+    assert (parity.queries, parity.documents) == (2, 5)
+    refusal = parity.refusal(1e-3)
     assert refusal is not None
     assert "by 0.01 on document 'd0' of query 'far' (0.001 is allowed)" in refusal
 
@@ -101,23 +101,23 @@ def test_the_worst_document_is_named_and_its_difference_is_relative_above_1() ->
 @pytest.mark.parametrize("lie", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_no_number_is_never_let_through(lie: float, own: float) -> None:
     """As of a document that the engine did not return, or with a feature that is no number."""
-    found = parity_of([answered([1.0, own, 3.0], [1.0, lie, lie], [0, 1, 2])])
-    assert found.largest_difference == np.inf
-    assert found.refusal(1e300) is not None
-    assert np.isfinite(found.tau)
-    assert found.ndcg_difference is None or np.isfinite(found.ndcg_difference)
+    parity = parity_of([answered([1.0, own, 3.0], [1.0, lie, lie], [0, 1, 2])])
+    assert parity.largest_difference == np.inf
+    assert parity.refusal(1e300) is not None
+    assert np.isfinite(parity.tau)
+    assert parity.ndcg_difference is None or np.isfinite(parity.ndcg_difference)
 
 
 def test_what_the_labels_lose_is_the_difference_of_the_metric() -> None:
     reference, other, labels = [3.0, 2.0, 1.0], [1.0, 2.0, 3.0], [2, 0, 1]
-    found = parity_of([answered(reference, other, labels)] * 2)
+    parity = parity_of([answered(reference, other, labels)] * 2)
     metric = parse_metric("ndcg@10")
     grades, offsets = np.array(labels, np.float32), np.array([0, 3])
     wanted = metric.mean(np.array(other), grades, offsets) - metric.mean(
         np.array(reference), grades, offsets
     )
     assert wanted < -0.1
-    assert found.ndcg_difference == pytest.approx(wanted)
+    assert parity.ndcg_difference == pytest.approx(wanted)
     # Of documents without labels nothing is claimed.
     half = [answered(reference, other, labels), answered(reference, other)]
     assert parity_of(half).ndcg_difference is None
@@ -143,7 +143,7 @@ columns = st.lists(st.tuples(*[st.integers(-8, 8)] * 2), min_size=3, max_size=9)
 def test_features_that_stayed_move_no_ranking_and_are_never_refused(before: list[Any]) -> None:
     answered_ = [remembered(before, before, (1, -2))]
     features, rankings = feature_drifts(("a", "b"), answered_), ranking_drift(answered_)
-    assert [one.by for one in features] == [0, 0]
+    assert [feature.by for feature in features] == [0, 0]
     assert rankings is not None
     assert rankings.swapped == rankings.ndcg_difference == 0
     assert rankings.tau == pytest.approx(1)
@@ -164,10 +164,10 @@ def test_one_scale_for_all_features_moves_them_and_no_ranking(
 
 def test_two_features_that_have_nothing_in_common_are_as_far_apart_as_the_limit_reckons() -> None:
     generator = np.random.default_rng(0)
-    one, two = generator.normal(size=(2, 200_000))
+    before, noise = generator.normal(size=(2, 200_000))
     for correlation in (0.0, 0.95):
-        other = correlation * one + np.sqrt(1 - correlation**2) * two
-        (moved,) = feature_drifts(("x",), [remembered(one[:, None], other[:, None], (1,))])
+        other = correlation * before + np.sqrt(1 - correlation**2) * noise
+        (moved,) = feature_drifts(("x",), [remembered(before[:, None], other[:, None], (1,))])
         expected = 2 / np.sqrt(np.pi) * np.sqrt(1 - correlation)
         assert moved.by == pytest.approx(expected, rel=0.02)
     assert moved.by == pytest.approx(MAX_DRIFT, rel=0.03)
@@ -242,10 +242,10 @@ def test_the_queries_of_the_lowest_hashes_are_remembered_in_their_order() -> Non
 def test_the_order_of_the_queries_chooses_none() -> None:
     data = logged()
     shuffled = data.select(np.random.default_rng(1).permutation(60))
-    one, other = parity_samples_of(data), parity_samples_of(shuffled)
+    samples, other = parity_samples_of(data), parity_samples_of(shuffled)
     by_id = {sample["query_id"]: sample for sample in other}
-    assert [by_id[sample["query_id"]] for sample in one] == one
-    assert len(other) == len(one) == PARITY_QUERIES
+    assert [by_id[sample["query_id"]] for sample in samples] == samples
+    assert len(other) == len(samples) == PARITY_QUERIES
 
 
 def test_a_query_that_leaves_takes_no_other_with_it() -> None:
@@ -350,7 +350,7 @@ def test_a_model_is_not_proven_on_one_document_of_many() -> None:
 
 def test_documents_of_one_query_are_no_proof_for_the_others() -> None:
     first = SAMPLES[0]["document_ids"]
-    alone = [*SAMPLES[:1], *({**one, "document_ids": ["x"]} for one in SAMPLES[1:])]
+    alone = [*SAMPLES[:1], *({**sample, "document_ids": ["x"]} for sample in SAMPLES[1:])]
     with pytest.raises(Refused, match="only 1 of the 4 judged queries"):
         Held(first).upload(alone)
 
@@ -372,8 +372,8 @@ def test_the_share_is_the_least_that_passes(share: float) -> None:
             continue
         assert enough, there
         assert (parity.documents, parity.absent) == (there, 40 - there)
-        told = f"{there} of 40 documents ({there / 40:.0%}) of 2 of 2 queries"
-        assert parity.compared() == ("40 documents of 2 queries" if there == 40 else told)
+        coverage = f"{there} of 40 documents ({there / 40:.0%}) of 2 of 2 queries"
+        assert parity.compared() == ("40 documents of 2 queries" if there == 40 else coverage)
 
 
 def test_a_share_of_nothing_takes_any_and_none_takes_nothing() -> None:
@@ -398,10 +398,10 @@ def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
     held.hold(ASKED[:3])
     with pytest.raises(Refused, match=r"only \d+ of the 48 judged documents"):
         verify_model(held.engine, held.store, model)
-    told = verify_model(
+    drift = verify_model(
         held.engine, held.store, model, limits=ProofLimits(min_proof_coverage=0)
     ).drift
-    assert any("documents are gone" in line for line in told)
+    assert any("documents are gone" in line for line in drift)
 
 
 @pytest.mark.parametrize("name", ["m-363e5ec3", "m@363e5ec3", "m-20261122"])

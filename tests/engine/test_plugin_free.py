@@ -304,7 +304,7 @@ small = shared_cluster(documents=120)
 @pytest.fixture(scope="module")
 def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that was logged on the node, and what features cost: `body` costs most."""
-    found = tmp_path_factory.mktemp("trained")
+    folder_of_models = tmp_path_factory.mktemp("trained")
     rng = np.random.default_rng(3)
     lines = ["query_id,keywords,document_id,grade"]
     sources = small.sources()
@@ -314,13 +314,17 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
             text, size = sources[f"d{document}"]["title"], sources[f"d{document}"]["size"]
             worth = sum(word in text for word in keywords.split()) + 0.2 * size + rng.normal(0, 0.3)
             lines.append(f"q{number},{keywords},d{document},{int(np.clip(worth, 0, 3))}")
-    (found / "judgments.csv").write_text("\n".join(lines) + "\n")
-    (found / "costs.json").write_text(json.dumps({"title": 0.1, "body": 9.0, "size": 0.1}))
+    (folder_of_models / "judgments.csv").write_text("\n".join(lines) + "\n")
+    (folder_of_models / "costs.json").write_text(
+        json.dumps({"title": 0.1, "body": 9.0, "size": 0.1})
+    )
     small.cluster.log_features(
-        judgments=found / "judgments.csv", out=found / "data.parquet", featureset="small",
+        judgments=folder_of_models / "judgments.csv",
+        out=folder_of_models / "data.parquet",
+        featureset="small",
         index=small.index,
-    )  # fmt: skip
-    return found
+    )
+    return folder_of_models
 
 
 @pytest.fixture
@@ -334,7 +338,7 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     assert data.query_params is not None
     assert data.doc_ids is not None
     keywords = json.loads(data.query_params[0].as_py())["keywords"]
-    values = [one.as_py() for one in data.doc_ids[: int(data.offsets[1])]]
+    values = [doc_id.as_py() for doc_id in data.doc_ids[: int(data.offsets[1])]]
     query = {
         "bool": {
             "must": {"match_all": {}},
@@ -345,10 +349,10 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     Path("query.json").write_text(json.dumps(query))
     out = run.output("search", keywords, "--index", small.index, "--query-template", "query.json",
                "--size", "15", "--json", *ranking, *small.place)  # fmt: skip
-    found: dict[str, object] = json.loads(out)
-    hits = found["after"]
+    result: dict[str, object] = json.loads(out)
+    hits = result["after"]
     assert isinstance(hits, list)
-    rows = {one.as_py(): n for n, one in enumerate(data.doc_ids[: int(data.offsets[1])])}
+    rows = {doc_id.as_py(): n for n, doc_id in enumerate(data.doc_ids[: int(data.offsets[1])])}
     model = load_scoring_model(Path(f"{name}.json"))
     local = model.score(data.features[: int(data.offsets[1])])
     remote = np.array([hit["score"] for hit in hits])
@@ -357,15 +361,15 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     assert np.all(np.abs(remote - wanted) <= 1e-5 * np.maximum(1, np.abs(wanted)))
     assert np.all(np.diff(wanted) <= 1e-5)
     assert len(np.unique(np.round(local, 6))) > 3
-    return found
+    return result
 
 
 def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
-    told = json.loads(run.output(
+    upload = json.loads(run.output(
         "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
         "--json", *small.place,
     ))  # fmt: skip
-    assert told["parity"]["largest_difference"] <= 1e-5
+    assert upload["parity"]["largest_difference"] <= 1e-5
     model: dict[str, object] = served(run, small, name, "--model", f"{small.name}-{name}")
     return model
 
@@ -381,9 +385,9 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
 ) -> None:
     run.output("train", "data.parquet", "--out", f"{kind}.json", *KINDS[kind])
-    found = uploaded(run, small, kind)
+    upload = uploaded(run, small, kind)
     if kind not in {"deep", "no-missing", "cheap-trees"}:
-        assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
+        assert upload["scored_by"] == ("client" if kind in CLIENT else "engine")
     if kind.startswith("cheap"):
         selected = load_scoring_model(Path(f"{kind}.json")).record["feature_selection"]
         assert "body" not in selected["kept"]
@@ -397,8 +401,8 @@ def test_an_average_scores_in_the_cluster_as_it_does_here(
     run.output("train", "data.parquet", "--out", "one.json")
     run.output("train", "data.parquet", "--out", "other.json", *other)
     run.output("average", "one.json", "other.json", "--out", f"{kind}.json")
-    found = uploaded(run, small, kind)
-    assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
+    upload = uploaded(run, small, kind)
+    assert upload["scored_by"] == ("client" if kind in CLIENT else "engine")
 
 
 def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small) -> None:
@@ -408,9 +412,9 @@ def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small
     code, _, err = run("upload", "reranker.json", "--index", small.index, *small.place)
     assert code in {3, 5}
     assert "--reranker" in err
-    found = json.loads(run.output("search", "alpha beta", "--index", small.index, "--reranker",
+    result = json.loads(run.output("search", "alpha beta", "--index", small.index, "--reranker",
                             "reranker.json", "--json", *small.place))  # fmt: skip
-    assert found["reordered"]
+    assert result["reordered"]
 
 
 ASKED: list[dict[str, Any]] = [
@@ -442,9 +446,9 @@ def test_every_query_is_asked_once_with_all_its_weight(pairs: list[tuple[int, fl
         assert clause["rescore_query"] == {"match_all": {}}
         assert clause["rescore_query_weight"] == 0.0
         return
-    found = terms_of(clauses)
-    assert len(dict(found)) == len(found)
-    assert dict(found) == left
+    terms = terms_of(clauses)
+    assert len(dict(terms)) == len(terms)
+    assert dict(terms) == left
     assert len(clauses) == len({weight > 0 for weight in left.values()})
 
 
@@ -472,7 +476,10 @@ def terms_of(clauses: list[dict[str, Any]]) -> list[tuple[str, float]]:
     return [
         (json.dumps(part["query"]), clause["rescore_query_weight"] * part["weight"])
         for clause in clauses
-        for part in (one["function_score"] for one in clause["rescore_query"]["bool"]["should"])
+        for part in (
+            clause_of_term["function_score"]
+            for clause_of_term in clause["rescore_query"]["bool"]["should"]
+        )
     ]
 
 
@@ -498,6 +505,6 @@ def test_a_model_asks_for_its_own_features_whichever_was_asked_before(
             stored = export_linear(model, featureset, "m")
             for words in ("one", "another"):
                 clauses = store.rescore(stored, {"keywords": words}, 10)
-                told = json.dumps(clauses)
-                assert {name for name in "ab" if f'"{name}": "{words}"' in told} == asked
+                request = json.dumps(clauses)
+                assert {name for name in "ab" if f'"{name}": "{words}"' in request} == asked
     assert len(made) == 3

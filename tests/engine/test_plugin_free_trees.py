@@ -59,7 +59,7 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
     return TreeModel(FEATURESET.feature_names, grown, base, record=record)
 
 
-def told(done: Uploaded) -> str:
+def reason_of(done: Uploaded) -> str:
     assert done.serving_mode is not None
     return done.serving_mode.words
 
@@ -71,11 +71,11 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert done.parity.scored_by == "engine"
     assert done.parity.largest_difference < 1e-6
     assert done.parity.swapped == 0
-    assert "it runs inside the engine" in told(done)
-    found = verify_model(small.engine, small.store, done.model)
-    assert found.drift == ()
-    assert found.parity is not None
-    assert found.parity.scored_by == "engine"
+    assert "it runs inside the engine" in reason_of(done)
+    verification = verify_model(small.engine, small.store, done.model)
+    assert verification.drift == ()
+    assert verification.parity is not None
+    assert verification.parity.scored_by == "engine"
 
 
 @pytest.mark.modules
@@ -88,17 +88,17 @@ def test_the_size_of_a_model_decides_where_it_runs_and_is_said(
     done = put(small, model)
     assert done.parity.scored_by == "client"
     assert done.serving_mode is not None
-    assert done.serving_mode.as_dict() == {"runs_in": "client", "why": told(done)}
+    assert done.serving_mode.as_dict() == {"runs_in": "client", "why": reason_of(done)}
     limit = (
         "at most 64 feature queries and 0 tables run there: train with optimizer.interactions=20"
     )
-    assert f"tables of up to three features, 3 feature queries, and {limit}" in told(done)
+    assert f"tables of up to three features, 3 feature queries, and {limit}" in reason_of(done)
 
 
 def test_where_no_scripts_are_allowed_the_client_scores(small: Small) -> None:
     done = put_beside(small, trees(small), Scriptless(small.engine))
     assert done.parity.scored_by == "client"
-    assert "cannot execute [inline] scripts" in told(done)
+    assert "cannot execute [inline] scripts" in reason_of(done)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_linear_model_runs_where_its_request_does(
     model = linear((*weights, *(0.0,) * (len(FEATURESET.feature_names) - 2)))
     done = put_beside(small, model, Scriptless(small.engine))
     assert done.parity.scored_by == scored_by
-    assert ("cannot execute [inline] scripts" in told(done)) == (scored_by == "client")
+    assert ("cannot execute [inline] scripts" in reason_of(done)) == (scored_by == "client")
     assert put(small, model).parity.scored_by == "engine"
 
 
@@ -145,7 +145,7 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
     )
     done = put(small, replace(model, forest=forest))
     assert done.parity.scored_by == "client"
-    assert "in float32" in told(done)
+    assert "in float32" in reason_of(done)
 
 
 @pytest.mark.parametrize("scored_by", [pytest.param("engine", marks=pytest.mark.modules), "client"])
@@ -179,12 +179,12 @@ def test_a_search_shows_the_models_own_scores_and_says_who_scored(
 def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
     stored = small.store.get_model(put(small, trees(small)).model)
     quiet: Any = lambda *_: None  # noqa: E731
-    found = measure_profile(
+    profile = measure_profile(
         small.engine, small.store, Subject(small.index, QUERY, FEATURESET, stored), [PARAMS],
         repeat=1, window=10, seed=0, progress=quiet,
     )  # fmt: skip
-    assert found.capacity.clauses is not None
-    assert {cost.feature for cost in found.features} == set(FEATURESET.feature_names)
+    assert profile.capacity.clauses is not None
+    assert {cost.feature for cost in profile.features} == set(FEATURESET.feature_names)
 
 
 @pytest.mark.modules
@@ -251,10 +251,10 @@ class Rounding:
 def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     model = trees_client(small)
     done = put(small, model, client_scored=True)
-    assert told(done) == "the client scores it: as requested"
+    assert reason_of(done) == "the client scores it: as requested"
     assert done.parity.scored_by == "client"
     assert done.parity.largest_difference == 0.0
-    assert [one.by for one in done.features] == [0.0] * 3
+    assert [feature.by for feature in done.features] == [0.0] * 3
     assert done.rankings is not None
     assert (done.rankings.tau, done.rankings.ndcg_difference) == (1.0, 0.0)
     stored = small.store.get_model(done.model)
@@ -291,8 +291,8 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
     small: Small,
 ) -> None:
     other = {"match": {"title": "{{keywords}}"}}
-    features = [replace(one, template=other) if one.name == "body" else one
-                for one in FEATURESET.features]  # fmt: skip
+    features = [replace(feature, template=other) if feature.name == "body" else feature
+                for feature in FEATURESET.features]  # fmt: skip
     edited = replace(FEATURESET, features=tuple(features))
     model = trees_client(small, edited)
     with pytest.raises(
@@ -319,17 +319,17 @@ def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known
 @pytest.mark.usefixtures("own_index")
 def test_verify_says_the_same_two_figures(small: Small) -> None:
     done = put(small, trees_client(small), client_scored=True)
-    found = verify_model(small.engine, small.store, done.model, small.index)
-    assert found.drift == ()
-    assert found.parity is not None
-    assert found.parity.scored_by == "client"
+    verification = verify_model(small.engine, small.store, done.model, small.index)
+    assert verification.drift == ()
+    assert verification.parity is not None
+    assert verification.parity.scored_by == "client"
     index_again(small, 3)
-    found = verify_model(small.engine, small.store, done.model, small.index)
-    assert found.parity is not None
-    assert found.parity.largest_difference == 0.0
-    assert found.features[0].by > 1e-4
-    assert found.rankings is not None
-    assert found.rankings.tau > 0.8
+    verification = verify_model(small.engine, small.store, done.model, small.index)
+    assert verification.parity is not None
+    assert verification.parity.largest_difference == 0.0
+    assert verification.features[0].by > 1e-4
+    assert verification.rankings is not None
+    assert verification.rankings.tau > 0.8
 
 
 def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
@@ -381,7 +381,7 @@ def known(node_url: str) -> Iterator[Known]:
         yield Known(small, ids_of(small, body), shards, ids, features)
 
 
-def found(small: Small, body: dict[str, Any], **params: str) -> list[tuple[str, float]]:
+def scored_ids(small: Small, body: dict[str, Any], **params: str) -> list[tuple[str, float]]:
     answer = small.engine.request(
         "POST", f"/{small.index}/_search", params=params, body={**body, "_source": False}
     )
@@ -389,7 +389,7 @@ def found(small: Small, body: dict[str, Any], **params: str) -> list[tuple[str, 
 
 
 def ids_of(small: Small, body: dict[str, Any], **params: str) -> list[str]:
-    return [document for document, _ in found(small, body, **params)]
+    return [document for document, _ in scored_ids(small, body, **params)]
 
 
 def as_stored(forest: Forest, base: float = 0.0, link: str = "identity") -> TreeModel:
@@ -400,7 +400,7 @@ def served(known: Known, stored: StoredModel, window: int) -> list[tuple[str, fl
     """All documents with the window rescored, as one page."""
     asked = SearchRequest(known.small.index, QUERY_NODE, PARAMS, 1, window)
     body = request_body(known.small.store, stored, asked)
-    return found(known.small, {**body, "size": DOCUMENTS})
+    return scored_ids(known.small, {**body, "size": DOCUMENTS})
 
 
 def check(known: Known, model: Model, stored: StoredModel, window: int) -> None:

@@ -29,9 +29,9 @@ from owpc_ltr.engine.profile import (
     _cost,
     derived_from,
     feature_costs,
-    timed,
-    weighed,
-    weighing,
+    feature_effects,
+    hadamard_design,
+    time_variants,
     with_features,
 )
 from owpc_ltr.engine.stores import Search
@@ -104,9 +104,9 @@ def subject(model: StoredModel | None = None) -> Subject:
 @pytest.mark.parametrize("modelled", [False, True])
 def test_the_cost_of_each_feature_is_found_again(clocked: Any, kind: str, modelled: bool) -> None:
     model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET) if modelled else None
-    found, whole = feature_costs(clocked, STORES[kind](clocked), subject(model), PARAMS, repeat=9)
-    assert [cost.feature for cost in found] == ["size", "title", "body"]
-    for cost in found:
+    costs, whole = feature_costs(clocked, STORES[kind](clocked), subject(model), PARAMS, repeat=9)
+    assert [cost.feature for cost in costs] == ["size", "title", "body"]
+    for cost in costs:
         assert cost.milliseconds == pytest.approx(COSTS[cost.feature])
         assert cost.low <= cost.milliseconds <= cost.high
     difference = whole["all"].median_ms - whole["none"].median_ms
@@ -115,8 +115,8 @@ def test_the_cost_of_each_feature_is_found_again(clocked: Any, kind: str, modell
 
 def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked: Any) -> None:
     clocked.drift = 0.2
-    found, _ = feature_costs(clocked, PluginFreeStore(clocked), subject(), PARAMS, repeat=60)
-    for cost in found:
+    costs, _ = feature_costs(clocked, PluginFreeStore(clocked), subject(), PARAMS, repeat=60)
+    for cost in costs:
         # 380 searches later everything takes 75 ms more; the differences are off by a few of one
         # repeat's six searches.
         assert cost.milliseconds == pytest.approx(COSTS[cost.feature], abs=0.8)
@@ -124,7 +124,7 @@ def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked
 
 @given(st.integers(1, 70), st.integers(0, 2**32))
 def test_a_feature_is_in_half_of_the_searches_and_two_meet_in_a_quarter(n: int, seed: int) -> None:
-    groups = weighing(n, np.random.default_rng(seed)).astype(int)
+    groups = hadamard_design(n, np.random.default_rng(seed)).astype(int)
     assert n < len(groups) <= 2 * n + 1
     together = groups.T @ groups / len(groups)
     assert (np.diag(together) == 0.5).all()
@@ -134,69 +134,77 @@ def test_a_feature_is_in_half_of_the_searches_and_two_meet_in_a_quarter(n: int, 
 @given(st.integers(1, 70), st.integers(0, 2**32))
 def test_costs_that_add_up_are_found_again_whatever_every_search_takes(n: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    groups, costs = weighing(n, random), random.normal(size=n)
+    groups, costs = hadamard_design(n, random), random.normal(size=n)
     passed = groups @ costs + 5.0
-    assert weighed(groups, passed) == pytest.approx(costs)
+    assert feature_effects(groups, passed) == pytest.approx(costs)
 
 
 def test_a_cost_is_told_from_noise_that_two_searches_drown_it_in(rng: np.random.Generator) -> None:
     """Of 26 features one costs as much as the noise of a search, the others nothing."""
     costs = np.zeros((20, 26))
     for turn in range(20):
-        groups = weighing(26, rng)
-        costs[turn] = weighed(groups, groups[:, 3] * 1.0 + rng.normal(size=len(groups)))
-    found = np.median(costs, axis=0)
-    assert found[3] == pytest.approx(1.0, abs=0.4)
-    assert np.abs(np.delete(found, 3)).max() < 0.4
+        groups = hadamard_design(26, rng)
+        costs[turn] = feature_effects(groups, groups[:, 3] * 1.0 + rng.normal(size=len(groups)))
+    medians = np.median(costs, axis=0)
+    assert medians[3] == pytest.approx(1.0, abs=0.4)
+    assert np.abs(np.delete(medians, 3)).max() < 0.4
 
 
 def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator) -> None:
     """Half of the features that cost nothing would else be measured to cost less than that."""
-    groups = weighing(26, rng)
-    costs = weighed(groups, rng.normal(5, 1, size=(12, len(groups))))
-    found = [_cost(f"f{place}", costs[:, place]) for place in range(26)]
-    assert min(min(one.milliseconds, one.low) for one in found) == 0
-    assert sum(one.milliseconds == 0 for one in found) > 5
-    assert all(one.low <= one.milliseconds <= one.high for one in found)
+    groups = hadamard_design(26, rng)
+    costs = feature_effects(groups, rng.normal(5, 1, size=(12, len(groups))))
+    costs_of_noise = [_cost(f"f{place}", costs[:, place]) for place in range(26)]
+    assert min(min(cost.milliseconds, cost.low) for cost in costs_of_noise) == 0
+    assert sum(cost.milliseconds == 0 for cost in costs_of_noise) > 5
+    assert all(cost.low <= cost.milliseconds <= cost.high for cost in costs_of_noise)
     times = SearchTimes(1.0, 2.0)
     whole = Profile(
-        "docs", "plugin-free", 4, 12, 100, tuple(found), {"all": times, "none": times}, {}, {},
+        "docs",
+        "plugin-free",
+        4,
+        12,
+        100,
+        tuple(costs_of_noise),
+        {"all": times, "none": times},
+        {},
+        {},
         Capacity(),
-    )  # fmt: skip
+    )
     for out in (str(whole), whole._repr_html_()):
         assert re.search(r"-[0-9]", out) is None
-        assert f"{sum(one.in_noise for one in found)} of 26 within the noise" in out
+        assert f"{sum(cost.in_noise for cost in costs_of_noise)} of 26 within the noise" in out
 
 
 def test_windows_and_order_are_as_asked(clocked: Any) -> None:
     store = PluginFreeStore(clocked)
     ways = {window: with_features(store, subject(), window) for window in (10, 500)}
-    found = timed(clocked, "docs", ways, PARAMS, 4)
-    assert list(found) == [10, 500]
-    assert found[500].median_ms == pytest.approx(17.5)
-    assert found[10].p95_ms == pytest.approx(12.6)
+    timings = time_variants(clocked, "docs", ways, PARAMS, 4)
+    assert list(timings) == [10, 500]
+    assert timings[500].median_ms == pytest.approx(17.5)
+    assert timings[10].p95_ms == pytest.approx(12.6)
     asked = [body["size"] for body in clocked.asked[-8:]]
     assert sorted(asked) == [10] * 4 + [500] * 4
     again = Clocked()
     other: Any = again
-    timed(other, "docs", ways, PARAMS, 4)
+    time_variants(other, "docs", ways, PARAMS, 4)
     assert [body["size"] for body in again.asked[-8:]] == asked
 
 
 def test_derived_features_are_not_asked_for_one_by_one(clocked: Any) -> None:
     twice = Feature("twice", (), "title * 2", DERIVED)
     both = FeatureSet("d", (*FEATURESET.features, twice))
-    found, _ = feature_costs(
+    costs, _ = feature_costs(
         clocked, PluginFreeStore(clocked), Subject("docs", QUERY, both), PARAMS, repeat=2
     )
-    assert {cost.feature for cost in found} == set(COSTS)
+    assert {cost.feature for cost in costs} == set(COSTS)
     assert derived_from(both) == {"twice": ["title"]}
 
 
 def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
     ways = {"a": lambda _: Search({"query": {}, "size": 1})}
     with pytest.raises(UsageError, match="repeat="):
-        timed(clocked, "docs", ways, PARAMS, 0)
+        time_variants(clocked, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(
             clocked,
@@ -207,7 +215,7 @@ def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
         )
     clocked.shards = {"total": 2, "failed": 1}
     with pytest.raises(Refused, match="part of the index"):
-        timed(clocked, "docs", ways, PARAMS, 3)
+        time_variants(clocked, "docs", ways, PARAMS, 3)
 
 
 CLAUSES = "indices.query.bool.max_clause_count"
@@ -227,10 +235,10 @@ def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: in
         "/_ltr/_cachestats": {"all": {"models": {"ram": 567683, "count": 43}}},
     }
     model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET)
-    found = capacity(engine, LtrPluginStore(engine), FEATURESET, model, PARAMS[0])
-    assert found.cache_bytes == wanted
-    assert (found.cache_used_bytes, found.cached_models) == (567683, 43)
-    assert found.model_bytes == len('{"title":1.0,"body":0.5,"size":-0.2}')
+    room = capacity(engine, LtrPluginStore(engine), FEATURESET, model, PARAMS[0])
+    assert room.cache_bytes == wanted
+    assert (room.cache_used_bytes, room.cached_models) == (567683, 43)
+    assert room.model_bytes == len('{"title":1.0,"body":0.5,"size":-0.2}')
     free = capacity(engine, PluginFreeStore(engine), FEATURESET, model, PARAMS[0])
     # The third feature is a function of a field, which is no clause.
     assert (free.clauses, free.most_clauses, free.cache_bytes) == (2, 512, None)
@@ -263,18 +271,18 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     code, out, err = profile(*words)
     assert err == f"cluster: {small.engine.settings.url}\n"
     assert code == 0
-    told = json.loads(out)
-    assert {cost["feature"] for cost in told["features"]} == {"title", "body", "size", "fuzzy"}
-    costs = [cost["milliseconds"] for cost in told["features"]]
+    result = json.loads(out)
+    assert {cost["feature"] for cost in result["features"]} == {"title", "body", "size", "fuzzy"}
+    costs = [cost["milliseconds"] for cost in result["features"]]
     assert costs == sorted(costs, reverse=True)
     assert np.isfinite(costs).all()
-    ends = [(cost["low"], cost["milliseconds"], cost["high"]) for cost in told["features"]]
+    ends = [(cost["low"], cost["milliseconds"], cost["high"]) for cost in result["features"]]
     assert all(0 <= low <= middle <= high for low, middle, high in ends)
-    assert [row["window"] for row in told["windows"]] == [10, 50, 100, 200, 500, 1000]
-    for row in (*told["windows"], *told["searches"].values()):
+    assert [row["window"] for row in result["windows"]] == [10, 50, 100, 200, 500, 1000]
+    for row in (*result["windows"], *result["searches"].values()):
         assert 0 < row["median_ms"] <= row["p95_ms"]
-    assert told["capacity"]["clauses"] == 3
-    assert told["queries"] == 2
+    assert result["capacity"]["clauses"] == 3
+    assert result["queries"] == 2
 
     less = ("--model", small.name, "--keywords", "alpha beta", "--repeat", "2")
     out = profile.output(*less)
@@ -293,11 +301,11 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
         path = tmp_path / "model.json"
         ltr.save_model(linear(), path)
         for model in (path, str(path), linear()):
-            found = cluster.profile(
+            measured_profile = cluster.profile(
                 keywords=["alpha beta"], model=model, index=made.index, repeat=1
             )
-            assert {cost.feature for cost in found.features} == {"title", "body", "size"}
-            assert f"<b>Profile of {made.index}</b><table" in found._repr_html_()
+            assert {cost.feature for cost in measured_profile.features} == {"title", "body", "size"}
+            assert f"<b>Profile of {made.index}</b><table" in measured_profile._repr_html_()
             assert cluster.models.overview().models == []
         assert (plugin.computed != []) == (kind == "ltr-plugin")
 

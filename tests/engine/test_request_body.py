@@ -45,8 +45,8 @@ def test_a_template_says_how_many_documents_are_rescored() -> None:
     assert template_window(split_body(other)[1]) is None
     with pytest.raises(UsageError, match="has a 'rescore'"):
         check_body(without_window(split_body(other)[1]))
-    for wrong, told in (("240", "give a whole number"), (0, "a window is 1 to 10000")):
-        with pytest.raises(UsageError, match=told):
+    for wrong, message in (("240", "give a whole number"), (0, "a window is 1 to 10000")):
+        with pytest.raises(UsageError, match=message):
             template_window({"rescore": {"window_size": wrong}})
 
 

@@ -41,10 +41,10 @@ LIMIT = "indices.query.bool.max_clause_count"
 
 def about(version: str, distribution: str) -> dict[str, Any]:
     """What `GET /` answers."""
-    told = {"number": version}
+    version_info = {"number": version}
     if distribution != "elasticsearch":
-        told["distribution"] = distribution
-    return {"version": told, "cluster_name": "c", "cluster_uuid": "u"}
+        version_info["distribution"] = distribution
+    return {"version": version_info, "cluster_name": "c", "cluster_uuid": "u"}
 
 
 def forbidden(action: str) -> Reply:
@@ -81,8 +81,8 @@ def test_only_an_engine_that_cannot_collapse_what_it_rescores_is_refused(
     assert asked_for(query_template={"query": query["query"]}).rest == {}
     assert not fake.requests, "who does not collapse needs no right to ask for the version"
     if takes:
-        found = asked_for(query_template=query)
-        assert found.filters == {"collapse": {"field": "maker"}}
+        request = asked_for(query_template=query)
+        assert request.filters == {"collapse": {"field": "maker"}}
         return
     with pytest.raises(UsageError, match=f"{version} does not collapse .* leave it out"):
         asked_for(query_template=query)
@@ -103,8 +103,8 @@ def test_an_engine_that_is_too_old_is_told_so_before_anything_else(
 ) -> None:
     fake.on("GET", "/", about(version, distribution))
     fake.on("GET", "/_cat/plugins", [])
-    told = f"{name} is too old to do without the LTR plugin: that needs OpenSearch 2.13 or "
-    with pytest.raises(Refused, match=re.escape(told) + r"Elasticsearch 8\.8 or later; [^\n]*$"):
+    message = f"{name} is too old to do without the LTR plugin: that needs OpenSearch 2.13 or "
+    with pytest.raises(Refused, match=re.escape(message) + r"Elasticsearch 8\.8 or later; [^\n]*$"):
         choose_store(engine, kind)
     assert {request.path for request in fake.requests} <= {"/", "/_cat/plugins"}
 
@@ -278,19 +278,19 @@ def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Upl
 def test_the_compiled_size_is_32_bytes_a_node_and_8_a_tree(trees: int, depth: int) -> None:
     profile = serving_profile("opensearch", "3.8.0")
     stored = export_to_plugin(full_trees(trees, depth), FEATURESET, "m", profile)
-    found = compiled_trees(stored)
-    assert found is not None
-    assert (found.trees, found.depth) == (trees, depth)
-    assert found.size == trees * (32 * (2 ** (depth + 1) - 1) + 8)
-    assert [found.size_at(d) for d in range(depth + 1)] == [
+    compiled = compiled_trees(stored)
+    assert compiled is not None
+    assert (compiled.trees, compiled.depth) == (trees, depth)
+    assert compiled.size == trees * (32 * (2 ** (depth + 1) - 1) + 8)
+    assert [compiled.size_at(d) for d in range(depth + 1)] == [
         trees * (32 * (2 ** (d + 1) - 1) + 8) for d in range(depth + 1)
     ]
 
 
 @pytest.mark.parametrize(("depth", "megabytes"), [(6, 1.94), (8, 7.8)])
 def test_the_compiled_size_is_what_was_measured_of_500_trees(depth: int, megabytes: float) -> None:
-    found = CompiledTrees(tuple(500 * 2**level for level in range(depth + 1)))
-    assert found.size / 2**20 == pytest.approx(megabytes, abs=0.006)
+    compiled = CompiledTrees(tuple(500 * 2**level for level in range(depth + 1)))
+    assert compiled.size / 2**20 == pytest.approx(megabytes, abs=0.006)
 
 
 @given(
@@ -299,13 +299,13 @@ def test_the_compiled_size_is_what_was_measured_of_500_trees(depth: int, megabyt
 def test_what_is_said_to_fit_fits_and_is_the_most_that_does(
     trees: int, depth: int, room: float
 ) -> None:
-    found = CompiledTrees(tuple(trees * 2**level for level in range(depth + 1)))
-    words = found.smaller(room)
-    of_each = found.size / trees
+    compiled = CompiledTrees(tuple(trees * 2**level for level in range(depth + 1)))
+    words = compiled.smaller(room)
+    of_each = compiled.size / trees
     fewer = int(words.split()[0].replace(",", "")) if "trees like its" in words else 0
     assert fewer * of_each <= room * (1 + 1e-9)
     assert (fewer + 1) * of_each > room * (1 - 1e-9)
-    fits = [d for d in range(1, depth) if found.size_at(d) <= room]
+    fits = [d for d in range(1, depth) if compiled.size_at(d) <= room]
     assert ("of depth" in words) == bool(fits)
     assert not fits or words.endswith(f"of depth {fits[-1]}")
 

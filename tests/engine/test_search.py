@@ -155,15 +155,15 @@ def pages(
     """All documents in the order of pages of seven, as an application turns them."""
     stored = kept(small, ranker)
     body = request_body(small.store, stored, asked(small, PAGE, WINDOW), interval)
-    found: list[tuple[str, float]] = []
+    ranking: list[tuple[str, float]] = []
     while True:
         answer = small.engine.request(
-            "POST", f"/{small.index}/_search", body={**body, "from": len(found), "_source": False}
+            "POST", f"/{small.index}/_search", body={**body, "from": len(ranking), "_source": False}
         )
         hits = answer["hits"]["hits"]
         if not hits:
-            return found
-        found += [(hit["_id"], hit["_score"]) for hit in hits]
+            return ranking
+        ranking += [(hit["_id"], hit["_score"]) for hit in hits]
 
 
 MODELS = {
@@ -183,9 +183,9 @@ def test_pages_never_repeat_a_document_and_scores_never_rise(
     check_pages(pages(small_window, ranker, interval), {WINDOW, 3 * WINDOW})
 
 
-def check_pages(found: list[tuple[str, float]], windows: set[int]) -> None:
-    assert len(found) == len({document for document, _ in found}) == DOCUMENTS
-    scores = [score for _, score in found]
+def check_pages(ranking: list[tuple[str, float]], windows: set[int]) -> None:
+    assert len(ranking) == len({document for document, _ in ranking}) == DOCUMENTS
+    scores = [score for _, score in ranking]
     assert scores == sorted(scores, reverse=True)
     inside = [score for score in scores if score >= FLOOR / 2]
     assert max(scores[len(inside) :]) < FLOOR * 2.0**-40
@@ -224,9 +224,9 @@ def test_what_holds_values_that_were_never_seen_leaves_all_other_scores_as_they_
 
 def test_the_request_as_it_was_does_repeat_documents(small_window: Small) -> None:
     """The liar: without the constants, pages of a model with scores below zero are no order."""
-    found = pages(small_window, MODELS["below zero"], None)
-    scores = [score for _, score in found]
-    documents = {document for document, _ in found}
+    ranking = pages(small_window, MODELS["below zero"], None)
+    scores = [score for _, score in ranking]
+    documents = {document for document, _ in ranking}
     assert len(documents) < DOCUMENTS or scores != sorted(scores, reverse=True)
 
 

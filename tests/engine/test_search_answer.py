@@ -26,7 +26,7 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
-from owpc_ltr.engine.profile import timed
+from owpc_ltr.engine.profile import time_variants
 from owpc_ltr.engine.search.client_scoring import Served, live_search, query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_ranked
@@ -162,7 +162,9 @@ PATHS: dict[str, SearchPath] = {
     "client rerank": lambda e, _: live_search(
         e, PluginFreeStore(e), REQUEST, RANKER, featureset=FEATURESET, deadline=60
     ),
-    "latency": lambda e, _: timed(e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1),
+    "latency": lambda e, _: time_variants(
+        e, "small", {"a": lambda _: Search({"query": {}})}, [{}], 1
+    ),
     "feature log": _logs,
     "point in time": lambda e, _: _pit(e).search({"size": 1}, {}),
     "contents": lambda e, _: read_contents(_pit(e), {"small": 1}, OPTIONS, elastic=False),
@@ -219,56 +221,65 @@ def read(answer: Any, body: dict[str, Any] | None = None, *, scored: bool = Fals
     return SearchAnswer.read(answer, body or {}, "it", scored=scored)
 
 
-def found(ids: str, total: Any = None, **more: Any) -> dict[str, Any]:
+def answer_with(ids: str, total: Any = None, **more: Any) -> dict[str, Any]:
     hits = [{"_index": "small", "_id": name, "_score": 1.0} for name in ids]
     answer = whole(hits, len(hits)) | more
     return answer if total is None else {**answer, "hits": {"total": total, "hits": hits}}
 
 
 def test_an_answer_says_what_was_found() -> None:
-    answer = read(found("ab", pit_id="p") | {"took": 7})
+    answer = read(answer_with("ab", pit_id="p") | {"took": 7})
     assert [hit["_id"] for hit in answer.hits] == ["a", "b"]
     assert (answer.took, answer.total, answer.pit) == (7, 2, "p")
-    assert (read(found("a", 1)).exact_total(), read(found("a")).pit) == (1, None)
+    assert (read(answer_with("a", 1)).exact_total(), read(answer_with("a")).pit) == (1, None)
 
 
 def test_a_search_that_may_stop_early_may_say_so() -> None:
-    assert read(found("a", terminated_early=True), {"terminate_after": 1}).hits
+    assert read(answer_with("a", terminated_early=True), {"terminate_after": 1}).hits
     with pytest.raises(Incomplete, match="terminated_early"):
-        read(found("a", terminated_early=True), {"terminate_after": NO_LIMIT})
+        read(answer_with("a", terminated_early=True), {"terminate_after": NO_LIMIT})
 
 
 def test_a_total_that_is_a_bound_is_no_count() -> None:
     totals: list[Any] = [_total(1, "gte"), {"value": "1", "relation": "eq"}, "1", []]
     for total in totals:
-        answer = read(found("a", total))
+        answer = read(answer_with("a", total))
         assert answer.total is None
         with pytest.raises(Incomplete, match="exactly"):
             answer.exact_total()
 
 
 def test_no_hits_may_be_left_out_only_where_there_are_none() -> None:
-    assert read({**found(""), "hits": {"total": {"value": 0, "relation": "eq"}}}).hits == ()
+    assert read({**answer_with(""), "hits": {"total": {"value": 0, "relation": "eq"}}}).hits == ()
     for hits in ({}, {"total": {"value": 1, "relation": "eq"}}):
         with pytest.raises(MalformedAnswer, match=r"hits\.hits"):
-            read({**found(""), "hits": hits})
+            read({**answer_with(""), "hits": hits})
 
 
 MALFORMED: dict[str, tuple[Any, str]] = {
     "nothing": (None, "it is not an engine's answer"),
     "a list": ([], "it is not an engine's answer"),
     "an empty object": ({}, "'_shards'"),
-    "shards are text": (found("a", _shards="all"), "'_shards'"),
-    "hits are a list": (found("a", hits=[]), "'hits'"),
-    "hits are numbered": (found("a", hits={"hits": {"0": "a"}}), r"hits\.hits"),
-    "a hit is nothing": (found("a", hits={"hits": [None]}), r"hits\.hits\[\]"),
-    "a hit without an id": (found("a", hits={"hits": [{"_score": 1.0}]}), "_id"),
-    "an id is a number": (found("a", hits={"hits": [{"_id": 1}]}), "_id"),
-    "a source is text": (found("a", hits={"hits": [{"_id": "a", "_source": "b"}]}), "_source"),
-    "a score is infinite": (found("a", hits={"hits": [{"_id": "a", "_score": 1e400}]}), "_score"),
-    "a score is no float": (found("a", hits={"hits": [{"_id": "a", "_score": 10**40}]}), "_score"),
-    "took is text": (found("a", took="1"), "took"),
-    "took is below 0": (found("a", took=-1), "took"),
+    "shards are text": (answer_with("a", _shards="all"), "'_shards'"),
+    "hits are a list": (answer_with("a", hits=[]), "'hits'"),
+    "hits are numbered": (answer_with("a", hits={"hits": {"0": "a"}}), r"hits\.hits"),
+    "a hit is nothing": (answer_with("a", hits={"hits": [None]}), r"hits\.hits\[\]"),
+    "a hit without an id": (answer_with("a", hits={"hits": [{"_score": 1.0}]}), "_id"),
+    "an id is a number": (answer_with("a", hits={"hits": [{"_id": 1}]}), "_id"),
+    "a source is text": (
+        answer_with("a", hits={"hits": [{"_id": "a", "_source": "b"}]}),
+        "_source",
+    ),
+    "a score is infinite": (
+        answer_with("a", hits={"hits": [{"_id": "a", "_score": 1e400}]}),
+        "_score",
+    ),
+    "a score is no float": (
+        answer_with("a", hits={"hits": [{"_id": "a", "_score": 10**40}]}),
+        "_score",
+    ),
+    "took is text": (answer_with("a", took="1"), "took"),
+    "took is below 0": (answer_with("a", took=-1), "took"),
 }
 
 
@@ -288,12 +299,12 @@ def _total(value: int, relation: str = "eq") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "body", "why"),
     [
-        (found("aba"), {"size": 3}, "document 'a' twice"),
-        (found("ab", _total(3)), {"size": 3}, "2 hits, where its total of 3 has 3"),
-        (found("ab", _total(30, "gte")), {"size": 3}, "2 hits, where its total of 30 has 3"),
-        (found("a", 5), {"size": 2, "from": 3}, "1 hits, where its total of 5 has 2"),
-        (found("", _total(1)), {}, "0 hits, where its total of 1 has 1"),
-        (found("abc"), {"size": 2}, "3 hits, where 2 were asked for"),
+        (answer_with("aba"), {"size": 3}, "document 'a' twice"),
+        (answer_with("ab", _total(3)), {"size": 3}, "2 hits, where its total of 3 has 3"),
+        (answer_with("ab", _total(30, "gte")), {"size": 3}, "2 hits, where its total of 30 has 3"),
+        (answer_with("a", 5), {"size": 2, "from": 3}, "1 hits, where its total of 5 has 2"),
+        (answer_with("", _total(1)), {}, "0 hits, where its total of 1 has 1"),
+        (answer_with("abc"), {"size": 2}, "3 hits, where 2 were asked for"),
     ],
 )
 def test_hits_that_no_engine_gives_are_refused(
@@ -306,14 +317,14 @@ def test_hits_that_no_engine_gives_are_refused(
 @pytest.mark.parametrize(
     ("answer", "body"),
     [
-        (found("ab"), {"size": 10}),
-        (found("a", _total(4)), {"size": 2, "from": 3}),
-        (found("", _total(4)), {"size": 2, "from": 9}),
-        (found("ab", "untold"), {"size": 10, "track_total_hits": False}),
-        (found("ab", _total(9)), {"size": 10, "collapse": {"field": "brand"}}),
-        (found("ab", _total(9)), {"size": 10, "min_score": 1}),
-        (found("ab", _total(9)), {"size": 10, "search_after": ["a"]}),
-        (found("ab", _total(9)), {"size": 2}),
+        (answer_with("ab"), {"size": 10}),
+        (answer_with("a", _total(4)), {"size": 2, "from": 3}),
+        (answer_with("", _total(4)), {"size": 2, "from": 9}),
+        (answer_with("ab", "untold"), {"size": 10, "track_total_hits": False}),
+        (answer_with("ab", _total(9)), {"size": 10, "collapse": {"field": "brand"}}),
+        (answer_with("ab", _total(9)), {"size": 10, "min_score": 1}),
+        (answer_with("ab", _total(9)), {"size": 10, "search_after": ["a"]}),
+        (answer_with("ab", _total(9)), {"size": 2}),
     ],
 )
 def test_hits_that_an_engine_may_give_are_believed(
@@ -323,14 +334,14 @@ def test_hits_that_an_engine_may_give_are_believed(
 
 
 def test_documents_of_two_indices_may_have_one_id() -> None:
-    answer = found("bb")
+    answer = answer_with("bb")
     answer["hits"]["hits"][0]["_index"] = "other"
     assert len(read(answer, {"size": 2}).hits) == 2
 
 
 @pytest.mark.parametrize("score", [None, True, "1.0", []])
 def test_a_score_that_is_no_number_is_refused_where_scores_are_needed(score: Any) -> None:
-    answer = found("a")
+    answer = answer_with("a")
     answer["hits"]["hits"][0]["_score"] = score
     assert read(answer).hits
     with pytest.raises(Refused, match="document 'a' came without a score"):

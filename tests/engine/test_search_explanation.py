@@ -79,25 +79,25 @@ def test_what_the_plugin_serves_is_explained_in_the_same_way(
 
 def check_a_thousand_hits(small: Small, model: str) -> None:
     asked = searching(small, size=1000, window=1000)
-    found = small.cluster.explain(WORDS, model=model, **asked)
+    explanation = small.cluster.explain(WORDS, model=model, **asked)
     both = small.cluster.search(WORDS, model=model, **asked)
-    assert found.warnings == ()
-    assert len(found.hits) == found.documents == 1000
-    assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
-    assert [hit.rank_before for hit in found.hits] == [hit.other_rank for hit in both.after]
+    assert explanation.warnings == ()
+    assert len(explanation.hits) == explanation.documents == 1000
+    assert [hit.document_id for hit in explanation.hits] == [hit.document_id for hit in both.after]
+    assert [hit.rank_before for hit in explanation.hits] == [hit.other_rank for hit in both.after]
     served = np.array([hit.score for hit in both.after])
-    added = np.array([found.baseline + hit.contributions.sum() for hit in found.hits])
+    added = np.array([explanation.baseline + hit.contributions.sum() for hit in explanation.hits])
     assert np.abs(added - served).max() <= 1e-6 * np.ptp(served)
     # A check that could not fail would pass without the largest contributor, too.
-    short = added - [np.abs(hit.contributions).max() for hit in found.hits]
+    short = added - [np.abs(hit.contributions).max() for hit in explanation.hits]
     assert np.abs(short - served).max() > 1e-2 * np.ptp(served)
 
 
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
     uploaded = put(small, curves(small))
     asked = searching(small, size=100)
-    found = small.cluster.explain(WORDS, model=uploaded.model, **asked)
-    untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
+    explanation = small.cluster.explain(WORDS, model=uploaded.model, **asked)
+    untitled = [hit for hit in explanation.hits if np.isnan(hit.values[0])]
     assert untitled
     assert {float(hit.contributions[0]) for hit in untitled} == {-0.5}
 
@@ -109,19 +109,23 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
     learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))
     ranker = ReorderingModel(linear(), "exchangeable", learned, linear().record)
     asked = searching(small, size=20, window=50)
-    found = small.cluster.explain(WORDS, reranker=ranker, **asked)
+    explanation = small.cluster.explain(WORDS, reranker=ranker, **asked)
     both = small.cluster.search(WORDS, reranker=ranker, deadline=30, **asked)
-    assert found.warnings == ()
-    assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
-    for hit, served in zip(found.hits, both.after, strict=True):
+    assert explanation.warnings == ()
+    assert [hit.document_id for hit in explanation.hits] == [hit.document_id for hit in both.after]
+    for hit, served in zip(explanation.hits, both.after, strict=True):
         assert [part.name for part in hit.parts] == [
             "the list by cosine",
             "the list by similarity:body",
         ]
-        total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        total = (
+            explanation.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        )
         assert np.isclose(total, served.score, atol=1e-9)
-    one = small.cluster.explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
-    assert [hit.rank for hit in one.hits] == [10]
+    of_one_document = small.cluster.explain(
+        WORDS, explanation.hits[9].document_id, reranker=ranker, **asked
+    )
+    assert [hit.rank for hit in of_one_document.hits] == [10]
 
 
 def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
@@ -131,13 +135,13 @@ def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     honest = explain_ranked(small.engine, small.store, request, stored, ExplainRequest(WORDS, 10))
     assert honest.warnings == ()
     lying = liar(small)
-    (told,) = explain_ranked(
+    (warning,) = explain_ranked(
         small.engine, lying.store, request, stored, ExplainRequest(WORDS, 10)
     ).warnings
-    assert "what was served is not what is explained" in told
+    assert "what was served is not what is explained" in warning
 
 
-def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
+def test_a_model_without_a_deployment_record_is_explained_where_the_store_can_tell_it(
     small: Small,
 ) -> None:
     linear_one = put(small, with_record(linear((0.5, 0.25, 1.0)), linear().record)).model
@@ -168,16 +172,16 @@ def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
 def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     put(small, linear(probes=probes()))
     index = ("--index", small.index, "--query-template", "query.json", *small.place)
-    told = ("--search", WORDS, *index)
-    code, out, err = run("explain", small.name, *told, "--size", "3")
+    request = ("--search", WORDS, *index)
+    code, out, err = run("explain", small.name, *request, "--size", "3")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     assert sum("█" in line for line in lines) >= 3
-    listed = json.loads(run("explain", small.name, *told, "--size", "3", "--json")[1])
+    listed = json.loads(run("explain", small.name, *request, "--size", "3", "--json")[1])
     assert [hit["rank"] for hit in listed["hits"]] == [1, 2, 3]
     last = listed["hits"][2]["document_id"]
-    code, out, err = run("explain", small.name, last, *told)
+    code, out, err = run("explain", small.name, last, *request)
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "rank 3 of" in out
@@ -187,6 +191,6 @@ def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     assert (code, err) == (0, "")
     assert "the engine took" in out
     assert "█" in out
-    told = json.loads(run("search", WORDS, *asked, "--size", "3", "--explain", "--json")[1])
-    ids = [hit["document_id"] for hit in told["after"]]
-    assert [hit["document_id"] for hit in told["explanation"]["hits"]] == ids
+    request = json.loads(run("search", WORDS, *asked, "--size", "3", "--explain", "--json")[1])
+    ids = [hit["document_id"] for hit in request["after"]]
+    assert [hit["document_id"] for hit in request["explanation"]["hits"]] == ids

@@ -66,7 +66,7 @@ def test_every_suggested_feature_is_pushed_and_its_description_stays_in_the_file
     path = tmp_path / "shop.json"
     suggested = shop.featuresets.suggest(index="suggest-shop", out=path)
     pushed = shop.featuresets.push(path, index="suggest-shop", name="suggest-shop")
-    assert pushed.feature_names == tuple(one.name for one in suggested.features)
+    assert pushed.feature_names == tuple(feature.name for feature in suggested.features)
     stored = shop.featuresets.get("suggest-shop").to_body()["featureset"]["features"]
     assert not any("description" in feature for feature in stored)
     shop.featuresets.delete("suggest-shop")
@@ -91,7 +91,7 @@ def test_statistics_of_all_documents_are_complete_and_those_of_some_are_not(
 
 def test_each_kind_of_field_gives_what_it_can(shop: ltr.Cluster) -> None:
     suggested = shop.featuresets.suggest(index="suggest-shop")
-    assert [one.name for one in suggested.features] == [
+    assert [feature.name for feature in suggested.features] == [
         *("headline_bm25", "headline_all", "headline_phrase"),
         *("body_bm25", "body_all", "body_phrase", "body_english_bm25", "body_english_all"),
         *("best_field", "all_fields", "added_recency", "brand_in_query", "in_stock"),
@@ -113,7 +113,7 @@ def test_a_feature_measures_what_its_description_says(
     shop: ltr.Cluster, name: str, wanted: float
 ) -> None:
     suggested = shop.featuresets.suggest(index="suggest-shop")
-    [feature] = [one for one in suggested.features if one.name == name]
+    [feature] = [each for each in suggested.features if each.name == name]
     text = json.dumps(feature.template).replace("{{keywords}}", "acme shoe red 0")
     if name == "headline_all":
         text = text.replace("acme ", "")

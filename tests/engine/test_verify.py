@@ -36,17 +36,17 @@ def look(small: Small, model: str, **limits: Any) -> Verification:
 
 def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small: Small) -> None:
     done = put(small)
-    found = look(small, done.model)
-    assert found.drift == ()
-    assert found.parity is not None
-    assert found.parity.documents == 48
-    assert found.parity.largest_difference <= PARITY_TOLERANCE
-    assert [one.by for one in found.features] == [0.0] * 3
+    verification = look(small, done.model)
+    assert verification.drift == ()
+    assert verification.parity is not None
+    assert verification.parity.documents == 48
+    assert verification.parity.largest_difference <= PARITY_TOLERANCE
+    assert [feature.by for feature in verification.features] == [0.0] * 3
     again = verify_model(small.engine, small.store, done.model)
     assert (again.index, again.drift) == (small.index, ())
 
 
-def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
+def test_the_deployment_record_gives_back_the_very_model(small: Small) -> None:
     done = put(small, 1 / 3, -2e-7, 5.5, loss={"name": "owpc", "settings": {}})
     deployment = DeploymentRecords(small.engine, small.store).get(done.model)
     ranker = deployment.ranker()
@@ -65,7 +65,7 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     assert brief.interval == deployment.interval
 
 
-def test_a_model_without_a_certificate_is_named(small: Small) -> None:
+def test_a_model_without_a_deployment_record_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no deployment record"):
         look(small, "never-00000000")
 
@@ -75,10 +75,12 @@ def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
     """Applications get an error, though every score is as it was."""
     done = put(small)
     engine = cast("Engine", Scriptless(small.engine))
-    found = look(replace(small, engine=engine, store=small.store_through(engine)), done.model)
-    assert found.parity is not None
-    assert found.parity.largest_difference <= PARITY_TOLERANCE
-    (drift,) = found.drift
+    verification = look(
+        replace(small, engine=engine, store=small.store_through(engine)), done.model
+    )
+    assert verification.parity is not None
+    assert verification.parity.largest_difference <= PARITY_TOLERANCE
+    (drift,) = verification.drift
     assert "cannot execute [inline] scripts" in drift
     bounded = put(small, 1.0, 0.0, 0.0)
     assert look(replace(small, engine=engine), bounded.model).drift == ()
@@ -93,13 +95,15 @@ def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
         params={"refresh": "true"},
         body={"script": {"source": "ctx._source.size *= 3"}, "query": {"match_all": {}}},
     )
-    found = look(small, done.model)
-    (words,) = found.drift
+    verification = look(small, done.model)
+    (words,) = verification.drift
     assert words.startswith("feature 'size' drifted by")
-    assert found.features[0].feature == "size"
-    assert found.features[0].mean_now == pytest.approx(3 * found.features[0].mean_before)
-    assert found.parity is not None
-    assert found.parity.largest_difference <= PARITY_TOLERANCE
+    assert verification.features[0].feature == "size"
+    assert verification.features[0].mean_now == pytest.approx(
+        3 * verification.features[0].mean_before
+    )
+    assert verification.parity is not None
+    assert verification.parity.largest_difference <= PARITY_TOLERANCE
     assert look(small, done.model, max_drift=1e3).drift == ()
 
 
@@ -108,9 +112,9 @@ def test_an_index_made_again_is_no_drift_and_another_mapping_is(small: Small) ->
     done = put(small)
     small.engine.request("DELETE", f"/{small.index}")
     fill(small.engine, small.index, small.documents)
-    found = look(small, done.model)
-    assert found.drift == ()
-    assert found.notes == (
+    verification = look(small, done.model)
+    assert verification.drift == ()
+    assert verification.notes == (
         f"the index '{small.index}' was created again, with the same mapping and analysis",
     )
     small.engine.request(
@@ -143,9 +147,9 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     done = upload(small, linear(), index=alias)
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify_model(small.engine, small.store, done.model)
-    assert found.drift == ()
-    (note,) = found.notes
+    verification = verify_model(small.engine, small.store, done.model)
+    assert verification.drift == ()
+    (note,) = verification.notes
     assert f"'{alias}' is now {small.index}-v2 (at the upload {small.index})" in note
     assert "the same mapping" in note
 
@@ -162,9 +166,9 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     copied = {"source": {"index": small.index}, "dest": {"index": f"{small.index}-v2"}}
     small.engine.request("POST", "/_reindex", params={"refresh": "true"}, body=copied)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify_model(small.engine, small.store, done.model)
-    assert found.parity is None
-    mapping, feature = found.drift
+    verification = verify_model(small.engine, small.store, done.model)
+    assert verification.parity is None
+    mapping, feature = verification.drift
     assert f"{small.index}-v2" in mapping
     assert "another mapping or analysis" in mapping
     assert feature == (
@@ -209,18 +213,18 @@ def test_an_upgrade_that_divides_text_scores_is_told_with_what_it_does_to_rankin
         samples.append({**sample, "features": packed(scaled)})
     engine = {**old.engine, "version": "2.19.0"}
     deployments.put(replace(old, engine=engine, samples=tuple(samples)))
-    found = look(small, done.model)
-    version, *others = found.drift
+    verification = look(small, done.model)
+    version, *others = verification.drift
     assert version.startswith("the engine's version changed from 2.19.0 to ")
     assert sorted(words.partition(" by ")[0] for words in others) == [
         "feature 'body' drifted",
         "feature 'title' drifted",
     ]
-    assert found.rankings is not None
-    assert found.rankings.swapped > 0
-    assert f"{found.rankings.swapped} pairs swapped" in str(found)
-    assert found.parity is not None
-    assert found.parity.largest_difference <= PARITY_TOLERANCE
+    assert verification.rankings is not None
+    assert verification.rankings.swapped > 0
+    assert f"{verification.rankings.swapped} pairs swapped" in str(verification)
+    assert verification.parity is not None
+    assert verification.parity.largest_difference <= PARITY_TOLERANCE
 
 
 @pytest.mark.modules
@@ -239,8 +243,8 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
     before = np.array([[0.0, 1.0], [2.0, 1.0]], np.float32)
     now = np.array([[0.5, 1.0], [2.5, np.nan]], np.float32)
     scores = np.zeros(2)
-    one = ScoredDocuments({}, ("a", "b"), None, now, before, scores, scores)
-    by = {each.feature: each for each in feature_drifts(("x", "y"), [one])}
+    query = ScoredDocuments({}, ("a", "b"), None, now, before, scores, scores)
+    by = {each.feature: each for each in feature_drifts(("x", "y"), [query])}
     assert by["x"].by == pytest.approx(0.5)
     assert by["y"].by == pytest.approx(0.5)
     assert by["y"].newly_missing == 0.5

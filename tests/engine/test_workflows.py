@@ -69,11 +69,11 @@ def _featureset(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def engine(node_url: str) -> Iterator[Engine]:
-    found = Engine(ConnectionSettings(node_url))
-    _fill(found)
-    yield found
+    connected = Engine(ConnectionSettings(node_url))
+    _fill(connected)
+    yield connected
     for index in (INDEX, "owpc-ltr-store-clickedworkflow"):
-        drop(found, index)
+        drop(connected, index)
 
 
 def test_weighted_clicks_go_the_whole_workflow(
@@ -170,21 +170,23 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     data = story.log(cluster, INDEX_KNOWN, items, tmp_path)
     warnings = judgment_warnings(data, text_scores(story.featureset()))
     findings = [warning.line for warning in warnings]
-    assert any("no match in any text feature" in one for one in findings)
-    assert any("has 1 relevant and 10 irrelevant documents" in one for one in findings)
+    assert any("no match in any text feature" in finding for finding in findings)
+    assert any("has 1 relevant and 10 irrelevant documents" in finding for finding in findings)
     model, warned = story.trained(data)
-    assert any("judge pool" in one for one in warned)
+    assert any("judge pool" in warning for warning in warned)
     asked = cluster.check_judgments(data, index=INDEX_KNOWN, query_template=story.QUERY)
-    assert any("of the relevant documents are among the first 100" in one for one in asked)
-    assert any("of the first ten documents of the query alone are judged" in one for one in asked)
-    found = cluster.compare_live(
+    assert any("of the relevant documents are among the first 100" in finding for finding in asked)
+    assert any(
+        "of the first ten documents of the query alone are judged" in finding for finding in asked
+    )
+    comparison = cluster.compare_live(
         {"new": model, "query": "query"}, judgments=items, metrics="ndcg@10", index=INDEX_KNOWN,
         query_template=story.QUERY,
     )  # fmt: skip
-    assert found.evidence().verdict["outcome"] == "cannot tell"
+    assert comparison.evidence().verdict["outcome"] == "cannot tell"
     with pytest.raises(Refused, match="the verdict of the evidence is 'cannot tell"):
         cluster.upload(
-            model, name=NAME, index=INDEX_KNOWN, require=found,
+            model, name=NAME, index=INDEX_KNOWN, require=comparison,
             serving=ServingOptions(query_template=story.QUERY),
         )  # fmt: skip
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
@@ -198,13 +200,13 @@ def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_pa
     data = story.log(cluster, INDEX_KNOWN, pooled, tmp_path)
     assert judgment_warnings(data, text_scores(story.featureset())) == []
     model, _warned = story.trained(data)
-    found = story.live(cluster, INDEX_KNOWN, model, pooled)
-    (pair,) = found.pairs
+    comparison = story.live(cluster, INDEX_KNOWN, model, pooled)
+    (pair,) = comparison.pairs
     assert pair.metric == "ndcg@10"
     assert pair.comparison.mean_difference > 0
     assert pair.left_out is not None
     assert pair.left_out.mean_difference > 0
-    assert found.rankers[1].unjudged == {"ndcg@10": 0.0}
+    assert comparison.rankers[1].unjudged == {"ndcg@10": 0.0}
 
 
 ON_NODE = [page for page in PAGES if NEEDS_NODE & set(samples_of(page))]
@@ -224,7 +226,7 @@ def empty_node(session_node: SessionNode) -> Iterator[str]:
 def _empty(url: str) -> None:
     engine = Engine(ConnectionSettings(url))
     indices = ("movies", "python-docs", "articles", "products")
-    for name in (*indices, "owpc-ltr-store", "owpc-ltr-pointers"):
+    for name in (*indices, "owpc-ltr-store", "owpc-ltr-aliases"):
         with contextlib.suppress(EngineRefusal):
             # A name that was made anew is an alias, and it is its index that is taken away.
             for index in engine.request("GET", f"/{name}"):

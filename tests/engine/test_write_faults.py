@@ -156,7 +156,7 @@ def test_a_command_whose_writes_go_astray_is_good_when_given_again(
     assert writes >= 1
     for faults in faults_of(name, writes):
         try:
-            found = disturbed(name, tmp_path, faults, expected)
+            state = disturbed(name, tmp_path, faults, expected)
         except Exception as error:  # the seed of the fault belongs to every failure
             raise AssertionError(f"{name} with {faults}: {error!r}") from error
-        assert found == expected, f"{name} with {faults}"
+        assert state == expected, f"{name} with {faults}"

@@ -57,7 +57,7 @@ def vector_workflow(
     """Products in an index on three shards; with `flat` and `graph`, their vectors whole."""
     products, judged = products_and_judgments()
     index, place = f"products-{own}", folder / "judgments.jsonl"
-    place.write_text("".join(f"{json.dumps(one)}\n" for one in judged))
+    place.write_text("".join(f"{json.dumps(line)}\n" for line in judged))
     fields = {"title": {"type": "text"}, "text": {"type": "text"}, **mappings}
     settings = {"number_of_shards": 3, "number_of_replicas": 0}
     body = {"settings": settings, "mappings": {"properties": fields}}
@@ -149,8 +149,8 @@ def check_serving(workflow: Workflow) -> None:
     first = workflow.cluster.upload(model, name=name, **uploads)
     assert first.parity.largest_difference <= 1e-5
     assert (first.parity.swapped, first.parity.absent) == (0, 0)
-    found = workflow.cluster.verify(name, index=workflow.index)
-    assert found.drift == ()
+    verification = workflow.cluster.verify(name, index=workflow.index)
+    assert verification.drift == ()
     _check_search(workflow, model, name)
     live = workflow.cluster.compare_live(
         [name], judgments=workflow.judgments, query_template=QUERY, split="all", metrics="ndcg@10",

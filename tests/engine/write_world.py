@@ -23,7 +23,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.text import base_index
+from owpc_ltr.names import base_index
 from tests.engine.deployed import UNPROVEN
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear
@@ -70,10 +70,12 @@ class World:
         )  # fmt: skip
 
     def state(self) -> Any:
-        """Names, models, certificates, documents and scripts; a half filled index is nothing."""
+        """Aliases, models, deployment records, documents and scripts; no half filled index."""
         engine = self.engine
         store = PluginFreeStore(engine)
-        certified = [key for key in self.cluster.indices[INDEX].documents if "certificate" in key]
+        recorded = [
+            key for key in self.cluster.indices[INDEX].documents if "deployment_record" in key
+        ]
         documents = {
             base_index(name): sorted(index.documents)
             for name, index in self.cluster.indices.items()
@@ -81,7 +83,7 @@ class World:
         }
         # That of a proof, which has the name of a model, serves nobody where it arrives late.
         scripts = {name: script for name, script in self.cluster.scripts.items() if "-" not in name}
-        return all_aliases(engine), store.list_models(), sorted(certified), documents, scripts
+        return all_aliases(engine), store.list_models(), sorted(recorded), documents, scripts
 
     def look(self) -> None:
         """No name means what is not there, and no search template serves such a model."""

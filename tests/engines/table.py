@@ -58,8 +58,12 @@ def main(arguments: list[str]) -> int:
 
 def run(engine: str, files: list[str], report: Path | None = None) -> int:
     """Pytest on one engine, whose node ends with it."""
-    told = {"OWPC_LTR_TEST_ENGINE": engine, "OWPC_LTR_TEST_ENGINES": "1", "OMP_NUM_THREADS": "1"}
-    environ = {**os.environ, **told, "OWPC_LTR_TESTS": "all"}
+    settings = {
+        "OWPC_LTR_TEST_ENGINE": engine,
+        "OWPC_LTR_TEST_ENGINES": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    environ = {**os.environ, **settings, "OWPC_LTR_TESTS": "all"}
     # Other families of JUnit's form have no place for what a test records.
     written = [f"--junitxml={report}", "-o", "junit_family=legacy"] if report else []
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, *written]
@@ -73,14 +77,14 @@ def cells_of(report: str) -> Cells:
     """By capability, what the tests of one engine recorded of it."""
     cells: Cells = {}
     for case in ET.fromstring(report).iter("testcase"):  # noqa: S314
-        told = {each.get("name"): each.get("value") or "" for each in case.iter("property")}
-        if "capability" in told:
+        properties = {each.get("name"): each.get("value") or "" for each in case.iter("property")}
+        if "capability" in properties:
             fault = case.find("failure") is not None or case.find("error") is not None
             skipped = case.find("skipped") is not None
-            word = "failed" if fault else "not run" if skipped else told.get("figure", "yes")
-            cells.setdefault(told["capability"], word)
+            word = "failed" if fault else "not run" if skipped else properties.get("figure", "yes")
+            cells.setdefault(properties["capability"], word)
             if fault:
-                cells[told["capability"]] = word
+                cells[properties["capability"]] = word
     return cells
 
 
@@ -91,8 +95,8 @@ def table(columns: dict[str, Cells]) -> str:
     heads = [f"{names[e.partition(':')[0]]} {e.partition(':')[2]}" for e in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for row in rows:
-        found = [cells.get(row, "not run") for cells in columns.values()]
-        lines.append(f"| {row} | " + " | ".join(found) + " |")
+        words = [cells.get(row, "not run") for cells in columns.values()]
+        lines.append(f"| {row} | " + " | ".join(words) + " |")
     return "\n".join(lines)
 
 

@@ -66,8 +66,10 @@ def test_every_logged_value_is_its_querys_own_score(docs: Docs, record_property:
     values = logged(docs, PluginFreeStore(docs.engine), featureset)
     differences: list[float] = []
     for column, name in enumerate(PLAIN):
-        one = featureset_of({name: PLAIN[name]}).features[0]
-        query = PluginFreeStore(docs.engine)._compile(featureset_of({name: one.template})).queries
+        feature = featureset_of({name: PLAIN[name]}).features[0]
+        query = (
+            PluginFreeStore(docs.engine)._compile(featureset_of({name: feature.template})).queries
+        )
         alone = {"bool": {"must": [query[0].query(PARAMS)], "filter": [{"match_all": {}}]}}
         body = {"query": alone, "size": 500, "_source": False, "track_total_hits": True}
         own = {hit["_id"]: hit["_score"] for hit in hits_of(docs, Search(body, {}))}
@@ -100,18 +102,18 @@ def test_a_name_goes_back_and_forth(small: Small) -> None:
     second = put(small, linear((0.2, 1.0, 0.3)))
     assert first.model != second.model
     assert aliases.roll_back(small.name).model_of("champion") == first.model
-    found = aliases.find(small.name)
-    assert found is not None
-    assert found.model_of("champion") == first.model
+    alias = aliases.find(small.name)
+    assert alias is not None
+    assert alias.model_of("champion") == first.model
 
 
 def test_a_model_that_did_not_move_verifies_clean(small: Small, record_property: Record) -> None:
     """verify is clean"""
     done = put(small, linear())
-    found = verify_model(small.engine, small.store, done.model, small.index)
-    assert found.drift == ()
-    assert found.parity is not None
-    record_property("figure", f"{found.parity.largest_difference:.1e}")
+    verification = verify_model(small.engine, small.store, done.model, small.index)
+    assert verification.drift == ()
+    assert verification.parity is not None
+    record_property("figure", f"{verification.parity.largest_difference:.1e}")
 
 
 def test_features_come_back_with_the_search_of_an_application(
@@ -123,12 +125,12 @@ def test_features_come_back_with_the_search_of_an_application(
     model = LinearModel(featureset.feature_names, np.linspace(-1, 1, len(PLAIN)))
     request = SearchRequest(docs.index, {"match_all": {}}, PARAMS, 50, 50)
     ranker = ReorderingModel(model, "", None)
-    found = live_search(
+    answer = live_search(
         docs.engine, store, request, ranker, featureset=featureset, deadline=60.0, source=False
     )
-    assert found.reordered, found.reason
-    rows = np.array([whole[hit.document_id] for hit in found.hits], np.float32)
-    assert [hit.score for hit in found.hits] == pytest.approx(model.score(rows), rel=1e-6)
+    assert answer.reordered, answer.reason
+    rows = np.array([whole[hit.document_id] for hit in answer.hits], np.float32)
+    assert [hit.score for hit in answer.hits] == pytest.approx(model.score(rows), rel=1e-6)
     if release.engine == OPENSEARCH and release.numbers < (3, 2):
         record_property("figure", "in two (from 3.2 in one)")
         with pytest.raises(NoWindowScores, match="inside a rescorer"):
@@ -174,15 +176,15 @@ def test_collapsed_results_are_rescored_or_refused_in_words(
         return
     record_property("figure", "yes")
     whole = cluster.search("alpha beta", query_template=text, **{**asked, "size": 100})
-    found = cluster.search("alpha beta", query_template=collapsed, **asked)
+    answer = cluster.search("alpha beta", query_template=collapsed, **asked)
     scores = {hit.document_id: hit.score for hit in whole.after}
-    ids = [hit.document_id for hit in found.after]
-    assert [hit.score for hit in found.after] == [scores[one] for one in ids]
-    assert ids == sorted(ids, key=lambda one: -scores[one])
-    body = {"docs": [{"_id": one} for one in scores]}
-    told = small.engine.request("POST", f"/{small.index}/_mget", body=body)["docs"]
-    size = {doc["_id"]: doc["_source"]["size"] for doc in told}
-    assert len({size[one] for one in ids}) == len(ids)
+    ids = [hit.document_id for hit in answer.after]
+    assert [hit.score for hit in answer.after] == [scores[doc_id] for doc_id in ids]
+    assert ids == sorted(ids, key=lambda doc_id: -scores[doc_id])
+    body = {"docs": [{"_id": doc_id} for doc_id in scores]}
+    docs_of_hits = small.engine.request("POST", f"/{small.index}/_mget", body=body)["docs"]
+    size = {doc["_id"]: doc["_source"]["size"] for doc in docs_of_hits}
+    assert len({size[doc_id] for doc_id in ids}) == len(ids)
     # Of each group the query's own best, before the model has looked.
     heads: dict[float, str] = {}
     for hit in whole.before:

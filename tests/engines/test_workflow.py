@@ -56,9 +56,9 @@ def files_of(movies: Path, release: Release) -> None:
 
 
 def figure(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    assert found is not None, (pattern, text)
-    return found[1]
+    match = re.search(pattern, text)
+    assert match is not None, (pattern, text)
+    return match[1]
 
 
 def test_the_workflow_of_the_readme_leads_to_a_better_list(
@@ -104,8 +104,10 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
     assert "Insidious" in did("search", "insidious 2", *index, "--model", "movies-owpc")
     if release.engine == OPENSEARCH:  # the other one has no scripts, so that the client scores
         assert "rescore" in did("request", *index, "--model", "movies-owpc")
-    told = json.loads(did("explain", "movies-owpc", "--search", "insidious 2", *index, "--json"))
-    assert told["hits"]
+    explanation = json.loads(
+        did("explain", "movies-owpc", "--search", "insidious 2", *index, "--json")
+    )
+    assert explanation["hits"]
     live = ("--metric", "ndcg@10", *index, "--json", "--judgments", "judgments.tsv")
     (measured,) = json.loads(did("compare-live", "movies-owpc", *live))["pairs"]
     assert 0 < measured["mean_a"] < 1

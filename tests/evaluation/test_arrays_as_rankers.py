@@ -36,8 +36,8 @@ def evaluated(ranker: Any, data: ltr.RankingDataset) -> Any:
 
 
 def compared(ranker: Any, data: ltr.RankingDataset) -> Any:
-    found = ltr.compare({"one": ranker, "other": "feature:likes"}, data, metrics=METRIC)
-    return found.rankers[0].measured[0].per_query
+    comparison = ltr.compare({"one": ranker, "other": "feature:likes"}, data, metrics=METRIC)
+    return comparison.rankers[0].measured[0].per_query
 
 
 @pytest.mark.parametrize("measured", [evaluated, compared])
@@ -59,8 +59,10 @@ def test_what_is_no_ranker_is_named(measured: Any, data: ltr.RankingDataset) -> 
 
 
 def test_nothing_tells_what_a_fitted_model_has_seen(data: ltr.RankingDataset) -> None:
-    found = ltr.compare({"a": Fitted(), "b": linear(0.1, 1.0)}, data, metrics=METRIC)
-    assert [warning.check for warning in found.verdict("a", "b").warnings] == ["unknown-training"]
+    comparison = ltr.compare({"a": Fitted(), "b": linear(0.1, 1.0)}, data, metrics=METRIC)
+    assert [warning.check for warning in comparison.verdict("a", "b").warnings] == [
+        "unknown-training"
+    ]
     scores = linear(1.0, 0.1).score(data.features)
     assert str(ltr.compare({"a": scores, "b": linear(0.1, 1.0)}, data, metrics=METRIC).verdict(
         "a", "b"
@@ -86,8 +88,8 @@ def test_features_labels_and_query_ids_are_data(data: ltr.RankingDataset) -> Non
         with pytest.raises(UsageError, match="no feature is called 'likes'"):
             measured("feature:likes", arrays)
     assert ltr.evaluate(model, arrays)["map"].mean == ltr.evaluate(model, plain)["map"].mean
-    found = ltr.compare({"model": model, "one": "feature:1"}, arrays, metrics=METRIC)
-    assert found.n_queries == ltr.evaluate(model, plain)["map"].queries
+    comparison = ltr.compare({"model": model, "one": "feature:1"}, arrays, metrics=METRIC)
+    assert comparison.n_queries == ltr.evaluate(model, plain)["map"].queries
 
 
 def test_whole_numbers_that_a_merge_made_floats_are_query_ids(data: ltr.RankingDataset) -> None:
@@ -144,17 +146,19 @@ def test_an_average_may_take_models_of_different_spread_alike(data: ltr.RankingD
     from owpc_ltr.models.model_file import parity_samples_of
 
     samples = parity_samples_of(data)
-    one, other = linear(1.0, 0.0, probes=samples), linear(0.0, 1000.0)
-    mean = ltr.average([one, other], normalise=True)
+    narrow, other = linear(1.0, 0.0, probes=samples), linear(0.0, 1000.0)
+    mean = ltr.average([narrow, other], normalise=True)
     uses = mean.feature_uses()  # type: ignore[attr-defined]
     spread = np.std(data.features, axis=0)
     assert 0.3 < abs(uses["bm25"] * spread[0] / (uses["likes"] * spread[1])) < 3
     with pytest.raises(BadInput, match="the first model remembers no queries"):
-        ltr.average([other, one], normalise=True)
+        ltr.average([other, narrow], normalise=True)
 
 
 def test_train_says_what_became_of_the_other_queries(data: ltr.RankingDataset) -> None:
-    told = str(TrainingSummary(ltr.train(data, settings={"C": 1.0})))
-    assert "that is 60% of the queries; 20% chose the settings, 20% are kept for evaluate" in told
+    summary = str(TrainingSummary(ltr.train(data, settings={"C": 1.0})))
+    assert (
+        "that is 60% of the queries; 20% chose the settings, 20% are kept for evaluate" in summary
+    )
     whole = train_on_all(data, settings={"C": 1.0})
     assert "of the queries" not in str(TrainingSummary(whole))

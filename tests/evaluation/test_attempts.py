@@ -81,9 +81,11 @@ def test_queries_are_the_same_where_most_of_the_smaller_set_are_in_the_other(
 ) -> None:
     """A sketch of 64 hashes is sure but near the half."""
     shared, larger = smaller * percent // 100, int(smaller * times)
-    one = sketch([f"q{n}" for n in range(smaller)])
+    smaller_sketch = sketch([f"q{n}" for n in range(smaller)])
     other = sketch([f"q{n + smaller - shared}" for n in range(larger)])
-    assert same_queries(one, other) == same_queries(other, one) == (percent > 50)
+    assert (
+        same_queries(smaller_sketch, other) == same_queries(other, smaller_sketch) == (percent > 50)
+    )
 
 
 def looks(names: list[str], rng: np.random.Generator) -> int:
@@ -124,8 +126,8 @@ def test_a_line_that_was_changed_stops_everything_until_it_is_restored(
         "a line of something else": [b'{"n": 1}\n', b"[]\n", b"\xff\n", text[30:]],
         "a blank line": [b"\n" + text],
     }[damage]
-    for one in damaged:
-        path.write_bytes(b"".join([*lines[: line - 1], one, *lines[line:]]))
+    for damaged_line in damaged:
+        path.write_bytes(b"".join([*lines[: line - 1], damaged_line, *lines[line:]]))
         with pytest.raises(BadInput, match=rf"attempts\.jsonl, line {line}: .*: restore it$"):
             looks(ids, rng)
     path.write_bytes(whole)
@@ -264,10 +266,10 @@ def test_a_clear_difference_is_found_after_many_attempts_and_not_after_any_numbe
     earlier: int, outcome: str
 ) -> None:
     """With p floored at 1e-4, none was after 31 attempts: 32 · 33 / 2 is 528."""
-    found = compare_results(results_of(*clear_difference(), attempts=After(earlier)))
-    assert str(found.pairs[0].verdict.outcome) == outcome
-    p = found.pairs[0].comparison.p_permutation
-    assert found.pairs[0].p_holm == pytest.approx(min(1.0, p * corrected_for(earlier)))
+    corrected = compare_results(results_of(*clear_difference(), attempts=After(earlier)))
+    assert str(corrected.pairs[0].verdict.outcome) == outcome
+    p = corrected.pairs[0].comparison.p_permutation
+    assert corrected.pairs[0].p_holm == pytest.approx(min(1.0, p * corrected_for(earlier)))
 
 
 def test_prediction_powered_figures_count_for_earlier_comparisons_too(
@@ -310,8 +312,8 @@ def test_a_finer_p_is_that_of_the_same_test(rng: np.random.Generator) -> None:
     noise = rng.normal(size=80)
     a = b + 3.0 / 80**0.5 + (noise - noise.mean()) / noise.std()
     ranked = {
-        name: (Measured(METRIC, np.nan, one, np.nan),)
-        for name, one in zip("ab", (a, b), strict=True)
+        name: (Measured(METRIC, np.nan, values, np.nan),)
+        for name, values in zip("ab", (a, b), strict=True)
     }
     fine = compare_all(ranked, None, None, Resampling(resamples=400_000))
     p = fine.pairs[0].comparison.p_permutation
@@ -326,7 +328,7 @@ def share_of_series(
     worlds: int, attempts: int, rng: np.random.Generator, gain: float = 0.0, count: bool = True
 ) -> float:
     """How many series of attempts of noise end in a false *better*."""
-    found = 0
+    claims = 0
     for world in range(worlds):
         b = rng.beta(0.7, 0.7, size=150)
         for attempt in range(attempts):
@@ -334,9 +336,9 @@ def share_of_series(
             how = {"attempts": After(attempt) if count else None}
             results = results_of(a, b, drawing=Resampling(world, 1000), **how)
             if compare_results(results).pairs[0].verdict.outcome is Outcome.BETTER:
-                found += 1
+                claims += 1
                 break
-    return found / worlds
+    return claims / worlds
 
 
 def test_a_series_of_attempts_rarely_finds_noise_better(rng: np.random.Generator) -> None:

@@ -46,23 +46,26 @@ def runs(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_two_rankers_are_what_evaluate_says_of_them() -> None:
-    found = ltr.compare([SHARP, DULL], data=DATA, metrics=METRICS)
-    one = ltr.evaluate(SHARP, DATA, metrics=METRICS, baseline=DULL)
-    assert [ranker.name for ranker in found.rankers] == ["the linear model", "the linear model 2"]
-    for ranker, other in zip(found.rankers, one.rankers, strict=True):
+    comparison = ltr.compare([SHARP, DULL], data=DATA, metrics=METRICS)
+    evaluation = ltr.evaluate(SHARP, DATA, metrics=METRICS, baseline=DULL)
+    assert [ranker.name for ranker in comparison.rankers] == [
+        "the linear model",
+        "the linear model 2",
+    ]
+    for ranker, other in zip(comparison.rankers, evaluation.rankers, strict=True):
         for mine, theirs in zip(ranker.measured, other.measured, strict=True):
             assert mine.per_query.tolist() == theirs.per_query.tolist()
             assert (mine.mean, mine.all_tied_baseline) == (theirs.mean, theirs.all_tied_baseline)
-    for pair, row in zip(found.pairs, one.as_dict()["pairs"], strict=True):
+    for pair, row in zip(comparison.pairs, evaluation.as_dict()["pairs"], strict=True):
         for name, value in pair.comparison.as_dict().items():
             assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
         assert (row["p_holm"], row["verdict"]) == (pair.p_holm, pair.verdict.as_dict())
-    assert one.as_dict().keys() == found.as_dict().keys()
+    assert evaluation.as_dict().keys() == comparison.as_dict().keys()
     alone = ltr.evaluate(SHARP, DATA, metrics=METRICS)
-    assert found.as_dict().keys() - alone.as_dict().keys() == {"verdict", "worst"}
-    assert alone.to_frame()["mean"].tolist() == [mine.mean for mine in one.measured]
-    assert found.pairs[0].better == "the linear model"
-    assert one.verdict() == found.verdict("the linear model", "the linear model 2")
+    assert comparison.as_dict().keys() - alone.as_dict().keys() == {"verdict", "worst"}
+    assert alone.to_frame()["mean"].tolist() == [mine.mean for mine in evaluation.measured]
+    assert comparison.pairs[0].better == "the linear model"
+    assert evaluation.verdict() == comparison.verdict("the linear model", "the linear model 2")
     with pytest.raises(UsageError, match="one ranker was measured alone: give a baseline"):
         ltr.evaluate(SHARP, DATA, metrics="map").verdict()
 
@@ -71,20 +74,20 @@ def test_a_reranker_is_compared_with_its_base() -> None:
     data, base = crowded(seed=5), weights(1, 0, 0)
     plan = RerankingPlan(Pairwise, Exchangeable, RERANKING)
     learned = fit_reranker(crowded(), base, plan, Run(), crowded(seed=4))
-    found = ltr.compare({"reranked": learned, "base": base}, data=data, split="all", **QUICK)
+    comparison = ltr.compare({"reranked": learned, "base": base}, data=data, split="all", **QUICK)
     scores = learned.rerank_dataset(data)
     wanted = parse_metric("map").per_query(scores, data.labels, data.offsets)
-    assert values(found, "reranked", 1).tolist() == wanted.tolist()
-    assert found.pairs[1].comparison.wins > 0
+    assert values(comparison, "reranked", 1).tolist() == wanted.tolist()
+    assert comparison.pairs[1].comparison.wins > 0
 
 
 def test_where_interval_and_corrected_test_disagree_it_is_said() -> None:
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
-    pair = found.pairs[0]
-    assert disagreements(found.pairs) == []
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
+    pair = comparison.pairs[0]
+    assert disagreements(comparison.pairs) == []
     doubtful = replace(pair, p_holm=0.06)
-    (told,) = disagreements((doubtful, found.pairs[1]))
-    assert told.startswith(
+    (disagreement,) = disagreements((doubtful, comparison.pairs[1]))
+    assert disagreement.startswith(
         "interval and test disagree for a − b in ndcg@5, and a difference needs both: the interval "
     )
     assert verdict_lines([doubtful]) == ["a against b: by ndcg@5 no significant difference"]
@@ -99,65 +102,76 @@ def test_every_output_says_what_so_few_queries_cannot_show() -> None:
         [1, 1, 1, 1, 1, 0] * 12,
         [f"q{query}" for query in range(12) for _ in range(6)],
     )
-    found = ltr.evaluate("feature:1", data, split="all", metrics="map", baseline="feature:2")
+    evaluation = ltr.evaluate("feature:1", data, split="all", metrics="map", baseline="feature:2")
     reason = (
         "12 queries cannot show a difference below 0.2500 (3 / queries): at +0.1900 it takes 16 or "
         "more: judge more queries"
     )
-    (pair,) = found.pairs
+    (pair,) = evaluation.pairs
     assert pair.verdict.outcome == "no significant difference"
     compared = ltr.compare(["feature:1", "feature:2"], data=data, metrics="map", split="all")
-    for one in (found, compared):
-        assert reason in " ".join(str(one).split())
-        assert reason in " ".join(repr(one).split())
-        assert reason in one._repr_html_()
-        assert "symmetric differences" not in str(one)
-    (told,) = disagreements([pair], "test")
-    assert told.endswith(f"{reason}, or count the training queries, too: `train(data, folds=5)`")
+    for result in (evaluation, compared):
+        assert reason in " ".join(str(result).split())
+        assert reason in " ".join(repr(result).split())
+        assert reason in result._repr_html_()
+        assert "symmetric differences" not in str(result)
+    (disagreement,) = disagreements([pair], "test")
+    assert disagreement.endswith(
+        f"{reason}, or count the training queries, too: `train(data, folds=5)`"
+    )
 
 
 def test_the_verdict_is_one_in_every_output() -> None:
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
-    assert found.verdict("a", "b").outcome == "better"
-    assert found.verdict("b", "a").outcome == "worse"
-    assert found.as_dict()["verdict"] == {"a": "a", "b": "b", "outcome": "better", "reasons": []}
-    assert repr(found).startswith(
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
+    assert comparison.verdict("a", "b").outcome == "better"
+    assert comparison.verdict("b", "a").outcome == "worse"
+    assert comparison.as_dict()["verdict"] == {
+        "a": "a",
+        "b": "b",
+        "outcome": "better",
+        "reasons": [],
+    }
+    assert repr(comparison).startswith(
         "better on judged documents: a against b by ndcg@5, each query counts once\n"
     )
-    assert "better on judged documents: a against b by ndcg@5" in found._repr_html_()
+    assert "better on judged documents: a against b by ndcg@5" in comparison._repr_html_()
 
 
 def test_metrics_that_disagree_leave_no_verdict() -> None:
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
-    opposite = replace(found.pairs[1].reversed(), a="a", b="b")
-    told = replace(found, pairs=(found.pairs[0], opposite))
-    assert [pair.verdict.outcome for pair in told.pairs] == ["better", "worse"]
-    assert told.verdict("a", "b").outcome == "cannot tell"
-    assert repr(told).startswith("cannot tell: metrics disagree: better by ndcg@5, worse by map; ")
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
+    opposite = replace(comparison.pairs[1].reversed(), a="a", b="b")
+    contradictory = replace(comparison, pairs=(comparison.pairs[0], opposite))
+    assert [pair.verdict.outcome for pair in contradictory.pairs] == ["better", "worse"]
+    assert contradictory.verdict("a", "b").outcome == "cannot tell"
+    assert repr(contradictory).startswith(
+        "cannot tell: metrics disagree: better by ndcg@5, worse by map; "
+    )
 
 
 def test_doubts_from_outside_are_of_all_pairs_of_a_ranker_or_of_one_pair() -> None:
     rankers = {"a": SHARP, "b": DULL, "c": "feature:likes"}
-    found = ltr.compare(rankers, data=DATA, metrics="ndcg@5", resamples=200)
+    comparison = ltr.compare(rankers, data=DATA, metrics="ndcg@5", resamples=200)
     warning = ResultWarning("judged-share", "38 % of the top 10 are judged", "judge more")
 
     def doubted(*names: str) -> set[str]:
-        told = found.with_warnings([warning], *names)
-        return {p.a + p.b for p in told.pairs if p.verdict.outcome == "cannot tell"}
+        with_warning = comparison.with_warnings([warning], *names)
+        return {p.a + p.b for p in with_warning.pairs if p.verdict.outcome == "cannot tell"}
 
     assert doubted() == {"ab", "ac", "bc"}
     assert doubted("a") == {"ab", "ac"}
     assert doubted("c", "a") == {"ac"}
-    told = found.with_warnings([warning])
-    assert told.as_dict()["verdict"]["reasons"] == [warning.as_dict()]
-    assert repr(told).startswith("cannot tell: 38 % of the top 10 are judged; judge more (")
+    with_warning = comparison.with_warnings([warning])
+    assert with_warning.as_dict()["verdict"]["reasons"] == [warning.as_dict()]
+    assert repr(with_warning).startswith("cannot tell: 38 % of the top 10 are judged; judge more (")
 
 
 def test_queries_that_a_ranker_was_trained_on_are_a_doubt() -> None:
     seen = linear(1.0, 0.5, source=seen_queries(DATA))
-    found = ltr.compare({"mine": seen, "b": "feature:likes"}, data=DATA, split="train", **QUICK)
-    assert found.verdict("mine", "b").outcome == "cannot tell"
-    assert "mine was trained or chosen on 40 of these 40 queries" in repr(found)
+    comparison = ltr.compare(
+        {"mine": seen, "b": "feature:likes"}, data=DATA, split="train", **QUICK
+    )
+    assert comparison.verdict("mine", "b").outcome == "cannot tell"
+    assert "mine was trained or chosen on 40 of these 40 queries" in repr(comparison)
     again = ltr.evaluate(seen, DATA, metrics="ndcg@5", baseline=DULL)
     assert again.verdict().outcome == "cannot tell"
 
@@ -170,16 +184,16 @@ def test_judgments_that_cannot_tell_are_the_reason() -> None:
     features = np.column_stack([labels + 0.1 * rng.random(n), rng.random(n)])
     ids = np.repeat([f"q{number}" for number in range(80)], DOCUMENTS)
     data = ltr.make_dataset(features, labels, ids, ("leak", "noise"))
-    found = ltr.compare(
+    comparison = ltr.compare(
         ["feature:leak", "feature:noise"], data=data, metrics="ndcg@5", resamples=200
     )
-    assert found.pairs[0].comparison.low > 0
-    assert found.verdict("feature:leak", "feature:noise").outcome == "cannot tell"
-    assert found.pairs[0].better is None
-    assert found.warnings == ()
-    one = ltr.evaluate("feature:leak", data, metrics="ndcg@5", baseline="feature:noise")
-    assert repr(one).startswith("cannot tell: ")
-    reasons = {warning.check for warning in found.pairs[0].verdict.warnings}
+    assert comparison.pairs[0].comparison.low > 0
+    assert comparison.verdict("feature:leak", "feature:noise").outcome == "cannot tell"
+    assert comparison.pairs[0].better is None
+    assert comparison.warnings == ()
+    evaluation = ltr.evaluate("feature:leak", data, metrics="ndcg@5", baseline="feature:noise")
+    assert repr(evaluation).startswith("cannot tell: ")
+    reasons = {warning.check for warning in comparison.pairs[0].verdict.warnings}
     assert {"leak", "sampled-negatives"} <= reasons
     assert len(ltr.evaluate("feature:leak", data, metrics="ndcg@5").warnings) == len(reasons)
 
@@ -189,12 +203,12 @@ def test_all_kinds_of_rankers_are_named_as_they_are_given(
 ) -> None:
     save_model(SHARP, tmp_path / "sharp.json")
     files = [str(tmp_path / "sharp.json"), "feature:bm25", str(runs["plain"])]
-    found = ltr.compare(files, data=DATA, **QUICK)
-    assert [ranker.name for ranker in found.rankers] == files
+    comparison = ltr.compare(files, data=DATA, **QUICK)
+    assert [ranker.name for ranker in comparison.rankers] == files
     # One and the same ranking in three forms.
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         assert (pair.comparison.ties, pair.p_holm, pair.better) == (QUERIES, 1.0, None)
-    assert len(found.pairs) == 6
+    assert len(comparison.pairs) == 6
     named = ltr.compare({"mine": SHARP, "yours": ltr.read_run(runs["plain"])}, data=DATA, **QUICK)
     assert [ranker.name for ranker in named.rankers] == ["mine", "yours"]
 
@@ -207,15 +221,17 @@ def test_parts_have_the_figures_of_memory(tmp_path: Path, runs: dict[str, Path])
     for others in (["feature:likes"], ["feature:likes", runs["holes"]]):
         asked = ["feature:bm25", *others]
         wanted = ltr.compare(asked, data=weighted.select(order), **QUICK)
-        found = ltr.compare(asked, data=parts, **QUICK)
-        told = [replace(one, query_texts=None).as_dict() for one in (found, wanted)]
-        assert told[0] == told[1]
-        assert found.weighted
-        assert found.per_query.num_rows == QUERIES
+        comparison = ltr.compare(asked, data=parts, **QUICK)
+        results = [
+            replace(compared, query_texts=None).as_dict() for compared in (comparison, wanted)
+        ]
+        assert results[0] == results[1]
+        assert comparison.weighted
+        assert comparison.per_query.num_rows == QUERIES
 
 
-def values(found: ltr.RankerComparison, name: str, metric: int = 0) -> Any:
-    return found.ranker(name).measured[metric].per_query
+def values(comparison: ltr.RankerComparison, name: str, metric: int = 0) -> Any:
+    return comparison.ranker(name).measured[metric].per_query
 
 
 def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
@@ -224,7 +240,7 @@ def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
     """Against ir_measures, to whom what is not judged is irrelevant."""
     metrics = ("ndcg@5,gain=linear", "map")
     rankers = {"run": runs["holes"], "other": "feature:likes"}
-    found = ltr.compare(rankers, data=DATA, metrics=metrics, resamples=200)
+    comparison = ltr.compare(rankers, data=DATA, metrics=metrics, resamples=200)
     ids, documents = DATA.query_ids.to_pylist(), DATA.doc_ids.to_pylist()  # type: ignore[union-attr]
     qrels = [
         ir_measures.Qrel(ids[row // DOCUMENTS], documents[row], int(DATA.labels[row]))
@@ -233,8 +249,8 @@ def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
     run = list(ir_measures.read_trec_run(str(runs["holes"])))
     for number, measure in enumerate((ir_measures.nDCG @ 5, ir_measures.AP)):
         of_query = ir_measures.iter_calc([measure], qrels, run)
-        theirs = {one.query_id: one.value for one in of_query}
-        assert values(found, "run", number).tolist() == pytest.approx([theirs[q] for q in ids])
+        theirs = {measurement.query_id: measurement.value for measurement in of_query}
+        assert values(comparison, "run", number).tolist() == pytest.approx([theirs[q] for q in ids])
 
 
 def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Path]) -> None:
@@ -257,7 +273,7 @@ def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Pa
 def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, Path]) -> None:
     rankers = {"holes": runs["holes"], "model": SHARP}
     metrics = ("precision@1", "precision@2")
-    found = ltr.compare(
+    comparison = ltr.compare(
         rankers,
         data=DATA,
         metrics=metrics,
@@ -265,35 +281,43 @@ def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, P
         resamples=200,
     )
     firsts = [documents[:2] for documents in ltr.read_run(runs["holes"]).lists().values()]
-    for k, pair in enumerate(found.pairs, 1):
+    for k, pair in enumerate(comparison.pairs, 1):
         whole = [not any(name.startswith("x") for name in two[:k]) for two in firsts]
         assert pair.comparison.n_queries == sum(whole)
         assert pair.comparison.mean_a == pair.comparison.mean_b
-    assert 2 < found.pairs[1].comparison.n_queries < found.pairs[0].comparison.n_queries < QUERIES
-    assert any("precision@2 counts" in note for note in found.notes)
+    assert (
+        2
+        < comparison.pairs[1].comparison.n_queries
+        < comparison.pairs[0].comparison.n_queries
+        < QUERIES
+    )
+    assert any("precision@2 counts" in note for note in comparison.notes)
     with pytest.raises(Refused, match="0 of 40 queries count in map for every ranker"):
         ltr.compare(rankers, data=DATA, metrics="map", options=ComparisonOptions(unjudged="skip"))
 
 
 def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, Path]) -> None:
-    found = ltr.compare({"run": runs["holes"], "model": SHARP}, data=DATA, **QUICK)
-    run, model = found.rankers
+    comparison = ltr.compare({"run": runs["holes"], "model": SHARP}, data=DATA, **QUICK)
+    run, model = comparison.rankers
     assert model.unjudged is None
     assert run.unjudged is not None
     lists = ltr.read_run(runs["holes"]).lists()
-    of_five = np.mean([[name.startswith("x") for name in one[:5]] for one in lists.values()])
+    of_five = np.mean([[name.startswith("x") for name in names[:5]] for names in lists.values()])
     assert run.unjudged == pytest.approx({"ndcg@5": of_five, "map": 6 / 14})
-    told = "\n".join(found.warnings)
-    assert f"run: {of_five:.0%} of what ndcg@5 looks at is unjudged" in told
-    assert "models rank judged documents alone here (model), and runs list others too" in told
-    assert "favours" in told
+    warnings_in_lines = "\n".join(comparison.warnings)
+    assert f"run: {of_five:.0%} of what ndcg@5 looks at is unjudged" in warnings_in_lines
+    assert (
+        "models rank judged documents alone here (model), and runs list others too"
+        in warnings_in_lines
+    )
+    assert "favours" in warnings_in_lines
     clean = ltr.compare({"run": runs["plain"], "model": DULL}, data=DATA, **QUICK)
-    assert not any("unjudged" in one for one in clean.warnings)
+    assert not any("unjudged" in warning for warning in clean.warnings)
 
 
 def test_a_run_measured_by_lists_and_by_scores_is_one(runs: dict[str, Path]) -> None:
     """What the whole index is measured by, and what judged documents are, agree on a run."""
-    found = ltr.compare({"run": runs["holes"], "other": "feature:likes"}, data=DATA, **QUICK)
+    comparison = ltr.compare({"run": runs["holes"], "other": "feature:likes"}, data=DATA, **QUICK)
     listed = ltr.read_run(runs["holes"]).lists()
     cuts = DATA.offsets.tolist()
     names = DATA.doc_ids.to_pylist()  # type: ignore[union-attr]
@@ -303,7 +327,7 @@ def test_a_run_measured_by_lists_and_by_scores_is_one(runs: dict[str, Path]) -> 
     ]
     lists = ranked_lists([listed[name] for name in DATA.query_ids.to_pylist()], grades, 14)
     wanted = lists.unjudged_irrelevant(parse_metric("ndcg@5"))
-    assert values(found, "run").tolist() == pytest.approx(wanted.tolist())
+    assert values(comparison, "run").tolist() == pytest.approx(wanted.tolist())
 
 
 def test_runs_need_judgments_alone(tmp_path: Path, runs: dict[str, Path]) -> None:
@@ -313,10 +337,10 @@ def test_runs_need_judgments_alone(tmp_path: Path, runs: dict[str, Path]) -> Non
     (tmp_path / "qrels").write_text("\n".join(lines) + "\n")
     write_run(DATA, DULL.score(DATA.features), tmp_path / "dull.run", 2, seed=9)
     rankers = [str(runs["holes"]), str(tmp_path / "dull.run")]
-    found = ltr.compare(rankers, data=tmp_path / "qrels", **QUICK)
+    comparison = ltr.compare(rankers, data=tmp_path / "qrels", **QUICK)
     wanted = ltr.compare(rankers, data=DATA, **QUICK)
-    assert found.pairs == wanted.pairs
-    assert found.query_texts is None
+    assert comparison.pairs == wanted.pairs
+    assert comparison.query_texts is None
     for model in (SHARP, "feature:bm25"):
         with pytest.raises(UsageError, match="judgments have no features, by which models rank"):
             ltr.compare([rankers[0], model], data=tmp_path / "qrels")
@@ -336,18 +360,20 @@ def trained(salt: str, test: float = 0.5) -> Any:
 
 
 def test_queries_are_those_that_no_ranker_was_trained_on() -> None:
-    (one, mine), (other, yours) = trained("a"), trained("bb")
-    found = ltr.compare({"one": one, "other": other, "raw": "feature:likes"}, data=DATA, **QUICK)
+    (first, mine), (other, yours) = trained("a"), trained("bb")
+    comparison = ltr.compare(
+        {"one": first, "other": other, "raw": "feature:likes"}, data=DATA, **QUICK
+    )
     left = mine & yours
     assert 2 < left.sum() < mine.sum()
-    assert found.query_ids.to_pylist() == [f"q{n}" for n in np.flatnonzero(left)]
-    assert (found.split, found.n_queries) == ("test", left.sum())
-    (note,) = found.notes
+    assert comparison.query_ids.to_pylist() == [f"q{n}" for n in np.flatnonzero(left)]
+    assert (comparison.split, comparison.n_queries) == ("test", left.sum())
+    (note,) = comparison.notes
     assert note == (
         f"{left.sum()} of 40 queries are held out from all rankers: one was trained on 15 and "
         "chosen on 3 of them; other was trained on 16 and chosen on 5 of them"
     )
-    everything = ltr.compare({"one": one, "other": other}, data=DATA, split="all", **QUICK)
+    everything = ltr.compare({"one": first, "other": other}, data=DATA, split="all", **QUICK)
     assert (everything.split, everything.n_queries, everything.notes) == ("all", QUERIES, ())
 
 
@@ -361,12 +387,12 @@ def test_where_no_query_is_left_nothing_is_compared() -> None:
 
 def test_weights_are_the_importance_of_queries() -> None:
     importance = np.tile([1.0, 3.0], QUERIES // 2)
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=judged(importance), **QUICK)
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=judged(importance), **QUICK)
     plain = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
-    assert (found.weighted, plain.weighted) == (True, False)
-    mean = found.ranker("a").means["ndcg@5"].mean
+    assert (comparison.weighted, plain.weighted) == (True, False)
+    mean = comparison.ranker("a").means["ndcg@5"].mean
     assert mean == pytest.approx(np.average(values(plain, "a"), weights=importance))
-    assert found.ranker("a").measured[0].mean == mean
+    assert comparison.ranker("a").measured[0].mean == mean
     unweighted = ltr.compare(
         {"a": SHARP, "b": DULL},
         data=judged(importance),
@@ -374,42 +400,42 @@ def test_weights_are_the_importance_of_queries() -> None:
         **QUICK,
     )
     assert unweighted.pairs == plain.pairs
-    assert "weighted by the importance of queries" in " ".join(str(found).split())
+    assert "weighted by the importance of queries" in " ".join(str(comparison).split())
     assert "weighted" not in str(unweighted)
     lopsided = np.where(np.arange(QUERIES) == 3, 1000.0, 1.0)
-    told = ltr.compare({"a": SHARP, "b": DULL}, data=judged(lopsided), **QUICK).notes
-    assert told == ("so weighted, 40 queries tell as much as 1 equal ones",)
+    notes = ltr.compare({"a": SHARP, "b": DULL}, data=judged(lopsided), **QUICK).notes
+    assert notes == ("so weighted, 40 queries tell as much as 1 equal ones",)
 
 
 def test_the_queries_that_lose_most_are_told_with_their_words() -> None:
-    found = ltr.compare({"sharp": SHARP, "dull": DULL}, data=DATA, **QUICK)
-    worst = found.worst("dull", "sharp", "map", n=3)
-    losses = [one["b"] - one["a"] for one in worst]
+    comparison = ltr.compare({"sharp": SHARP, "dull": DULL}, data=DATA, **QUICK)
+    worst = comparison.worst("dull", "sharp", "map", n=3)
+    losses = [query["b"] - query["a"] for query in worst]
     assert losses == sorted(losses, reverse=True)
-    everywhere = values(found, "sharp", 1) - values(found, "dull", 1)
+    everywhere = values(comparison, "sharp", 1) - values(comparison, "dull", 1)
     assert losses == pytest.approx(np.sort(everywhere)[::-1][:3].tolist())
     assert worst[0]["query"] == f"words of {worst[0]['query_id']}"
-    assert all(one["a"] < one["b"] for one in found.worst("sharp", "dull", n=QUERIES))
+    assert all(query["a"] < query["b"] for query in comparison.worst("sharp", "dull", n=QUERIES))
     with pytest.raises(UsageError, match="mrr was not measured: there are ndcg@5, map"):
-        found.worst("dull", "sharp", "mrr")
+        comparison.worst("dull", "sharp", "mrr")
     with pytest.raises(UsageError, match="no ranker is called 'x': there are sharp, dull"):
-        found.worst("dull", "x")
+        comparison.worst("dull", "x")
 
 
 def test_every_figure_is_in_the_dictionary_and_the_table() -> None:
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=judged(np.arange(1.0, 41)), **QUICK)
-    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert told["corrected_over"] == len(told["pairs"]) == 2
-    assert told["rankers"][0]["metrics"][0]["mean"] == found.ranker("a").means["ndcg@5"].mean
-    assert told["pairs"][0]["p_holm"] == found.pairs[0].p_holm
-    table = found.per_query
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=judged(np.arange(1.0, 41)), **QUICK)
+    result = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))
+    assert result["corrected_over"] == len(result["pairs"]) == 2
+    assert result["rankers"][0]["metrics"][0]["mean"] == comparison.ranker("a").means["ndcg@5"].mean
+    assert result["pairs"][0]["p_holm"] == comparison.pairs[0].p_holm
+    table = comparison.per_query
     assert table.column_names == [
         "query_id", "query", "importance", "ndcg@5 a", "map a", "ndcg@5 b", "map b"
     ]  # fmt: skip
-    assert table["map b"].to_pylist() == values(found, "b", 1).tolist()
-    assert found.to_frame()["p_holm"].tolist() == [pair.p_holm for pair in found.pairs]
-    assert len(found.to_frame(per_query=True)) == QUERIES
-    page = found._repr_html_()
+    assert table["map b"].to_pylist() == values(comparison, "b", 1).tolist()
+    assert comparison.to_frame()["p_holm"].tolist() == [pair.p_holm for pair in comparison.pairs]
+    assert len(comparison.to_frame(per_query=True)) == QUERIES
+    page = comparison._repr_html_()
     assert "A − B" in page
     assert (
         "<script"
@@ -423,11 +449,11 @@ def test_what_a_metric_leaves_out_has_no_value_in_the_table() -> None:
     data = ltr.make_dataset(
         DATA.features, labels, np.repeat(DATA.query_ids.to_pylist(), DOCUMENTS), DATA.feature_names
     )
-    found = ltr.compare(
+    comparison = ltr.compare(
         {"a": SHARP, "b": DULL}, data=data, metrics="ndcg@5,empty=skip", resamples=200
     )
-    assert found.per_query.column(1)[0] == pa.scalar(None, pa.float64())
-    assert found.pairs[0].comparison.n_queries == QUERIES - 1
+    assert comparison.per_query.column(1)[0] == pa.scalar(None, pa.float64())
+    assert comparison.pairs[0].comparison.n_queries == QUERIES - 1
 
 
 @pytest.mark.parametrize(
@@ -445,11 +471,11 @@ def test_what_cannot_be_compared_is_refused(how: dict[str, Any], message: str) -
 
 
 def test_what_differs_by_rounding_alone_is_no_loss() -> None:
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
-    a, b = (values(found, name) for name in "ab")
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=DATA, **QUICK)
+    a, b = (values(comparison, name) for name in "ab")
     a[:] = b - 1e-15
     a[3] = b[3] - 0.1
-    assert [one["query_id"] for one in found.worst("a", "b")] == ["q3"]
+    assert [query["query_id"] for query in comparison.worst("a", "b")] == ["q3"]
 
 
 def test_a_name_that_is_no_file_may_be_meant_live() -> None:

@@ -58,30 +58,30 @@ def test_long_names_and_many_queries_do_not_break_the_tables(run: Run) -> None:
 def test_json_has_every_figure_of_the_call(run: Run) -> None:
     asked = [*ASKED, "--resamples", "300", "--metric", "map,ndcg@5,gain=linear", "--seed", "4"]
     out = run.output(*asked, "--json", "--baseline", "bm25.run", "--unjudged", "condensed")
-    told = json.loads(out)
-    found = ltr.compare(
+    result = json.loads(out)
+    comparison = ltr.compare(
         ["linear.json", "feature:likes", "bm25.run"], data="data.parquet",
         metrics=["map", "ndcg@5,gain=linear"], baseline="bm25.run",
         options=ComparisonOptions(unjudged="condensed"),
         resamples=300, seed=4,
     )  # fmt: skip
-    assert told == json.loads(json.dumps(found.as_dict()))
-    assert told["data"] == "data.parquet"
-    worst = told["worst"]
-    assert worst["queries"] == found.worst(worst["a"], worst["b"], n=5)
-    assert [pair["b"] for pair in told["pairs"]] == ["bm25.run"] * 4
+    assert result == json.loads(json.dumps(comparison.as_dict()))
+    assert result["data"] == "data.parquet"
+    worst = result["worst"]
+    assert worst["queries"] == comparison.worst(worst["a"], worst["b"], n=5)
+    assert [pair["b"] for pair in result["pairs"]] == ["bm25.run"] * 4
 
 
 @pytest.mark.parametrize("name", ["values.csv", "values.parquet"])
 def test_each_querys_values_are_written(run: Run, name: str) -> None:
     run.output(*ASKED, *QUICK, "--per-query", name, "--metric", "map")
     read = pyarrow.csv.read_csv(name) if name.endswith("csv") else pyarrow.parquet.read_table(name)
-    found = ltr.compare(
+    comparison = ltr.compare(
         ["linear.json", "feature:likes", "bm25.run"], data=DATA, metrics="map", resamples=200
     )
-    assert read.column_names == found.per_query.column_names
+    assert read.column_names == comparison.per_query.column_names
     assert read["map bm25.run"].to_pylist() == pytest.approx(
-        found.per_query["map bm25.run"].to_pylist()
+        comparison.per_query["map bm25.run"].to_pylist()
     )
     assert read["importance"].to_pylist() == [1.0, 2.0] * (QUERIES // 2)
 
@@ -110,9 +110,9 @@ def test_a_folder_of_parts_is_gone_through(run: Run) -> None:
 def test_what_cannot_be_is_refused_in_one_line(
     run: Run, words: list[str], code: int, message: str
 ) -> None:
-    found, out, err = run("compare", *words, "--data", "data.parquet", *QUICK)
+    exit_code, out, err = run("compare", *words, "--data", "data.parquet", *QUICK)
     (line,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
-    assert (found, out) == (code, "")
+    assert (exit_code, out) == (code, "")
     assert message in line
 
 
@@ -132,14 +132,14 @@ def test_lists_whose_columns_have_other_names_are_read_by_their_roles(run: Run) 
     runs = ("compare", "bm25.run", "best.run", *QUICK, "--json")
     named = ("--columns", "query=q,doc_id=sku,grade=rating")
 
-    def told(*words: str) -> dict[str, Any]:
+    def pairs_of(*words: str) -> dict[str, Any]:
         out = run.output(*runs, *words)
         return {**json.loads(out), "data": ""}
 
-    of_ours = told("--data", "ours.csv")
-    assert told("--data", "shop.csv", *named) == of_ours
+    of_ours = pairs_of("--data", "ours.csv")
+    assert pairs_of("--data", "shop.csv", *named) == of_ours
     proxy = ("--proxy-labels", "ours.csv")
-    assert told("--data", "shop.csv", *proxy, *named) == told("--data", "ours.csv", *proxy)
+    assert pairs_of("--data", "shop.csv", *proxy, *named) == pairs_of("--data", "ours.csv", *proxy)
     code, _, err = run(*runs, "--data", "shop.csv", *proxy, "--columns", "query=words")
     assert (code, "no column is called 'words'" in err) == (3, True)
     code, _, err = run(*ASKED, *named)
@@ -157,11 +157,11 @@ def test_metrics_between_commas_keep_their_options() -> None:
 
 
 def test_a_text_of_several_metrics_is_taken_where_one_is() -> None:
-    one, several = (
+    selection, several = (
         ltr.train(DATA, metric=metric, grid={"C": [1, 10]}, test_share=0.2)
         for metric in ("ndcg@10", "ndcg@10,map")
     )
-    assert several.record["select"] == one.record["select"] == "ndcg@10"
+    assert several.record["select"] == selection.record["select"] == "ndcg@10"
     measured = ltr.evaluate(several, DATA, metrics="ndcg@3,ties=file-order,map", split="all")
     assert [str(each.metric) for each in measured.measured] == ["ndcg@3,ties=file-order", "map"]
 
@@ -182,14 +182,19 @@ def trained(**how: Any) -> list[Any]:
 
 def test_one_ranker_in_every_fold_is_that_ranker_on_all_queries() -> None:
     over = ltr.compare({"a": SHARP, "b": [DULL] * 4, "c": "feature:bm25"}, data=TESTS, **QUICK_FOLD)
-    order = [FOLDS_DATA.query_ids.to_pylist().index(one) for one in over.query_ids.to_pylist()]
+    order = [
+        FOLDS_DATA.query_ids.to_pylist().index(query_id) for query_id in over.query_ids.to_pylist()
+    ]
     assert sorted(order) == list(range(FOLDS_DATA.n_queries))
     whole = FOLDS_DATA.select(np.array(order))
     alone = ltr.compare({"a": SHARP, "b": DULL, "c": "feature:bm25"}, data=whole, **QUICK_FOLD)
     assert over.pairs == alone.pairs
     means, wanted = (
-        [[(each.mean, each.low, each.high) for each in one.measured] for one in found.rankers]
-        for found in (over, alone)
+        [
+            [(each.mean, each.low, each.high) for each in ranker.measured]
+            for ranker in comparison.rankers
+        ]
+        for comparison in (over, alone)
     )
     assert means == wanted
     assert over.query_texts.equals(alone.query_texts)  # type: ignore[union-attr]
@@ -197,25 +202,25 @@ def test_one_ranker_in_every_fold_is_that_ranker_on_all_queries() -> None:
 
 def test_each_query_is_measured_by_the_model_of_its_fold() -> None:
     models = trained()
-    found = ltr.compare({"owpc": models, "raw": "feature:likes"}, data=TESTS, **QUICK_FOLD)
-    assert (found.split, found.n_queries) == ("test", FOLDS_DATA.n_queries)
+    comparison = ltr.compare({"owpc": models, "raw": "feature:likes"}, data=TESTS, **QUICK_FOLD)
+    assert (comparison.split, comparison.n_queries) == ("test", FOLDS_DATA.n_queries)
     assert (
-        found.notes[0]
+        comparison.notes[0]
         == "the test queries of 4 folds (10, 10, 10, 10) are pooled: one test over all"
     )
     parts = [
         ltr.evaluate(model, test, metrics="map") for model, test in zip(models, TESTS, strict=True)
     ]
     wanted = np.concatenate([part.measured[0].per_query for part in parts])
-    assert found.ranker("owpc").measured[1].per_query.tolist() == wanted.tolist()
+    assert comparison.ranker("owpc").measured[1].per_query.tolist() == wanted.tolist()
 
 
 def test_importance_of_queries_counts_over_all_folds() -> None:
     heavy = [replace(TESTS[0], query_weights=np.full(10, 5.0)), *TESTS[1:]]
-    found = ltr.compare({"a": SHARP, "b": DULL}, data=heavy, **QUICK_FOLD)
-    values = found.ranker("a").measured[0].per_query
+    comparison = ltr.compare({"a": SHARP, "b": DULL}, data=heavy, **QUICK_FOLD)
+    values = comparison.ranker("a").measured[0].per_query
     weights = [5.0] * 10 + [1.0] * 30
-    assert found.ranker("a").means["ndcg@5"].mean == pytest.approx(
+    assert comparison.ranker("a").means["ndcg@5"].mean == pytest.approx(
         np.average(values, weights=weights)
     )
     plain = ltr.compare(
@@ -271,9 +276,9 @@ def test_the_five_folds_of_ohsumed_make_one_comparison(shared_data: Path) -> Non
         for fold in range(5)
     ]
     tests = [ltr.read_dataset(files[fold + 4]) for fold in range(5)]
-    found = ltr.compare(
+    comparison = ltr.compare(
         {"owpc": models, "tf": "feature:1"}, data=tests, metrics="map", resamples=1000
     )
-    assert (found.n_queries, found.split) == (106, "test")
-    assert found.ranker("owpc").means["map"].mean == pytest.approx(0.445, abs=0.005)
-    assert found.pairs[0].better == "owpc"
+    assert (comparison.n_queries, comparison.split) == (106, "test")
+    assert comparison.ranker("owpc").means["map"].mean == pytest.approx(0.445, abs=0.005)
+    assert comparison.pairs[0].better == "owpc"

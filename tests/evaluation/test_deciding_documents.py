@@ -85,11 +85,11 @@ def verdict_on_data(
             )
             for name, kept, own in zip(("new", "old"), lists, scores.T, strict=True)
         }  # fmt: skip
-    found = ltr.compare(
+    comparison = ltr.compare(
         rankers, data=data if models else judgments, metrics="ndcg@10", baseline="old",
         resamples=300,
     )  # fmt: skip
-    return found.pairs[0].verdict
+    return comparison.pairs[0].verdict
 
 
 def better(number: int, name: str) -> float:
@@ -98,8 +98,8 @@ def better(number: int, name: str) -> float:
     return float(noise + (name in NEW))
 
 
-def checks(found: Verdict) -> set[str]:
-    return {warning.check for warning in found.warnings}
+def checks(result: Verdict) -> set[str]:
+    return {warning.check for warning in result.warnings}
 
 
 def test_one_person_or_raters_of_whole_queries_decide() -> None:
@@ -124,8 +124,8 @@ def test_a_few_labels_of_a_machine_decide_nothing_where_the_difference_rests_on_
             else float(np.random.default_rng([number, *name.encode()]).integers(0, 2))
         )
 
-    found = verdict(lambda _, name: "model:m" if name == "n0" else "ann", equal)
-    assert "machine-labels" in checks(found)
+    doubted = verdict(lambda _, name: "model:m" if name == "n0" else "ann", equal)
+    assert "machine-labels" in checks(doubted)
     # The model gave 1 of 13 labels, and a person who says the same is believed.
     assert "machine-labels" not in checks(verdict(lambda *_: "ann", equal))
     both = verdict(lambda _, name: "ann=3, model:m=3" if name == "n0" else "ann", equal)
@@ -150,12 +150,14 @@ def test_of_judged_documents_alone_the_same_ones_decide(models: bool) -> None:
         noise = np.random.default_rng([number, *name.encode()]).integers(0, 2)
         return 3.0 if name == "n0" else float(noise)
 
-    found = verdict_on_data(
+    doubted = verdict_on_data(
         lambda _, name: "model:m" if name == "n0" else "ann", machine, models=models
     )
-    assert "machine-labels" in checks(found)
-    found = verdict_on_data(lambda _, name: "bob" if name in NEW else "ann", better, models=models)
-    assert checks(found) == {"other-raters"}
+    assert "machine-labels" in checks(doubted)
+    doubted = verdict_on_data(
+        lambda _, name: "bob" if name in NEW else "ann", better, models=models
+    )
+    assert checks(doubted) == {"other-raters"}
     for grade in (machine, better):
         assert str(verdict_on_data(lambda *_: "ann", grade, models=models)) == "better"
 
@@ -164,9 +166,9 @@ def test_other_raters_of_the_winners_documents_need_common_pairs() -> None:
     def sides(_: int, name: str) -> str:
         return "bob" if name in NEW else "ann"
 
-    found = verdict(sides, better)
-    assert checks(found) == {"other-raters"}
-    assert "100% of those of new are judged by other raters than those of old" in found.reason
+    doubted = verdict(sides, better)
+    assert checks(doubted) == {"other-raters"}
+    assert "100% of those of new are judged by other raters than those of old" in doubted.reason
 
     def common(shift: int) -> Judge:
         def judge(number: int, name: str) -> str:
@@ -192,16 +194,16 @@ def test_unjudged_documents_of_the_winner_do_not_doubt_it_and_those_of_the_loser
         return grade
 
     assert str(verdict(lambda *_: "ann", holes(NEW[:1], 3))) == "better"
-    found = verdict(lambda *_: "ann", holes(OLD[:2], 2))
-    assert "unjudged" in checks(found)
-    assert "67% of those of old are judged, and 100% of those of new" in found.reason
-    assert "judge merge" in " ".join(one.advice for one in found.warnings)
+    doubted = verdict(lambda *_: "ann", holes(OLD[:2], 2))
+    assert "unjudged" in checks(doubted)
+    assert "67% of those of old are judged, and 100% of those of new" in doubted.reason
+    assert "judge merge" in " ".join(warning.advice for warning in doubted.warnings)
 
 
 def test_judgments_of_nobody_by_name_are_a_doubt_until_somebody_is_named() -> None:
-    found = verdict(lambda *_: "", better)
-    assert checks(found) == {"unnamed-judge"}
-    assert '(judged_by="people", or a column judged_by)' in found.warnings[0].advice
+    doubted = verdict(lambda *_: "", better)
+    assert checks(doubted) == {"unnamed-judge"}
+    assert '(judged_by="people", or a column judged_by)' in doubted.warnings[0].advice
     mixed = verdict(lambda number, _: "" if number == 0 else "ann", better)
     assert mixed.reason.startswith("2% of the judgments do not say who gave them")
     query = JudgedQuery("q", {}, ["a", "b"], np.ones(2, np.float32), judged_by=["", "clicks"])
@@ -227,19 +229,19 @@ def test_human_grades_that_are_the_models_are_no_second_opinion() -> None:
 
 @pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize(
-    ("scheme", "false"), [(one, True) for one in ("24a", "24b", "25a", "25c", "26b", "27")]
-    + [(one, False) for one in ("25b", "25d", "26a")],
+    ("scheme", "false"), [(topic, True) for topic in ("24a", "24b", "25a", "25c", "26b", "27")]
+    + [(topic, False) for topic in ("25b", "25d", "26a")],
 )  # fmt: skip
 def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
     scheme: str, false: bool
 ) -> None:
     worlds = benchmark_script("verdicts").answered(scheme, ("live",), range(4), 200)["live"]
     wrong = "better" if false else "cannot tell"
-    assert sum(one.outcome == wrong for one in worlds) == 0
+    assert sum(world.outcome == wrong for world in worlds) == 0
 
 
 @pytest.mark.parametrize(
-    ("scheme", "world", "found"),
+    ("scheme", "world", "doubts"),
     [
         ("35a", 2, {"other-raters"}),
         # Other raters gave 8 % of the grades.
@@ -249,16 +251,18 @@ def test_visible_faults_are_seen_and_better_rankers_are_not_blocked(
     ],
 )
 def test_rules_hold_where_human_and_proxy_labels_together_make_the_difference(
-    scheme: str, world: int, found: set[str]
+    scheme: str, world: int, doubts: set[str]
 ) -> None:
     worlds, paths = benchmark_script("verdict_worlds"), benchmark_script("verdict_paths")
-    of = next(one for one in worlds.SCHEMES if one.name.startswith(f"{scheme} "))
+    of = next(candidate for candidate in worlds.SCHEMES if candidate.name.startswith(f"{scheme} "))
     rng = np.random.default_rng([world, *of.name.encode()])
     with paths.no_earlier_comparisons():
         pair = paths.by_proxy(paths.Team(of.make(rng, 300), rng, 300)).pairs[0]
-    by_figures = [replace(one, warnings=()).verdict.outcome for one in (pair, pair.by_human_labels)]
+    by_figures = [
+        replace(each, warnings=()).verdict.outcome for each in (pair, pair.by_human_labels)
+    ]
     assert by_figures == [Outcome.BETTER, Outcome.NO_DIFFERENCE]
-    assert checks(pair.verdict) == found
+    assert checks(pair.verdict) == doubts
 
 
 def test_copies_of_a_request_are_told_by_peoples_grades_where_proxy_labels_differ() -> None:
@@ -273,7 +277,7 @@ def test_the_first_rank_is_guarded_by_human_and_proxy_labels_together() -> None:
 
 def test_a_fusion_is_doubtful_for_the_same_raters_as_live_results() -> None:
     answers = benchmark_script("verdicts").answered("25a", ("fuse", "live"), range(1), 200)
-    assert {path: one[0].checks for path, one in answers.items()} == {
+    assert {path: answer[0].checks for path, answer in answers.items()} == {
         "fuse": ("other-raters",), "live": ("other-raters",),
     }  # fmt: skip
 
@@ -302,7 +306,7 @@ def test_the_shift_of_raters_is_a_mean_over_the_grades_that_cannot_be_lowered_to
 def test_what_is_not_known_of_queries_is_replaced_and_what_is_known_stays() -> None:
     query = JudgedQuery("q", {}, ["a"], np.ones(1, np.float32))
     named = with_judge([query, replace(query, judged_by=["ann"])], "bob")
-    assert [one.judged_by for one in named] == [["bob"], ["ann"]]
+    assert [each.judged_by for each in named] == [["bob"], ["ann"]]
 
 
 def test_a_dataset_keeps_who_judged_each_document() -> None:
@@ -313,14 +317,14 @@ def test_a_dataset_keeps_who_judged_each_document() -> None:
     other = without_features(Judgments([replace(query, query_id="r")]))
     for parts in ([data, other], [other, data]):
         joined = judged_queries(join_datasets(parts, ["x", "y"]))
-        assert {one.query_id: one.judged_by for one in joined} == {
+        assert {each.query_id: each.judged_by for each in joined} == {
             "q": ["ann", "model:m"], "r": ["", ""],
         }  # fmt: skip
 
 
-@pytest.mark.parametrize(("errs", "told"), [(0.05, True), (0.3, False)])
+@pytest.mark.parametrize(("errs", "doubted"), [(0.05, True), (0.3, False)])
 def test_a_table_made_of_the_clicks_that_the_grades_are_made_of_is_told(
-    errs: float, told: bool
+    errs: float, doubted: bool
 ) -> None:
     rng = np.random.default_rng(0)
     grades = (rng.random(1200) < 0.3).astype(np.float32)
@@ -332,16 +336,21 @@ def test_a_table_made_of_the_clicks_that_the_grades_are_made_of_is_told(
     data = make_dataset(features, grades, ids, ("bm25", "ctr"))
     source = {"file": "ctr.csv", "sha256": "0" * 64, "keys": ["doc_id"], "features": ["ctr"]}
     table = replace(data, manifest={"joined_tables": [source]})
-    assert ("external-features" in {one.check for one in judgment_warnings(table)}) == told
+    assert (
+        "external-features" in {warning.check for warning in judgment_warnings(table)}
+    ) == doubted
     assert not judgment_warnings(data)
 
 
 def test_a_gain_that_may_be_too_small_is_no_absence_of_a_difference() -> None:
-    found = Verdict(Outcome.NO_DIFFERENCE)
-    assert verdict_line(found, "a", "b", "map", smallest_gain=0.02) == (
+    no_difference = Verdict(Outcome.NO_DIFFERENCE)
+    assert verdict_line(no_difference, "a", "b", "map", smallest_gain=0.02) == (
         "no significant gain above 0.02: a against b by map"
     )
-    assert verdict_line(found, "a", "b", "map") == "no significant difference: a against b by map"
+    assert (
+        verdict_line(no_difference, "a", "b", "map")
+        == "no significant difference: a against b by map"
+    )
     earlier = earlier_words(2, "here", 40)
     assert corrected_over(1, earlier=earlier) == (
         "p corrected for 2 earlier comparisons on these queries: it counts 6 times (here; of 40 "
@@ -363,7 +372,7 @@ def test_interval_and_test_of_clusters_of_uneven_sizes_agree() -> None:
     clusters = np.repeat(np.arange(325), sizes)
     b = np.clip(0.55 + 0.2 * rng.normal(size=325), 0, 0.85)[clusters]
     a = b + (0.015 + 0.05 * rng.normal(size=325))[clusters].clip(-0.1, 0.14)
-    found = compare_paired(a, b, seed=0, resamples=1000, clusters=clusters)
-    assert found.p_permutation < 0.01
-    assert not found.includes_zero
-    assert 3.0 * len(clusters) ** -2 * (sizes**2).sum() > found.mean_difference
+    comparison = compare_paired(a, b, seed=0, resamples=1000, clusters=clusters)
+    assert comparison.p_permutation < 0.01
+    assert not comparison.includes_zero
+    assert 3.0 * len(clusters) ** -2 * (sizes**2).sum() > comparison.mean_difference

@@ -73,19 +73,19 @@ def test_what_a_query_brings_gives_no_warning() -> None:
 
 
 def test_known_items_among_random_documents_are_told() -> None:
-    found = "\n".join(findings(known_items(), ("title", "body")))
-    assert "alone tells relevant from irrelevant documents in" in found
-    assert "each of 120 queries has 1 relevant and 10 irrelevant documents" in found
-    assert "judge pool" in found
+    text = "\n".join(findings(known_items(), ("title", "body")))
+    assert "alone tells relevant from irrelevant documents in" in text
+    assert "each of 120 queries has 1 relevant and 10 irrelevant documents" in text
+    assert "judge pool" in text
 
 
 def test_relevant_documents_that_no_query_brings_are_told() -> None:
     data = honest()
     gone = np.where(data.labels > 0, np.nan, data.features[:, 0])
     body = np.where(data.labels > 0, 0.0, data.features[:, 1])
-    found = findings(with_values(data, title=gone, body=body), ("title", "body"))
+    lines = findings(with_values(data, title=gone, body=body), ("title", "body"))
     assert any(
-        "100% of the relevant documents have no match in any text feature" in f for f in found
+        "100% of the relevant documents have no match in any text feature" in f for f in lines
     )
     one_left = with_values(data, title=gone)
     assert not any("no match" in f for f in findings(one_left, ("title", "body")))
@@ -94,8 +94,8 @@ def test_relevant_documents_that_no_query_brings_are_told() -> None:
 def test_text_scores_that_are_worse_than_a_coin_are_told() -> None:
     data = honest()
     turned = with_values(data, title=-data.features[:, 0], body=-data.features[:, 1])
-    (found,) = findings(turned, ("title", "body"))
-    assert found.startswith("every single text feature ranks these judgments at or below random")
+    (line,) = findings(turned, ("title", "body"))
+    assert line.startswith("every single text feature ranks these judgments at or below random")
     # The size is no text score, and half of the time right by chance; a good one ends the doubt.
     better = with_values(turned, body=data.features[:, 1])
     assert findings(better, ("title", "body")) == []
@@ -105,9 +105,9 @@ def test_a_pattern_of_missing_values_that_gives_the_relevant_away_is_told() -> N
     data = honest()
     rng = np.random.default_rng(5)
     size = np.where(data.labels > 0, rng.random(data.n_documents), np.nan)
-    found = findings(with_values(data, size=size), ("title", "body"))
-    assert len(found) == 1
-    assert "'size'" in found[0]
+    lines = findings(with_values(data, size=size), ("title", "body"))
+    assert len(lines) == 1
+    assert "'size'" in lines[0]
 
 
 def test_a_feature_of_the_document_hides_nothing_where_its_set_is_not_known() -> None:
@@ -119,7 +119,7 @@ def test_a_feature_of_the_document_hides_nothing_where_its_set_is_not_known() ->
     body = np.where(data.labels > 0, np.nan, data.features[:, 1])
     lost = with_values(data, title=gone, body=body, size=1.0 + documents)
     lost = replace(lost, doc_ids=pa.array([f"d{d}" for d in documents]))
-    assert any("in any feature of the query" in found for found in findings(lost))
+    assert any("in any feature of the query" in line for line in findings(lost))
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -145,10 +145,10 @@ def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_a
                    .astype(np.float32))  # fmt: skip
     with pytest.warns(ltr.OwpcLtrWarning) as given:
         model = train_on_all(data, settings={"C": 1.0})
-    told = [str(one.message) for one in given]
-    assert any("1 relevant and 10 irrelevant" in one for one in told)
-    assert any("size" in one for one in told), told
-    assert model.record["warnings"] == list(dict.fromkeys(told))
+    messages = [str(warning.message) for warning in given]
+    assert any("1 relevant and 10 irrelevant" in message for message in messages)
+    assert any("size" in message for message in messages), messages
+    assert model.record["warnings"] == list(dict.fromkeys(messages))
     ltr.save_model(model, tmp_path / "model.json")
     assert ltr.load_model(tmp_path / "model.json").record["warnings"] == model.record["warnings"]
     assert ltr.average([model, model]).record["warnings"] == model.record["warnings"]
@@ -162,8 +162,8 @@ def test_few_queries_give_no_verdict() -> None:
 
 
 def test_of_a_large_dataset_whole_queries_are_looked_at() -> None:
-    found = findings(known_items(3000))
-    assert any("1 relevant and 10 irrelevant" in one for one in found)
+    lines = findings(known_items(3000))
+    assert any("1 relevant and 10 irrelevant" in line for line in lines)
 
 
 def test_relevant_documents_beyond_the_window_are_told() -> None:
@@ -198,7 +198,7 @@ class World:
     def graded(self, *of: list[list[str]], depth: int = 10) -> list[dict[str, float]]:
         """The true grades of the first documents of these lists."""
         return [
-            {name: self.truth[query][name] for one in of for name in one[query][:depth]}
+            {name: self.truth[query][name] for ranking in of for name in ranking[query][:depth]}
             for query in range(QUERIES)
         ]
 
@@ -221,62 +221,71 @@ def world(seed: int = 0) -> World:
 
 def test_a_pool_of_both_rankers_is_believed() -> None:
     for seed in range(20):
-        one = world(seed)
-        assert one.checks(one.graded(one.old, one.new)) == set()
+        simulated = world(seed)
+        assert simulated.checks(simulated.graded(simulated.old, simulated.new)) == set()
 
 
 def test_a_pool_with_the_usual_holes_is_believed() -> None:
     """Two thirds to three quarters of either list, as judgment lists of old have."""
     rng = np.random.default_rng(1)
-    one = world()
+    simulated = world()
     judged = [
         {name: grade for name, grade in known.items() if rng.random() < 0.73}
-        for known in one.graded(one.old, one.new)
+        for known in simulated.graded(simulated.old, simulated.new)
     ]
-    assert one.checks(judged) == set()
+    assert simulated.checks(judged) == set()
 
 
 def positives(*names: str, of: list[str]) -> dict[str, float]:
     return {name: float(name in names) for name in of}
 
 
-def scheme(name: str, one: World) -> list[dict[str, float]]:
+def scheme(name: str, simulated: World) -> list[dict[str, float]]:
     """A list of judgments as somebody makes it who has no people to judge."""
     rng = np.random.default_rng(7)
     strangers = [f"x{n}" for n in range(50)]
-    best = [max((grade, name) for name, grade in known.items())[1] for known in one.truth]
+    best = [max((grade, name) for name, grade in known.items())[1] for known in simulated.truth]
     numbers = range(QUERIES)
-    every = one.graded(one.old, one.new)
+    every = simulated.graded(simulated.old, simulated.new)
     made = {
         "known items, random negatives": [
             positives(best[q], of=[best[q], *rng.choice(strangers, 10, replace=False).tolist()])
             for q in numbers
         ],
         "known items, unclicked negatives": [
-            positives(best[q], of=list({best[q], *one.old[q][:10]})) for q in numbers
+            positives(best[q], of=list({best[q], *simulated.old[q][:10]})) for q in numbers
         ],
         "known items, next-page negatives": [
-            positives(best[q], of=list({best[q], *one.old[q][10:20]})) for q in numbers
+            positives(best[q], of=list({best[q], *simulated.old[q][10:20]})) for q in numbers
         ],
-        "top 1 of the old one": [positives(one.old[q][0], of=one.old[q][:10]) for q in numbers],
+        "top 1 of the old one": [
+            positives(simulated.old[q][0], of=simulated.old[q][:10]) for q in numbers
+        ],
         "top 1 of the old one in a pool": [
-            positives(one.old[q][0], of=list(every[q])) for q in numbers
+            positives(simulated.old[q][0], of=list(every[q])) for q in numbers
         ],
         "top 10 of the old one": [
-            positives(*one.old[q][:10], of=[*one.old[q][:10], *strangers[:10]]) for q in numbers
-        ],
-        "clicked documents": [
-            dict.fromkeys((d for d in one.old[q][:10] if rng.random() < 0.3), 1.0) for q in numbers
-        ],
-        "the old one's list": one.graded(one.old),
-        "the new one's list": one.graded(one.new),
-        "random documents": [
-            {d: one.truth[q][d] for d in rng.permutation(sorted(one.truth[q]))[:6].tolist()}
+            positives(*simulated.old[q][:10], of=[*simulated.old[q][:10], *strangers[:10]])
             for q in numbers
         ],
-        "what the new one scores": [positives(*one.new[q][:4], of=list(every[q])) for q in numbers],
+        "clicked documents": [
+            dict.fromkeys((d for d in simulated.old[q][:10] if rng.random() < 0.3), 1.0)
+            for q in numbers
+        ],
+        "the old one's list": simulated.graded(simulated.old),
+        "the new one's list": simulated.graded(simulated.new),
+        "random documents": [
+            {
+                d: simulated.truth[q][d]
+                for d in rng.permutation(sorted(simulated.truth[q]))[:6].tolist()
+            }
+            for q in numbers
+        ],
+        "what the new one scores": [
+            positives(*simulated.new[q][:4], of=list(every[q])) for q in numbers
+        ],
         "inverted grades": [{d: 3.0 - grade for d, grade in known.items()} for known in every],
-        "a pool to depth 1": one.graded(one.old, one.new, depth=1),
+        "a pool to depth 1": simulated.graded(simulated.old, simulated.new, depth=1),
     }
     return made[name]
 
@@ -303,15 +312,15 @@ def test_judgments_that_cannot_tell_are_doubted_whoever_made_them(
     name: str, checks: set[str]
 ) -> None:
     for seed in range(3):
-        one = world(seed)
-        found = one.checks(scheme(name, one))
-        assert found & checks, (name, found)
-        assert checks <= found or name.startswith("top 10"), (name, found)
+        simulated = world(seed)
+        doubts = simulated.checks(scheme(name, simulated))
+        assert doubts & checks, (name, doubts)
+        assert checks <= doubts or name.startswith("top 10"), (name, doubts)
 
 
 def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
-    one = world()
-    (warning,) = ranked_list_warnings(one.lists(one.graded(one.old)))
+    simulated = world()
+    (warning,) = ranked_list_warnings(simulated.lists(simulated.graded(simulated.old)))
     assert re.fullmatch(
         r"(only )?\d\d% of the first ten documents of the new one are judged, and 100% of those of "
         r"the old one \(mean of 60 queries\)",

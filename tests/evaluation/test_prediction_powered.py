@@ -60,14 +60,14 @@ def drawn(seed: int = 0, n: int = 80, noise: float = 0.1) -> tuple[Vector, Vecto
     return truth + rng.normal(0.1, noise, N), human
 
 
-def found(proxy: Vector, human: Vector, **how: Any) -> PredictionPowered:
+def estimated(proxy: Vector, human: Vector, **how: Any) -> PredictionPowered:
     return prediction_powered(proxy, human, ids(len(proxy)), **how)
 
 
-def alike(one: PredictionPowered, other: PredictionPowered) -> None:
+def alike(first: PredictionPowered, other: PredictionPowered) -> None:
     for name in ("by_both", "by_human"):
         for mine, theirs in zip(
-            dataclasses.astuple(getattr(one, name)),
+            dataclasses.astuple(getattr(first, name)),
             dataclasses.astuple(getattr(other, name)),
             strict=True,
         ):
@@ -78,15 +78,15 @@ def test_a_proxy_judge_who_says_what_people_say_gives_the_interval_of_all_querie
     truth, human = drawn(noise=0.0)
     truth = truth - 0.1
     human = np.where(np.isnan(human), np.nan, truth)
-    one = found(truth, human)
-    everybody = found(truth, truth)
-    assert one.strength == pytest.approx(1.0)
-    assert one.by_both.mean == pytest.approx(everybody.by_both.mean)
+    estimate = estimated(truth, human)
+    everybody = estimated(truth, truth)
+    assert estimate.strength == pytest.approx(1.0)
+    assert estimate.by_both.mean == pytest.approx(everybody.by_both.mean)
     assert dataclasses.astuple(everybody.by_both) == pytest.approx(
-        dataclasses.astuple(one.by_proxy)
+        dataclasses.astuple(estimate.by_proxy)
     )
     # But for the rule of three: of what 80 queries lack, nobody can tell what people say.
-    assert one.by_both.high - one.by_both.mean == pytest.approx(3 / 80)
+    assert estimate.by_both.high - estimate.by_both.mean == pytest.approx(3 / 80)
 
 
 def test_noise_is_given_no_say() -> None:
@@ -94,9 +94,12 @@ def test_noise_is_given_no_say() -> None:
     for seed in range(40):
         _, human = drawn(seed)
         noise = np.random.default_rng(1000 + seed).normal(0.3, 0.3, N)
-        one = found(noise, human)
-        strengths.append(one.strength)
-        ratios.append((one.by_both.high - one.by_both.low) / (one.by_human.high - one.by_human.low))
+        estimate = estimated(noise, human)
+        strengths.append(estimate.strength)
+        ratios.append(
+            (estimate.by_both.high - estimate.by_both.low)
+            / (estimate.by_human.high - estimate.by_human.low)
+        )
     assert np.median(strengths) == 0.0
     assert np.mean(strengths) < 0.05
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
@@ -105,19 +108,21 @@ def test_noise_is_given_no_say() -> None:
 def test_constant_and_opposite_judges_leave_what_people_say_alone() -> None:
     proxy, human = drawn()
     for judge in (np.zeros(N), np.full(N, 0.7), -proxy):
-        one = found(judge, human)
-        assert one.strength == 0.0
-        assert one.by_both == one.by_human
+        estimate = estimated(judge, human)
+        assert estimate.strength == 0.0
+        assert estimate.by_both == estimate.by_human
 
 
 def test_people_alone_give_students_interval_where_nothing_is_skewed() -> None:
     half = np.random.default_rng(1).normal(size=40)
     values = np.concatenate([half, -half]) + 0.2
     human = np.concatenate([values, np.full(N - 80, np.nan)])
-    one = found(np.zeros(N), human).by_human
+    interval = estimated(np.zeros(N), human).by_human
     low, high = t.interval(0.95, 79, values.mean(), values.std(ddof=1) / np.sqrt(80))
-    assert (one.mean, one.low, one.high) == pytest.approx((values.mean(), low, high))
-    assert one.p == pytest.approx(2 * t.sf(values.mean() / (values.std(ddof=1) / np.sqrt(80)), 79))
+    assert (interval.mean, interval.low, interval.high) == pytest.approx((values.mean(), low, high))
+    assert interval.p == pytest.approx(
+        2 * t.sf(values.mean() / (values.std(ddof=1) / np.sqrt(80)), 79)
+    )
 
 
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3), st.floats(-5, 5))
@@ -125,62 +130,62 @@ def test_the_scale_of_proxy_judgments_and_their_bias_do_not_matter(
     seed: int, scale: float, bias: float
 ) -> None:
     proxy, human = drawn(seed)
-    one, other = found(proxy, human), found(scale * proxy + bias, human)
-    assert other.by_both.mean == pytest.approx(one.by_both.mean, abs=1e-9)
-    assert other.by_both.low == pytest.approx(one.by_both.low, abs=1e-9)
-    assert other.strength * scale == pytest.approx(one.strength, rel=1e-6, abs=1e-9)
+    estimate, other = estimated(proxy, human), estimated(scale * proxy + bias, human)
+    assert other.by_both.mean == pytest.approx(estimate.by_both.mean, abs=1e-9)
+    assert other.by_both.low == pytest.approx(estimate.by_both.low, abs=1e-9)
+    assert other.strength * scale == pytest.approx(estimate.strength, rel=1e-6, abs=1e-9)
 
 
 @given(st.integers(0, 10_000))
 def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
     proxy, human = drawn(seed)
     order = np.random.default_rng(seed).permutation(N)
-    one = found(proxy, human)
+    estimate = estimated(proxy, human)
     shuffled = prediction_powered(proxy[order], human[order], np.array(ids())[order].tolist())
-    alike(one, shuffled)
-    other = found(-proxy, -human)
+    alike(estimate, shuffled)
+    other = estimated(-proxy, -human)
     assert (other.by_both.low, other.by_both.high) == pytest.approx(
-        (-one.by_both.high, -one.by_both.low)
+        (-estimate.by_both.high, -estimate.by_both.low)
     )
 
 
 @given(st.integers(0, 10_000))
 def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
     proxy, human = drawn(seed, noise=0.3)
-    one = found(proxy, human)
-    for each in (one.by_both, one.by_human, one.by_proxy):
+    estimate = estimated(proxy, human)
+    for each in (estimate.by_both, estimate.by_human, estimate.by_proxy):
         assert each.low <= each.mean <= each.high
         assert (each.p < 0.05) == (each.low > 0 or each.high < 0)
-    assert (one.n_more == 0) == one.decided
+    assert (estimate.n_more == 0) == estimate.decided
 
 
 def test_weights_are_importance() -> None:
     proxy, human = drawn()
     weights = np.random.default_rng(4).uniform(0.5, 4.0, N)
-    one = found(proxy, human, weights=weights)
+    estimate = estimated(proxy, human, weights=weights)
     judged = ~np.isnan(human)
     alone = mean_of(human[judged], weights[judged])
-    assert one.by_human.mean == pytest.approx(alone)
+    assert estimate.by_human.mean == pytest.approx(alone)
     error = standard_error(human[judged], weights[judged])
-    reach = (one.by_human.high - one.by_human.low) / 2
+    reach = (estimate.by_human.high - estimate.by_human.low) / 2
     assert reach == pytest.approx(t.ppf(0.975, 79) * error, rel=0.02)
-    alike(found(proxy, human, weights=np.full(N, 3.0)), found(proxy, human))
+    alike(estimated(proxy, human, weights=np.full(N, 3.0)), estimated(proxy, human))
     # A query of weight 0 is not there.
     weights[::7] = 0.0
     kept = weights > 0
     fewer = prediction_powered(
         proxy[kept], human[kept], np.array(ids())[kept].tolist(), weights=weights[kept]
     )
-    alike(found(proxy, human, weights=weights), fewer)
+    alike(estimated(proxy, human, weights=weights), fewer)
 
 
 def test_where_all_are_judged_nothing_is_left_to_predict() -> None:
     proxy, _ = drawn()
     truth = np.random.default_rng(2).normal(0.02, 0.3, N)
-    one = found(proxy, truth)
-    assert one.strength == 0.0
-    assert one.by_both == one.by_human
-    assert one.n_more is None or one.n_more == 0
+    estimate = estimated(proxy, truth)
+    assert estimate.strength == 0.0
+    assert estimate.by_both == estimate.by_human
+    assert estimate.n_more is None or estimate.n_more == 0
 
 
 def test_further_judgments_decide_as_was_told() -> None:
@@ -193,11 +198,11 @@ def test_further_judgments_decide_as_was_told() -> None:
         order = rng.permutation(2000)
         human = np.full(2000, np.nan)
         human[order[:60]] = truth[order[:60]]
-        one = found(proxy, human)
-        if not one.n_more:
+        estimate = estimated(proxy, human)
+        if not estimate.n_more:
             continue
-        human[order[: 60 + one.n_more]] = truth[order[: 60 + one.n_more]]
-        again = found(proxy, human)
+        human[order[: 60 + estimate.n_more]] = truth[order[: 60 + estimate.n_more]]
+        again = estimated(proxy, human)
         decided.append(abs(again.by_both.mean) / (again.by_both.high - again.by_both.mean))
     assert len(decided) > 10
     assert np.median(decided) > 0.8
@@ -233,10 +238,10 @@ def test_one_who_fits_the_slope_on_the_queries_that_it_moves_is_caught() -> None
 def test_one_who_does_not_pair_gains_nothing() -> None:
     proxy, human = drawn(noise=0.1)
     judged = ~np.isnan(human)
-    honest = found(proxy, human)
+    honest = estimated(proxy, human)
     unpaired = proxy.copy()
     unpaired[judged] = np.random.default_rng(0).permutation(unpaired[judged])
-    other = found(unpaired, human)
+    other = estimated(unpaired, human)
     width = honest.by_human.high - honest.by_human.low
     assert (honest.by_both.high - honest.by_both.low) / width < 0.7
     assert (other.by_both.high - other.by_both.low) / width > 0.95
@@ -244,20 +249,20 @@ def test_one_who_does_not_pair_gains_nothing() -> None:
 
 def test_few_human_judgments_say_nothing_of_the_proxy_ones() -> None:
     proxy, human = drawn(n=FEWEST - 1, noise=0.0)
-    assert found(proxy, human).strength == 0.0
-    assert found(*drawn(n=FEWEST, noise=0.0)).strength == pytest.approx(1.0)
+    assert estimated(proxy, human).strength == 0.0
+    assert estimated(*drawn(n=FEWEST, noise=0.0)).strength == pytest.approx(1.0)
 
 
 def test_what_cannot_be_is_refused() -> None:
     proxy, human = drawn()
     with pytest.raises(Refused, match="1 of the compared queries"):
-        found(*drawn(n=1))
+        estimated(*drawn(n=1))
     with pytest.raises(BadInput, match="3 human values for 300 queries"):
-        found(proxy, human[:3])
+        estimated(proxy, human[:3])
     with pytest.raises(BadInput, match="query q4 has the differences nan"):
-        found(np.where(np.arange(N) == 4, np.nan, proxy), human)
+        estimated(np.where(np.arange(N) == 4, np.nan, proxy), human)
     with pytest.raises(BadInput, match="weights are 0 or more"):
-        found(proxy, human, weights=np.full(N, -1.0))
+        estimated(proxy, human, weights=np.full(N, -1.0))
 
 
 def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> float:
@@ -271,48 +276,50 @@ def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> 
         proxy = truth + rng.normal(0.1, noise, N) * (rng.random(N) < 0.5)
         human = np.where(np.arange(N) < 60, truth, np.nan)
         weights = rng.uniform(0.5, 3.0, N) if weighted else None
-        told = prediction_powered(proxy, human, names, weights=weights)
-        one = told.by_proxy if liar == "proxy alone" else told.by_both
-        held += one.low <= pool.mean() <= one.high
+        estimate = prediction_powered(proxy, human, names, weights=weights)
+        interval = estimate.by_proxy if liar == "proxy alone" else estimate.by_both
+        held += interval.low <= pool.mean() <= interval.high
     return held / resamples
 
 
 __all__ = ["run"]
 
 
-def figures(found: RankerComparison, pair: int = 0) -> PredictionPowered:
+def figures(comparison: RankerComparison, pair: int = 0) -> PredictionPowered:
     """The figures of a pair by human and proxy labels."""
-    told = found.pairs[pair].prediction_powered
-    assert told is not None
-    return told
+    estimate = comparison.pairs[pair].prediction_powered
+    assert estimate is not None
+    return estimate
 
 
 def test_a_list_and_a_dataset_of_the_same_judgments_say_the_same() -> None:
-    one = compared(listed(PEOPLE, SAMPLE))
+    of_list = compared(listed(PEOPLE, SAMPLE))
     other = compared(PEOPLE.select(SAMPLE))
-    assert figures(one).by_both.low == pytest.approx(figures(other).by_both.low)
+    assert figures(of_list).by_both.low == pytest.approx(figures(other).by_both.low)
     alone = ltr.compare(RANKERS, data=PEOPLE.select(SAMPLE), metrics="ndcg@5", resamples=200)
-    assert one.pairs[0].comparison.mean_difference == pytest.approx(
+    assert of_list.pairs[0].comparison.mean_difference == pytest.approx(
         alone.pairs[0].comparison.mean_difference
     )
-    assert figures(one).by_human.mean == pytest.approx(alone.pairs[0].comparison.mean_difference)
+    assert figures(of_list).by_human.mean == pytest.approx(
+        alone.pairs[0].comparison.mean_difference
+    )
 
 
 def test_proxy_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
-    found = figures(compared(listed(PEOPLE, SAMPLE)))
-    assert (found.n_queries, found.n_human) == (QUERIES, JUDGED)
-    width = found.by_both.high - found.by_both.low
-    assert width < 0.95 * (found.by_human.high - found.by_human.low)
-    assert found.n_worth > JUDGED
+    estimate = figures(compared(listed(PEOPLE, SAMPLE)))
+    assert (estimate.n_queries, estimate.n_human) == (QUERIES, JUDGED)
+    width = estimate.by_both.high - estimate.by_both.low
+    assert width < 0.95 * (estimate.by_human.high - estimate.by_human.low)
+    assert estimate.n_worth > JUDGED
     truth = ltr.compare(RANKERS, data=PEOPLE, metrics="ndcg@5", resamples=200).pairs[0].comparison
-    assert found.by_both.low < truth.mean_difference < found.by_both.high
+    assert estimate.by_both.low < truth.mean_difference < estimate.by_both.high
 
 
 def test_a_perfect_judge_says_what_all_queries_would() -> None:
-    found = figures(compared(listed(PEOPLE, SAMPLE), PEOPLE))
-    assert found.strength == pytest.approx(1.0)
+    estimate = figures(compared(listed(PEOPLE, SAMPLE), PEOPLE))
+    assert estimate.strength == pytest.approx(1.0)
     truth = ltr.compare(RANKERS, data=PEOPLE, metrics="ndcg@5", resamples=200).pairs[0].comparison
-    assert found.by_both.mean == pytest.approx(truth.mean_difference, abs=1e-7)
+    assert estimate.by_both.mean == pytest.approx(truth.mean_difference, abs=1e-7)
 
 
 def test_what_is_left_out_is_told() -> None:
@@ -324,20 +331,20 @@ def test_what_is_left_out_is_told() -> None:
         grades=np.append(first.grades, 1).astype(np.float32),
     )
     strange = JudgedQuery("other", {"query": "other"}, ["d1"], np.ones(1, np.float32))
-    found = compared(Judgments([first, *judgments.queries[1:], strange]))
-    assert any("1 human-labelled queries are not among" in note for note in found.notes)
-    assert any("1 human-labelled documents are not in" in note for note in found.notes)
-    assert found.n_queries == JUDGED
+    comparison = compared(Judgments([first, *judgments.queries[1:], strange]))
+    assert any("1 human-labelled queries are not among" in note for note in comparison.notes)
+    assert any("1 human-labelled documents are not in" in note for note in comparison.notes)
+    assert comparison.n_queries == JUDGED
 
 
 def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
     values = ltr.compare(RANKERS, data=PROXY, metrics="ndcg@5", resamples=100).per_query
     gains = np.array(values["ndcg@5 a"]) - np.array(values["ndcg@5 b"])
     best = np.argsort(-gains)[:JUDGED]
-    told = compared(listed(PEOPLE, best))
-    for pair in (*told.pairs, *told.prediction_powered):
+    comparison = compared(listed(PEOPLE, best))
+    for pair in (*comparison.pairs, *comparison.prediction_powered):
         assert [warning.check for warning in pair.verdict.warnings] == ["not-random"]
-    assert "cannot tell: the human-labelled queries are not a random sample" in str(told)
+    assert "cannot tell: the human-labelled queries are not a random sample" in str(comparison)
     assert compared(listed(PEOPLE, SAMPLE)).verdict("a", "b").outcome != "cannot tell"
 
 
@@ -345,20 +352,20 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
     split = HashSplit(0.2, 0.5)
     source = seen_sides(PROXY.query_ids.to_pylist(), split)
     model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
-    found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
+    comparison = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
     test = split.sides(PROXY) == "test"
-    assert figures(found).n_queries == int(test.sum())
-    assert figures(found).n_human == int(test[SAMPLE].sum())
+    assert figures(comparison).n_queries == int(test.sum())
+    assert figures(comparison).n_human == int(test[SAMPLE].sum())
 
 
 def test_importance_of_the_proxy_queries_weighs_everything() -> None:
     weights = np.random.default_rng(2).uniform(0.5, 3, QUERIES)
-    found = compared(listed(PEOPLE, SAMPLE), replace(PROXY, query_weights=weights))
+    comparison = compared(listed(PEOPLE, SAMPLE), replace(PROXY, query_weights=weights))
     plain = compared(listed(PEOPLE, SAMPLE))
-    assert found.weighted
-    one = figures(found)
-    assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
-    assert one.by_both.mean != figures(plain).by_both.mean
+    assert comparison.weighted
+    estimate = figures(comparison)
+    assert estimate.by_human.mean == pytest.approx(comparison.pairs[0].comparison.mean_difference)
+    assert estimate.by_both.mean != figures(plain).by_both.mean
     again = compared(
         listed(PEOPLE, SAMPLE),
         replace(PROXY, query_weights=weights),
@@ -369,11 +376,13 @@ def test_importance_of_the_proxy_queries_weighs_everything() -> None:
 
 def test_several_pairs_are_corrected_together() -> None:
     rankers = {**RANKERS, "c": LinearModel(NAMES, np.array([1.0, 1.0]))}
-    found = compared(listed(PEOPLE, SAMPLE), rankers=rankers, metrics=["ndcg@5", "map"])
-    assert len(found.prediction_powered) == 6
+    comparison = compared(listed(PEOPLE, SAMPLE), rankers=rankers, metrics=["ndcg@5", "map"])
+    assert len(comparison.prediction_powered) == 6
     for number in range(6):
-        assert figures(found, number).p_holm >= figures(found, number).by_both.p
-    assert json.loads(json.dumps(found.as_dict()))["prediction_powered"][0]["p_holm"] is not None
+        assert figures(comparison, number).p_holm >= figures(comparison, number).by_both.p
+    assert (
+        json.loads(json.dumps(comparison.as_dict()))["prediction_powered"][0]["p_holm"] is not None
+    )
 
 
 def test_what_cannot_be_is_refused_command() -> None:
@@ -412,30 +421,32 @@ def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -
         "the target is the metric over the human-labelled documents",
     ):
         assert words in " ".join(out.split())
-    told = json.loads(run(*asked, "--json")[1])
-    found = ltr.compare(
+    result = json.loads(run(*asked, "--json")[1])
+    comparison = ltr.compare(
         ["linear.json", "feature:likes"], data="sample.tsv", metrics="ndcg@5",
         proxy_labels="clicks.parquet",
         resamples=200,
     )  # fmt: skip
-    assert told["prediction_powered"] == json.loads(
-        json.dumps(found.as_dict()["prediction_powered"])
+    assert result["prediction_powered"] == json.loads(
+        json.dumps(comparison.as_dict()["prediction_powered"])
     )
-    assert told["ideal_of"] == "human-labelled documents"
-    assert "by 60 human-labelled and 240 proxy-labelled queries" in " ".join(str(found).split())
-    assert "human-labelled" in found._repr_html_()
+    assert result["ideal_of"] == "human-labelled documents"
+    assert "by 60 human-labelled and 240 proxy-labelled queries" in " ".join(
+        str(comparison).split()
+    )
+    assert "human-labelled" in comparison._repr_html_()
 
 
 def test_few_human_labels_show_nothing_whatever_they_say() -> None:
     """As in 32 of 60 worlds without a difference: two labelled queries that differ alike."""
     for few in (2, 4, 29):
-        found = compared(listed(PEOPLE, SAMPLE[:few]))
-        for pair in (*found.pairs, *found.prediction_powered):
+        comparison = compared(listed(PEOPLE, SAMPLE[:few]))
+        for pair in (*comparison.pairs, *comparison.prediction_powered):
             assert pair.verdict.outcome == "cannot tell"
             assert pair.better is None
-        one = figures(found)
-        assert one.by_both.high - one.by_both.low >= 6 / few
-        assert one.n_more is None or one.n_more >= 30 - few
+        estimate = figures(comparison)
+        assert estimate.by_both.high - estimate.by_both.low >= 6 / few
+        assert estimate.n_more is None or estimate.n_more >= 30 - few
     assert (
         compared(listed(PEOPLE, SAMPLE[:30])).prediction_powered[0].verdict.outcome != "cannot tell"
     )

@@ -84,9 +84,9 @@ def sure() -> RankingDataset:
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_a_query_of_weight_k_is_priced_as_k_queries(loss: Loss) -> None:
     w = np.array([0.7, -0.2, 0.4])
-    one, slope = linear_risk(asked_often(), bind(loss), w)
+    risk, slope = linear_risk(asked_often(), bind(loss), w)
     many, slopes = linear_risk(repeated(), bind(loss), w)
-    assert one == pytest.approx(many, rel=1e-12)
+    assert risk == pytest.approx(many, rel=1e-12)
     assert slope == pytest.approx(slopes, rel=1e-9, abs=1e-12)
 
 
@@ -97,11 +97,11 @@ def test_most_losses_count_a_document_of_weight_k_as_k_copies() -> None:
 @pytest.mark.parametrize("loss", COPYING, ids=lambda loss: loss.name)
 def test_a_document_of_weight_k_is_priced_as_k_copies(loss: Loss) -> None:
     w = np.array([0.7, -0.2, 0.4])
-    one, slope = linear_risk(sure(), bind(loss), w)
+    risk, slope = linear_risk(sure(), bind(loss), w)
     many, slopes = linear_risk(copied(), bind(loss), w)
-    assert one == pytest.approx(many, rel=1e-9)
+    assert risk == pytest.approx(many, rel=1e-9)
     assert slope == pytest.approx(slopes, rel=1e-7, abs=1e-9)
-    assert one != pytest.approx(linear_risk(plain(), bind(loss), w)[0], rel=1e-3)
+    assert risk != pytest.approx(linear_risk(plain(), bind(loss), w)[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("method", [LaRank, Bundle], ids=lambda method: method.name)
@@ -113,12 +113,12 @@ def test_training_with_weights_ends_where_training_on_copies_does(
     method: Any, loss: Loss, weighed: Any, as_many: Any
 ) -> None:
     optimizer: Optimizer = method(C=0.5, tolerance=1e-6)
-    found = [optimizer.minimise(loss, data(), Run()) for data in (weighed, as_many, plain)]
-    one, many, other = (fit.certificate for fit in found)
+    fits = [optimizer.minimise(loss, data(), Run()) for data in (weighed, as_many, plain)]
+    weighted, many, other = (fit.certificate for fit in fits)
     # Both optima lie between objective − gap and objective, and are one.
-    assert one.objective - one.gap <= many.objective * (1 + 1e-9)
-    assert many.objective - many.gap <= one.objective * (1 + 1e-9)
-    assert max(one.gap, many.gap) < 0.05 * abs(one.objective - other.objective)
+    assert weighted.objective - weighted.gap <= many.objective * (1 + 1e-9)
+    assert many.objective - many.gap <= weighted.objective * (1 + 1e-9)
+    assert max(weighted.gap, many.gap) < 0.05 * abs(weighted.objective - other.objective)
 
 
 WEIGHED = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
@@ -149,8 +149,8 @@ def test_the_settings_are_chosen_by_the_queries_that_are_asked_often() -> None:
     model = LinearModel(("1", "2"), np.array([1.0, 0.0]))
     for often, expected in ((9.0, 0.9), (1 / 9, 0.1)):
         data = replace(validation, query_weights=np.array([often, 1.0]))
-        found = means_of([NDCG(cutoff=1)], model, data)[0]
-        assert found == pytest.approx(expected)
+        mean = means_of([NDCG(cutoff=1)], model, data)[0]
+        assert mean == pytest.approx(expected)
 
 
 def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> None:
@@ -159,15 +159,17 @@ def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> 
         parts = ltr.partition(data, out=tmp_path / str(id(data)), buckets=2)
         for held in (data, parts):
             assert unused_weights(held) == notes
-            found = ltr.evaluate(WEIGHED, held, metrics=["ndcg@3"], split="all")
-            assert [one for one in found.warnings if "weigh" in one] == notes
-    with pytest.warns(ltr.OwpcLtrWarning) as told:
+            evaluation = ltr.evaluate(WEIGHED, held, metrics=["ndcg@3"], split="all")
+            assert [warning for warning in evaluation.warnings if "weigh" in warning] == notes
+    with pytest.warns(ltr.OwpcLtrWarning) as caught:
         ltr.train(plain(), validation=sure(), grid={"C": [0.1, 1.0]})
-    of_weights = [one for one in told if "validation: metrics do not weigh" in str(one.message)]
+    of_weights = [
+        warning for warning in caught if "validation: metrics do not weigh" in str(warning.message)
+    ]
     assert len(of_weights) == 1
-    with pytest.warns(ltr.OwpcLtrWarning) as told:
+    with pytest.warns(ltr.OwpcLtrWarning) as caught:
         ltr.select(sure(), folds=3, grid={"C": [0.1]}, metrics=["ndcg@3"])
-    assert [str(one.message) for one in told] == [UNUSED]
+    assert [str(warning.message) for warning in caught] == [UNUSED]
 
 
 Array = NDArray[Any]
@@ -200,16 +202,16 @@ def test_a_query_of_weight_0_is_as_if_it_were_not_there(rng: np.random.Generator
     weights[::4] = 0.0
     kept = weights > 0
     a[0] = np.nan
-    found = compare_paired(a, b, seed=1, weights=weights)
-    assert found == compare_paired(a[kept], b[kept], seed=1, weights=weights[kept])
-    assert found.n_queries == 45
+    comparison = compare_paired(a, b, seed=1, weights=weights)
+    assert comparison == compare_paired(a[kept], b[kept], seed=1, weights=weights[kept])
+    assert comparison.n_queries == 45
 
 
 def test_scaled_weights_are_the_same_weights(rng: np.random.Generator) -> None:
     a, b, weights = sample(rng)
-    one = compare_paired(a, b, seed=1, weights=weights).as_dict()
+    comparison = compare_paired(a, b, seed=1, weights=weights).as_dict()
     # A power of two scales without rounding.
-    assert compare_paired(a, b, seed=1, weights=8 * weights).as_dict() == one
+    assert compare_paired(a, b, seed=1, weights=8 * weights).as_dict() == comparison
 
 
 def repeated_flips_p(a: Array, b: Array, counts: Array) -> float:
@@ -224,8 +226,8 @@ def repeated_flips_p(a: Array, b: Array, counts: Array) -> float:
 def test_the_permutation_test_is_that_of_the_repeated_queries(values: Array, counts: Array) -> None:
     zeros = np.zeros(8)
     values = np.round(values, 3)
-    found = compare_paired(values, zeros, seed=0, weights=counts, resamples=300)
-    assert found.p_permutation == repeated_flips_p(values, zeros, counts)
+    comparison = compare_paired(values, zeros, seed=0, weights=counts, resamples=300)
+    assert comparison.p_permutation == repeated_flips_p(values, zeros, counts)
 
 
 def test_a_test_that_ignores_weights_is_caught(rng: np.random.Generator) -> None:
@@ -237,8 +239,8 @@ def test_a_test_that_ignores_weights_is_caught(rng: np.random.Generator) -> None
 
 
 def ratio(values: Array, weights: Array, axis: int = -1) -> Array:
-    found: Array = (values * weights).sum(axis=axis) / weights.sum(axis=axis)
-    return found
+    ratios: Array = (values * weights).sum(axis=axis) / weights.sum(axis=axis)
+    return ratios
 
 
 def test_the_weighted_interval_is_near_scipys_bca_of_the_ratio(rng: np.random.Generator) -> None:
@@ -274,8 +276,10 @@ def test_the_weighted_error_is_that_of_the_mean_over_samples(rng: np.random.Gene
     weights = rng.integers(1, 9, (4_000, 200)).astype(np.float64)
     draws += 0.2 * weights
     spread = ratio(draws, weights).std()
-    told = np.array([standard_error(v, w) for v, w in zip(draws[:200], weights[:200], strict=True)])
-    assert told.mean() == pytest.approx(spread, rel=0.04)
+    errors = np.array(
+        [standard_error(v, w) for v, w in zip(draws[:200], weights[:200], strict=True)]
+    )
+    assert errors.mean() == pytest.approx(spread, rel=0.04)
 
 
 def test_equal_rankers_are_told_apart_as_often_as_promised(rng: np.random.Generator) -> None:
@@ -283,8 +287,8 @@ def test_equal_rankers_are_told_apart_as_often_as_promised(rng: np.random.Genera
     for _ in range(400):
         a, b = rng.random(40), rng.random(40)
         weights = rng.exponential(size=40)
-        found = compare_paired(a, b, seed=0, resamples=200, weights=weights)
-        rejected += [found.p_permutation < 0.05, found.p_t < 0.05]
+        comparison = compare_paired(a, b, seed=0, resamples=200, weights=weights)
+        rejected += [comparison.p_permutation < 0.05, comparison.p_t < 0.05]
     # 20 of 400, give or take three standard deviations.
     assert ((rejected >= 7) & (rejected <= 33)).all()
 
@@ -324,15 +328,17 @@ def test_means_are_those_of_the_queries_repeated() -> None:
     plain = data(None)
     times = WEIGHTS.astype(int)
     parts = [plain.select(np.flatnonzero(times > round_)) for round_ in range(times.max())]
-    found = evaluated(data(WEIGHTS))
-    assert found.weighted
+    evaluation = evaluated(data(WEIGHTS))
+    assert evaluation.weighted
     values = [evaluated(part).measured for part in parts]
-    for number, one in enumerate(found.measured):
+    for number, measurement in enumerate(evaluation.measured):
         repeated = np.concatenate([of_part[number].per_query for of_part in values])
-        assert one.mean == pytest.approx(np.nanmean(repeated))
+        assert measurement.mean == pytest.approx(np.nanmean(repeated))
     floor = evaluated(data(WEIGHTS), LinearModel(("1", "2"), np.zeros(2))).measured
-    assert [one.all_tied_baseline for one in found.measured] == [one.mean for one in floor]
-    assert abs(found.measured[0].mean - evaluated(plain).measured[0].mean) > 1e-3
+    assert [measurement.all_tied_baseline for measurement in evaluation.measured] == [
+        measurement.mean for measurement in floor
+    ]
+    assert abs(evaluation.measured[0].mean - evaluated(plain).measured[0].mean) > 1e-3
 
 
 def evaluated(data: Any, model: Any = MODEL, **how: Any) -> ltr.Evaluation:
@@ -346,29 +352,31 @@ def test_importance_that_is_all_1_or_not_wanted_changes_no_bit() -> None:
         (np.full(40, 0.3), {}),
         (WEIGHTS, {"unweighted": True}),
     ):
-        found = evaluated(data(weights), baseline=OTHER, **how)
-        assert found.as_dict() == plain.as_dict()
-        assert (found.weighted, "weighted" in repr(found)) == (False, False)
+        evaluation = evaluated(data(weights), baseline=OTHER, **how)
+        assert evaluation.as_dict() == plain.as_dict()
+        assert (evaluation.weighted, "weighted" in repr(evaluation)) == (False, False)
 
 
 def test_the_comparison_is_weighted_too() -> None:
-    found = evaluated(data(WEIGHTS), baseline=OTHER)
-    model, other = found.rankers
-    for mine, theirs, pair in zip(model.measured, other.measured, found.pairs, strict=True):
+    evaluation = evaluated(data(WEIGHTS), baseline=OTHER)
+    model, other = evaluation.rankers
+    for mine, theirs, pair in zip(model.measured, other.measured, evaluation.pairs, strict=True):
         assert pair.comparison.mean_difference == pytest.approx(mine.mean - theirs.mean)
         assert pair.comparison.mean_a == pytest.approx(mine.mean)
-    for shown in (repr(found), found._repr_html_()):
+    for shown in (repr(evaluation), evaluation._repr_html_()):
         assert "weighted by the importance of queries" in shown
 
 
 def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
     whole = data(WEIGHTS)
     parts = ltr.partition(whole, out=tmp_path / "parts", buckets=4)
-    order = [whole.query_ids.to_pylist().index(one) for one in parts.query_ids.to_pylist()]
-    found = evaluated(parts, baseline=OTHER)
-    assert found.weighted
+    order = [
+        whole.query_ids.to_pylist().index(query_id) for query_id in parts.query_ids.to_pylist()
+    ]
+    evaluation = evaluated(parts, baseline=OTHER)
+    assert evaluation.weighted
     wanted = evaluated(whole.select(np.array(order)), baseline=OTHER)
-    assert found.as_dict() == wanted.as_dict()
+    assert evaluation.as_dict() == wanted.as_dict()
 
 
 def test_the_command_says_that_means_are_weighted(run: RunCommand) -> None:

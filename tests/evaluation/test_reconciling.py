@@ -50,8 +50,10 @@ class Case:
         return (self.data.labels > 0).astype(np.float32)
 
     def theirs(self, library: str, call: str, metric: str) -> float:
-        found = reconcile(self.scores, self.data, parse_metric(metric)).elsewhere
-        (value,) = [one.value for one in found if one.library == library and call in one.call]
+        figures = reconcile(self.scores, self.data, parse_metric(metric)).elsewhere
+        (value,) = [
+            figure.value for figure in figures if figure.library == library and call in figure.call
+        ]
         return value
 
 
@@ -80,14 +82,14 @@ CASES = [case(seed) for seed in range(40)]
 SOME = CASES[:15]
 
 
-def xgboost_says(one: Case, metric: str, labels: Array) -> float:
+def xgboost_says(scored: Case, metric: str, labels: Array) -> float:
     import xgboost as xgb
 
-    sizes = np.diff(one.data.offsets)
+    sizes = np.diff(scored.data.offsets)
     matrix = xgb.DMatrix(
         np.zeros((len(labels), 1)), label=labels, qid=np.repeat(np.arange(len(sizes)), sizes)
     )
-    matrix.set_base_margin(one.scores.astype(np.float32))
+    matrix.set_base_margin(scored.scores.astype(np.float32))
     settings = {
         "objective": "rank:ndcg" if metric.startswith("ndcg") else "rank:pairwise",
         "eval_metric": metric,
@@ -100,11 +102,11 @@ def xgboost_says(one: Case, metric: str, labels: Array) -> float:
 
 @pytest.mark.parametrize("name", ["ndcg@5", "ndcg", "map@5", "map"])
 def test_xgboost_prints_what_is_said(name: str) -> None:
-    for one in SOME:
+    for each in SOME:
         # Its MAP is for grades of 0 and 1.
-        labels = one.data.labels if "ndcg" in name else one.binary
-        assert one.theirs("XGBoost", name, name) == pytest.approx(
-            xgboost_says(one, name, labels), abs=CLOSE
+        labels = each.data.labels if "ndcg" in name else each.binary
+        assert each.theirs("XGBoost", name, name) == pytest.approx(
+            xgboost_says(each, name, labels), abs=CLOSE
         )
 
 
@@ -112,7 +114,7 @@ def test_xgboost_prints_what_is_said(name: str) -> None:
 def test_lightgbm_prints_what_is_said(name: str) -> None:
     lgb = pytest.importorskip("lightgbm")
     metric, _, cutoff = name.partition("@")
-    for one in SOME:
+    for each in SOME:
         settings = {
             "objective": "lambdarank",
             "metric": metric,
@@ -121,27 +123,27 @@ def test_lightgbm_prints_what_is_said(name: str) -> None:
             "num_threads": 1,
         }
         data = lgb.Dataset(
-            np.zeros((len(one.scores), 1)),
-            label=one.data.labels,
-            group=np.diff(one.data.offsets),
-            init_score=one.scores,
+            np.zeros((len(each.scores), 1)),
+            label=each.data.labels,
+            group=np.diff(each.data.offsets),
+            init_score=each.scores,
             params={"verbose": -1, "feature_pre_filter": False},
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             printed = lgb.Booster(settings, data).eval_train()[0][2]
-        assert one.theirs("LightGBM", metric, name) == pytest.approx(printed, abs=CLOSE)
+        assert each.theirs("LightGBM", metric, name) == pytest.approx(printed, abs=CLOSE)
 
 
-def as_trec(one: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
-    assert one.data.doc_ids is not None
-    ids = one.data.doc_ids.to_pylist()
+def as_trec(scored: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+    assert scored.data.doc_ids is not None
+    ids = scored.data.doc_ids.to_pylist()
     qrels: dict[str, dict[str, int]] = {}
     run: dict[str, dict[str, float]] = {}
-    for name, rows in zip(one.data.query_ids.to_pylist(), one.slices, strict=True):
+    for name, rows in zip(scored.data.query_ids.to_pylist(), scored.slices, strict=True):
         numbers = range(rows.start, rows.stop)
-        qrels[name] = {ids[i]: int(one.data.labels[i]) for i in numbers}
-        run[name] = {ids[i]: float(one.scores[i]) for i in numbers}
+        qrels[name] = {ids[i]: int(scored.data.labels[i]) for i in numbers}
+        run[name] = {ids[i]: float(scored.scores[i]) for i in numbers}
     return qrels, run
 
 
@@ -151,12 +153,12 @@ def as_trec(one: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, f
 )
 def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    for one in SOME:
-        qrels, run = as_trec(one)
+    for each in SOME:
+        qrels, run = as_trec(each)
         measure = theirs.replace("_cut_", "_cut.")
-        found = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
-        printed = np.mean([values[theirs] for values in found.values()])
-        assert one.theirs("trec_eval", measure, name) == pytest.approx(printed, abs=CLOSE)
+        per_query = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
+        printed = np.mean([values[theirs] for values in per_query.values()])
+        assert each.theirs("trec_eval", measure, name) == pytest.approx(printed, abs=CLOSE)
 
 
 OTHERS: dict[str, tuple[Any, ...]] = {
@@ -174,10 +176,10 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(convention
     """On these cases: nothing that is checked against a library is left in doubt by them."""
     name = convention.metric
     metric = parse_metric(f"{name}@5")
-    given = [ranked_documents(one.scores, one.data) for one in CASES]
+    given = [ranked_documents(each.scores, each.data) for each in CASES]
 
     def figures(what: Convention) -> Iterator[float]:
-        return (float(np.nanmean(values_by(what, metric, one))) for one in given)
+        return (float(np.nanmean(values_by(what, metric, ranking))) for ranking in given)
 
     right = list(figures(convention))
     for field, values in OTHERS.items():
@@ -189,31 +191,36 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(convention
             if value != getattr(convention, field):
                 # The first case that tells them apart will do.
                 pairs = zip(right, figures(replace(convention, **{field: value})), strict=False)
-                assert any(abs(one - other) > CLOSE for one, other in pairs), (field, value)
+                assert any(abs(right_figure - other) > CLOSE for right_figure, other in pairs), (
+                    field,
+                    value,
+                )
 
 
 @pytest.mark.parametrize("name", ["ndcg@10", "ndcg", "map", "map@3", "ndcg@5,empty=skip"])
 def test_the_steps_lead_from_our_figure_to_theirs(name: str) -> None:
-    one, metric = CASES[3], parse_metric(name)
-    found = reconcile(one.scores, one.data, metric)
-    assert found.value == metric.mean(one.scores, one.data.labels, one.data.offsets)
-    assert len(found.elsewhere) >= 2
-    for other in found.elsewhere:
-        assert found.value + sum(step.change for step in other.steps) == pytest.approx(
+    scored, metric = CASES[3], parse_metric(name)
+    reconciliation = reconcile(scored.scores, scored.data, metric)
+    assert reconciliation.value == metric.mean(
+        scored.scores, scored.data.labels, scored.data.offsets
+    )
+    assert len(reconciliation.elsewhere) >= 2
+    for other in reconciliation.elsewhere:
+        assert reconciliation.value + sum(step.change for step in other.steps) == pytest.approx(
             other.value, abs=1e-12
         )
         assert len({step.what for step in other.steps}) == len(other.steps)
 
 
 def test_importance_of_queries_is_a_step_of_its_own() -> None:
-    one = CASES[3]
+    scored = CASES[3]
     weights = np.linspace(1, 3, QUERIES)
     metric = parse_metric("ndcg@10")
-    found = reconcile(one.scores, replace(one.data, query_weights=weights), metric)
-    values = metric.per_query(one.scores, one.data.labels, one.data.offsets)
-    assert found.value == pytest.approx(np.average(values, weights=weights), abs=1e-12)
-    plain = reconcile(one.scores, one.data, metric)
-    for other, without in zip(found.elsewhere, plain.elsewhere, strict=True):
+    reconciliation = reconcile(scored.scores, replace(scored.data, query_weights=weights), metric)
+    values = metric.per_query(scored.scores, scored.data.labels, scored.data.offsets)
+    assert reconciliation.value == pytest.approx(np.average(values, weights=weights), abs=1e-12)
+    plain = reconcile(scored.scores, scored.data, metric)
+    for other, without in zip(reconciliation.elsewhere, plain.elsewhere, strict=True):
         assert other.value == pytest.approx(without.value, abs=1e-12)
         assert "queries count alike" in {step.what for step in other.steps}
 
@@ -222,29 +229,31 @@ def test_what_makes_figures_differ_is_counted() -> None:
     data = make_dataset(
         np.zeros((6, 1), np.float32), [1, 0, 0, 0, 2, 0], ["a", "a", "b", "b", "c", "d"]
     )
-    found = reconcile(np.array([1.0, 1, 2, 1, 0, 0]), data, parse_metric("ndcg@10"))
-    assert (found.n_queries, found.empty, found.tied) == (4, 2, 1)
+    reconciliation = reconcile(np.array([1.0, 1, 2, 1, 0, 0]), data, parse_metric("ndcg@10"))
+    assert (reconciliation.n_queries, reconciliation.empty, reconciliation.tied) == (4, 2, 1)
 
 
 def test_other_metrics_are_refused() -> None:
-    one = CASES[0]
+    scored = CASES[0]
     with pytest.raises(UsageError, match="map and ndcg, not for 'mrr'"):
-        reconcile(one.scores, one.data, parse_metric("mrr"))
+        reconcile(scored.scores, scored.data, parse_metric("mrr"))
 
 
 def test_the_command_line_explains_and_lists(run: Run, tmp_path: Path) -> None:
-    one = CASES[1]
-    data = replace(one.data, features=one.scores[:, None].astype(np.float32), feature_names=("s",))
+    scored = CASES[1]
+    data = replace(
+        scored.data, features=scored.scores[:, None].astype(np.float32), feature_names=("s",)
+    )
     save_dataset(data, tmp_path / "data.parquet")
 
     path = str(tmp_path / "data.parquet")
     out = run.output(
         "plugins", "metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5"
     )
-    found = ltr.explain_metric("feature:s", data, "ndcg@5")
-    assert "XGBoost" in str(found)
-    assert f"{found.elsewhere[0].value:.4f}" in found._repr_html_()
-    value = found.value
+    reconciliation = ltr.explain_metric("feature:s", data, "ndcg@5")
+    assert "XGBoost" in str(reconciliation)
+    assert f"{reconciliation.elsewhere[0].value:.4f}" in reconciliation._repr_html_()
+    value = reconciliation.value
     assert f"{value:.4f}" in out
     assert all(len(line) <= 80 for line in out.splitlines())
     for library in {library.name for library in LIBRARIES}:

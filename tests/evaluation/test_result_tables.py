@@ -37,26 +37,26 @@ def rows_of(table: str) -> list[list[str]]:
 
 
 def test_a_comparison_as_a_table() -> None:
-    found = ltr.compare(
+    comparison = ltr.compare(
         RANKERS, data=DATA, metrics=("ndcg@5", "pairwise-error"), baseline="raw", resamples=500
     )
-    table = found.to_latex()
+    table = comparison.to_latex()
     assert r"\begin{tabular}{lrr}" in table
     assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
     header, *rows = rows_of(table)
     assert header == ["", "ndcg@5", "pairwise-error"]
     assert [row[0] for row in rows] == [r"my\_best \& only", r"dull 100\%", "raw"]
-    shown = {(pair.a, pair.metric) for pair in found.pairs if pair.better is not None}
+    shown = {(pair.a, pair.metric) for pair in comparison.pairs if pair.better is not None}
     assert ("my_best & only", "ndcg@5") in shown
-    for ranker, row in zip(found.rankers, rows, strict=True):
-        for one, cell in zip(ranker.measured, row[1:], strict=True):
-            assert f"{one.mean:.4f}" in cell
-            assert (r"^{\dagger}" in cell) == ((ranker.name, str(one.metric)) in shown)
-            values = [f"{other.measured[0].mean:.4f}" for other in found.rankers]
-            if str(one.metric) == "ndcg@5":
-                assert (r"\textbf" in cell) == (f"{one.mean:.4f}" == max(values))
+    for ranker, row in zip(comparison.rankers, rows, strict=True):
+        for measurement, cell in zip(ranker.measured, row[1:], strict=True):
+            assert f"{measurement.mean:.4f}" in cell
+            assert (r"^{\dagger}" in cell) == ((ranker.name, str(measurement.metric)) in shown)
+            values = [f"{other.measured[0].mean:.4f}" for other in comparison.rankers]
+            if str(measurement.metric) == "ndcg@5":
+                assert (r"\textbf" in cell) == (f"{measurement.mean:.4f}" == max(values))
     # Of an error, the smallest is the best.
-    errors = [ranker.measured[1].mean for ranker in found.rankers]
+    errors = [ranker.measured[1].mean for ranker in comparison.rankers]
     assert r"\textbf" in rows[int(np.argmin(errors))][2]
     assert (
         r"\dagger" not in ltr.compare(RANKERS, data=DATA, metrics="map", resamples=500).to_latex()
@@ -111,15 +111,18 @@ def test_ids_of_a_foreign_table_keep_their_quotation_marks(tmp_path: Path, form:
     """Its author did not escape anything: `'=x` and `=x` are two documents."""
     ids = ["'=x", "=x", "'-1", "''@a", "'b"]
     mark = {"csv": ",", "tsv": "\t"}[form]
-    rows = [("query", "doc_id", "grade"), *(("rambo", one, str(n)) for n, one in enumerate(ids))]
+    rows = [
+        ("query", "doc_id", "grade"),
+        *(("rambo", doc_id, str(n)) for n, doc_id in enumerate(ids)),
+    ]
     path = tmp_path / f"judged.{form}"
     path.write_text("".join(f"{mark.join(row)}\n" for row in rows))
     (query,) = ltr.read_judgments(path).queries
     assert dict(zip(query.doc_ids, query.grades.tolist(), strict=True)) == {
-        one: float(n) for n, one in enumerate(ids)
+        doc_id: float(n) for n, doc_id in enumerate(ids)
     }
     path.write_text(f"query_id{mark}query\n'=x{mark}'=x\n=x{mark}=x\n")
-    assert [one.query_id for one in read_queries(path)] == ["'=x", "=x"]
+    assert [each.query_id for each in read_queries(path)] == ["'=x", "=x"]
 
 
 def test_a_sheet_where_one_document_is_written_in_two_ways_is_refused(tmp_path: Path) -> None:
@@ -157,10 +160,10 @@ def test_a_grading_sheet_has_no_formula_and_is_read_as_it_was_meant(tmp_path: Pa
     graded = [rows[0], *([*row[:-1], "2"] for row in rows[1:])]
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(graded)
-    found = ltr.read_judgments(path)
-    assert [query.params["query"] for query in found.queries] == FORMULAS
-    assert [query.params["=param"] for query in found.queries] == FORMULAS
-    assert [query.doc_ids for query in found.queries] == [q.doc_ids for q in queries]
+    judgments = ltr.read_judgments(path)
+    assert [query.params["query"] for query in judgments.queries] == FORMULAS
+    assert [query.params["=param"] for query in judgments.queries] == FORMULAS
+    assert [query.doc_ids for query in judgments.queries] == [q.doc_ids for q in queries]
     assert [query.params["query"] for query in read_queries(path)] == FORMULAS
 
 
@@ -168,9 +171,9 @@ def test_tables_of_judgments_keep_their_ids(tmp_path: Path) -> None:
     """They are read by programs: nothing is escaped in them."""
     query = JudgedQuery("q", {"query": "=1"}, FORMULAS, np.zeros(len(FORMULAS), np.float32))
     write_judgments(Judgments([query]), tmp_path / "a.tsv")
-    (found,) = ltr.read_judgments(tmp_path / "a.tsv").queries
-    assert found.doc_ids == FORMULAS
-    assert found.params["query"] == "=1"
+    (judged_query,) = ltr.read_judgments(tmp_path / "a.tsv").queries
+    assert judged_query.doc_ids == FORMULAS
+    assert judged_query.params["query"] == "=1"
     assert {"\t+1+1\t", "\t'=1+1\t"} == {
         part for part in ("\t+1+1\t", "\t'=1+1\t") if part in (tmp_path / "a.tsv").read_text()
     }

@@ -118,10 +118,13 @@ def test_a_metric_of_the_first_rank_may_not_say_the_opposite(tmp_path: Path) -> 
     ids = np.repeat([f"q{n}" for n in range(120)], 12)
     features = np.stack([new, old], axis=1)
     data = ltr.make_dataset(features, labels, ids, ("bm25", "likes"))
-    found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics="ndcg@12")
-    assert found.pairs[0].comparison.low > 0
-    warnings = found.verdict("feature:bm25", "feature:likes").warnings
-    assert "worse by ndcg@1" in {one.check: one.message for one in warnings}["metrics-disagree"]
+    comparison = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics="ndcg@12")
+    assert comparison.pairs[0].comparison.low > 0
+    warnings = comparison.verdict("feature:bm25", "feature:likes").warnings
+    assert (
+        "worse by ndcg@1"
+        in {warning.check: warning.message for warning in warnings}["metrics-disagree"]
+    )
 
 
 def test_a_first_rank_that_is_relevant_still_and_of_a_lower_grade_is_seen() -> None:
@@ -133,9 +136,9 @@ def test_a_first_rank_that_is_relevant_still_and_of_a_lower_grade_is_seen() -> N
         np.stack([new, old], axis=1), labels, np.repeat([f"q{n}" for n in range(120)], 12),
         ("bm25", "likes"),
     )  # fmt: skip
-    found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics=["map", "mrr"])
-    assert found.pairs[0].comparison.low > 0
-    checks = {one.check: one.message for one in found.verdict().warnings}
+    comparison = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics=["map", "mrr"])
+    assert comparison.pairs[0].comparison.low > 0
+    checks = {warning.check: warning.message for warning in comparison.verdict().warnings}
     assert "worse by ndcg@1" in checks["metrics-disagree"]
 
 
@@ -149,9 +152,9 @@ def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:
         np.stack([first, -first], axis=1), labels, np.repeat([f"q{n}" for n in range(100)], 2),
         ("a", "b"), query_weights=worth,
     )  # fmt: skip
-    found = ltr.compare(["feature:a", "feature:b"], data=data, metrics="ndcg@2")
-    assert found.pairs[0].comparison.low > 0
-    checks = {warning.check: warning.message for warning in found.pairs[0].verdict.warnings}
+    comparison = ltr.compare(["feature:a", "feature:b"], data=data, metrics="ndcg@2")
+    assert comparison.pairs[0].comparison.low > 0
+    checks = {warning.check: warning.message for warning in comparison.pairs[0].verdict.warnings}
     assert "with each query of one weight" in checks["metrics-disagree"]
 
 
@@ -159,13 +162,13 @@ def test_a_gain_must_lie_above_the_smallest_that_is_worth_it(world: World) -> No
     how: dict[str, Any] = {"data": world.data, "metrics": "ndcg@5", "resamples": 500}
     plain = ltr.compare({"new": world.new, "old": world.old}, **how)
     low = plain.pairs[0].comparison.low
-    found = ltr.compare(
+    comparison = ltr.compare(
         {"new": world.new, "old": world.old},
         options=ComparisonOptions(smallest_gain=low + 0.01),
         **how,
     )
-    assert str(found.verdict("new", "old")) == "no significant difference"
-    assert str(found.verdict("old", "new")) == "worse"
+    assert str(comparison.verdict("new", "old")) == "no significant difference"
+    assert str(comparison.verdict("old", "new")) == "worse"
     assert decide(-0.2, -0.1, 0.01, smallest_gain=0.5).outcome is Outcome.WORSE
     assert decide(-0.2, -0.1, 0.01, higher_is_better=False).outcome is Outcome.BETTER
 
@@ -174,11 +177,14 @@ def test_features_from_a_table_that_make_the_gain_are_named() -> None:
     data = judged(seed=8)
     source = {"file": "ctr.csv", "sha256": "0" * 64, "keys": ["doc_id"], "features": ["bm25"]}
     data = replace(data, manifest={"joined_tables": [source]})
-    found = ltr.compare({"new": NEW, "old": OLD}, data=data, metrics="ndcg@5", resamples=500)
-    assert any("without the features from tables the difference" in one for one in found.warnings)
-    assert str(found.verdict("new", "old")) == "better"
+    comparison = ltr.compare({"new": NEW, "old": OLD}, data=data, metrics="ndcg@5", resamples=500)
+    assert any(
+        "without the features from tables the difference" in warning
+        for warning in comparison.warnings
+    )
+    assert str(comparison.verdict("new", "old")) == "better"
     plain = ltr.compare({"new": NEW, "old": OLD}, data=judged(seed=8), resamples=500)
-    assert not any("tables" in one for one in plain.warnings)
+    assert not any("tables" in warning for warning in plain.warnings)
 
 
 def test_unjudged_documents_are_worth_what_judged_ones_at_their_rank_are() -> None:
@@ -204,8 +210,8 @@ def test_clusters_are_spellings_and_queries_of_mostly_the_same_documents() -> No
         ids = [f"q{n}" for n in range(len(texts))]
         rows = np.repeat(ids, 2)
         data = ltr.make_dataset(np.zeros((len(rows), 1)), np.zeros(len(rows)), rows)
-        found: list[int] = clusters_of(replace(data, query_params=params)).tolist()
-        return found
+        codes: list[int] = clusters_of(replace(data, query_params=params)).tolist()
+        return codes
 
     assert asked("red shoes", "Shoe red", "red boots") == [0, 0, 2]
     assert asked("party", "parties", "glass", "glasses") == [0, 0, 2, 2]
@@ -226,7 +232,7 @@ def test_clusters_are_spellings_and_queries_of_mostly_the_same_documents() -> No
 def test_clusters_are_on_one_side_of_a_split_and_in_one_fold() -> None:
     data = judged(seed=8)
     texts = [f"{'abcdefgh'[n % 8]}word{'s' if n >= 20 else ''}" for n in range(40)]
-    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": text}) for text in texts]))
     assert len(set(clusters_of(data).tolist())) <= 8
     sides = data.split(validation=0.2, test=0.3)
     named = {side: set(part.query_ids.to_pylist()) for side, part in sides.sides.items()}
@@ -240,7 +246,7 @@ def test_clusters_are_on_one_side_of_a_split_and_in_one_fold() -> None:
 def test_a_spelling_of_a_training_query_is_no_held_out_query() -> None:
     data = judged(seed=8)
     texts = [f"{'abcdefghijklmnopqrstuvwxyz'[n // 2]}word{'s' if n % 2 else ''}" for n in range(40)]
-    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": text}) for text in texts]))
     even = data.select(np.arange(0, 40, 2))
     model = train_on_all(even, settings={"C": 1.0}, loss="owpc", optimizer="larank")
     with pytest.raises(ltr.Refused, match="no query is held out"):
@@ -256,12 +262,12 @@ def test_clustered_queries_are_told_apart_no_more_often_than_independent_ones(si
         gains = np.repeat(rng.normal(size=40) * (rng.random(40) < 0.5), size)
         gains = 0.2 * gains + 0.02 * rng.normal(size=len(gains))
         codes = np.repeat(np.arange(40), size)
-        found = compare_paired(
+        comparison = compare_paired(
             0.5 + gains, np.full(len(gains), 0.5), seed=0, resamples=300, clusters=codes
         )
-        wrong += found.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
-        assert found.n_independent == 40
-        assert found.mean_difference == pytest.approx(gains.mean())
+        wrong += comparison.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
+        assert comparison.n_independent == 40
+        assert comparison.mean_difference == pytest.approx(gains.mean())
     # Five of a hundred by chance; 57 of a hundred if each spelling counted.
     assert wrong <= 14
 
@@ -306,10 +312,10 @@ def test_a_spelling_is_recognised_in_a_file_that_lacks_the_training_queries() ->
 def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:
     data = judged(seed=8)
     texts = [f"{'abcdefghijklmnopqrstuvwxyz'[n // 2]}word{'s' if n % 2 else ''}" for n in range(40)]
-    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": text}) for text in texts]))
     seen = linear(0.1, 1.0, source=seen_queries(data.select(np.arange(0, 40, 2))))
-    found = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
-    (warning,) = [one for one in found.verdict().warnings if one.check == "seen-queries"]
+    evaluation = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
+    (warning,) = [each for each in evaluation.verdict().warnings if each.check == "seen-queries"]
     assert "on 40 of these 40 queries" in warning.message
 
 
@@ -337,5 +343,5 @@ def test_any_part_of_the_queries_has_the_machines_share(world: World, share: flo
     counts = {"ann": n - machine, "model:m": machine}
     queries = judged_queries(replace(world.data, manifest={"judgments": {"judged_by": counts}}))
     for part in (queries[: len(queries) // 2], queries[len(queries) // 2 :], queries[::3]):
-        found = machines_among(part)["model:m"]
-        assert found == 1.0 if share > 0.5 else abs(found - share) < 0.1
+        machine_share = machines_among(part)["model:m"]
+        assert machine_share == 1.0 if share > 0.5 else abs(machine_share - share) < 0.1

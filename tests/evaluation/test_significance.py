@@ -85,8 +85,8 @@ def test_the_detectable_effect_is_found_in_four_of_five_samples(rng: np.random.G
     differences = rng.standard_normal(20)
     effect = detectable_effect(differences)
     samples = rng.normal(effect, differences.std(ddof=1), size=(20_000, 20))
-    found = stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05
-    assert found.mean() == pytest.approx(0.8, abs=0.015)
+    significant = stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05
+    assert significant.mean() == pytest.approx(0.8, abs=0.015)
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 100])
@@ -226,10 +226,10 @@ def three(rng: np.random.Generator, n: int = 70) -> dict[str, tuple[Measured, ..
     }
 
 
-def check_agreement(found: Statistics, ranked: Any, weights: Array | None = None) -> None:
+def check_agreement(statistics: Statistics, ranked: Any, weights: Array | None = None) -> None:
     """Every pair is what `compare_paired` says of it alone."""
-    assert len(found.pairs) == 6
-    for pair in found.pairs:
+    assert len(statistics.pairs) == 6
+    for pair in statistics.pairs:
         number = METRICS.index(pair.metric)
         values = [ranked[name][number].per_query for name in (pair.a, pair.b)]
         alone = compare_paired(*values, seed=0, weights=weights)
@@ -249,7 +249,10 @@ def test_every_pair_is_as_if_it_were_compared_alone(
 def test_one_who_forgets_the_pairing_or_the_weights_is_caught(rng: np.random.Generator) -> None:
     ranked, weights = three(rng), np.arange(1.0, 71.0)
     shuffled = {
-        name: tuple(replace(one, per_query=rng.permutation(one.per_query)) for one in of_ranker)
+        name: tuple(
+            replace(measurement, per_query=rng.permutation(measurement.per_query))
+            for measurement in of_ranker
+        )
         for name, of_ranker in ranked.items()
     }
     with pytest.raises(AssertionError):
@@ -302,12 +305,12 @@ def test_a_difference_needs_interval_and_corrected_test(
     weights = np.arange(1.0, values.shape[1] + 1) if weighted else None
     ranked = {name: measured(row) for name, row in zip("ABC", values, strict=True)}
     for pair in compare_all(ranked, weights, None, QUICK).pairs:
-        one = pair.comparison
-        apart = one.low > 0 or one.high < 0
+        comparison = pair.comparison
+        apart = comparison.low > 0 or comparison.high < 0
         if pair.better is not None:
             assert pair.p_holm < 0.05
             assert apart
-        assert bool(disagreement(one, pair.p_holm)) == ((pair.p_holm < 0.05) != apart)
+        assert bool(disagreement(comparison, pair.p_holm)) == ((pair.p_holm < 0.05) != apart)
         other = pair.reversed()
         assert (other.better, other.reversed()) == (pair.better, pair)
 
@@ -315,11 +318,11 @@ def test_a_difference_needs_interval_and_corrected_test(
 def reason_of(differences: Array, p: float | None = None, weights: Array | None = None) -> str:
     # The better ranker has .8 in the mean.
     b = np.full(len(differences), 0.8 - max(0.0, np.average(differences, weights=weights)))
-    one = compare_paired(b + differences, b, seed=0, weights=weights)
-    other = one.reversed()
-    p = one.p_permutation if p is None else p
-    assert disagreement(one, p).replace("at +", "at -") == disagreement(other, p)
-    return disagreement(one, p)
+    comparison = compare_paired(b + differences, b, seed=0, weights=weights)
+    other = comparison.reversed()
+    p = comparison.p_permutation if p is None else p
+    assert disagreement(comparison, p).replace("at +", "at -") == disagreement(other, p)
+    return disagreement(comparison, p)
 
 
 def near(mean: float, n: int) -> Array:
@@ -330,16 +333,16 @@ def near(mean: float, n: int) -> Array:
 def test_so_many_queries_as_the_reason_says_show_the_difference(
     mean: float, n: int, enough: int
 ) -> None:
-    told = f"{n} queries cannot show a difference below {2.4 / n:.4f} (2.4 / queries)"
+    reason = f"{n} queries cannot show a difference below {2.4 / n:.4f} (2.4 / queries)"
     enough_words = f"at +{mean:.4f} it takes {enough} or more: judge more queries"
-    assert reason_of(near(mean, n)) == f"{told}: {enough_words}"
+    assert reason_of(near(mean, n)) == f"{reason}: {enough_words}"
     assert f"it takes {enough} or more" in reason_of(near(mean, enough - 1))
     assert reason_of(near(mean, enough)) == ""
 
 
 def test_weighted_queries_count_as_fewer_in_the_reason() -> None:
-    told = reason_of(np.full(20, 0.14), weights=np.repeat([1.0, 3.0], 10))
-    assert told.startswith(
+    reason = reason_of(np.full(20, 0.14), weights=np.repeat([1.0, 3.0], 10))
+    assert reason.startswith(
         "20 queries cannot show a difference below 0.1500 (3 / queries): at +0.1400 it takes 22 "
     )
     assert reason_of(np.full(22, 0.14), weights=np.repeat([1.0, 3.0], 11)) == ""
@@ -374,8 +377,8 @@ def test_each_disagreement_has_the_one_reason_that_holds() -> None:
         "the interval is of its pair alone, p = 0.0001 is 0.0600 when corrected for all "
         "comparisons: compare fewer rankers or metrics"
     )
-    one = compare_paired(clear, np.zeros(100), seed=0)
-    assert disagreement(replace(one, p_permutation=0.0512), 0.0512) == (
+    comparison = compare_paired(clear, np.zeros(100), seed=0)
+    assert disagreement(replace(comparison, p_permutation=0.0512), 0.0512) == (
         "p of the permutation test is 0.0512 even without correction"
     )
 
@@ -383,11 +386,13 @@ def test_each_disagreement_has_the_one_reason_that_holds() -> None:
 def test_a_query_that_one_ranker_lacks_counts_for_none(rng: np.random.Generator) -> None:
     ranked = three(rng)
     ranked["C"][0].per_query[:20] = np.nan
-    found = compare_all(ranked, None, None, QUICK)
+    statistics = compare_all(ranked, None, None, QUICK)
     kept = ranked["A"][0].per_query[20:]
-    assert found.ranked["A"][0].mean == pytest.approx(kept.mean())
-    assert {pair.comparison.n_queries for pair in found.pairs if pair.metric == "ndcg@10"} == {50}
-    assert {pair.comparison.n_queries for pair in found.pairs if pair.metric == "map"} == {70}
+    assert statistics.ranked["A"][0].mean == pytest.approx(kept.mean())
+    assert {pair.comparison.n_queries for pair in statistics.pairs if pair.metric == "ndcg@10"} == {
+        50
+    }
+    assert {pair.comparison.n_queries for pair in statistics.pairs if pair.metric == "map"} == {70}
     ranked["B"][0].per_query[21:] = np.nan
     with pytest.raises(Refused, match="1 of 70 queries count in ndcg@10 for every ranker"):
         compare_all(ranked, None, None, QUICK)
@@ -405,12 +410,12 @@ def test_an_error_is_better_where_it_is_smaller(rng: np.random.Generator) -> Non
 
 def test_the_intervals_of_means_are_near_scipys(rng: np.random.Generator) -> None:
     ranked = {"A": measured(rng.exponential(size=80) ** 2), "B": measured(rng.random(80))}
-    found = compare_all(ranked, None, None, Resampling(resamples=20_000)).ranked
+    means = compare_all(ranked, None, None, Resampling(resamples=20_000)).ranked
     for name, of_ranker in ranked.items():
         values = (of_ranker[0].per_query,)
         theirs = stats.bootstrap(values, np.mean, n_resamples=20_000, rng=rng).confidence_interval
         spread = theirs.high - theirs.low
-        mean = found[name][0]
+        mean = means[name][0]
         assert (mean.low, mean.high) == pytest.approx(tuple(theirs), abs=0.04 * spread)
 
 
@@ -422,11 +427,14 @@ def test_the_interval_of_one_mean_is_that_of_a_comparison(
     values = rng.beta(0.7, 0.5, size=70)
     values[3] = np.nan
     weights = rng.integers(0, 4, 70).astype(np.float64) if weighted else None
-    (one,) = measured(values)
-    ranked = {"A": (one,), "B": measured(np.where(np.isnan(values), np.nan, rng.random(70)))}
+    (measurement,) = measured(values)
+    ranked = {
+        "A": (measurement,),
+        "B": measured(np.where(np.isnan(values), np.nan, rng.random(70))),
+    }
     clusters = np.arange(70) // 3 if clustered else None
     mean = compare_all(ranked, weights, None, Resampling(), clusters).ranked["A"][0]
-    alone = replace(one, weights=weights, clusters=clusters)
+    alone = replace(measurement, weights=weights, clusters=clusters)
     assert alone.interval == pytest.approx((mean.low, mean.high), rel=1e-12)
     assert alone.interval != replace(alone, seed=1).interval
     with pytest.raises(Refused, match=r"^1 of 2 queries count in ndcg@10, and an interval needs 2"):
@@ -438,8 +446,8 @@ def _covered(shrunk: float, rng: np.random.Generator) -> float:
     truth = 0.35 * -np.log(0.35) / 0.65  # of 1 / rank, where each document is relevant with .35
     held = 0
     for _ in range(400):
-        (one,) = measured(1.0 / rng.geometric(0.35, size=50))
-        low, high = one.interval
+        (measurement,) = measured(1.0 / rng.geometric(0.35, size=50))
+        low, high = measurement.interval
         held += abs(truth - (low + high) / 2) <= shrunk * (high - low) / 2
     return held / 400
 
@@ -454,11 +462,11 @@ def test_the_interval_of_one_mean_covers_the_truth_as_often_as_promised(
 
 
 def test_progress_is_told_up_to_the_end(rng: np.random.Generator) -> None:
-    told: list[tuple[str, float | None]] = []
-    drawing = Resampling(resamples=300, progress=lambda what, done: told.append((what, done)))
+    steps: list[tuple[str, float | None]] = []
+    drawing = Resampling(resamples=300, progress=lambda what, done: steps.append((what, done)))
     compare_all(three(rng), None, None, drawing)
-    assert [done for what, done in told if what == "flipping signs"][-1] == 1.0
-    assert [done for what, done in told if what == "drawing queries"][-1] == 1.0
+    assert [done for what, done in steps if what == "flipping signs"][-1] == 1.0
+    assert [done for what, done in steps if what == "drawing queries"][-1] == 1.0
 
 
 RANX = """
@@ -516,17 +524,17 @@ def rejected_by_steps(p_values: list[float], level: float) -> set[int]:
 
 @given(PS | TIED, st.sampled_from([0.01, 0.05, 0.2, 0.7]))
 def test_what_is_below_the_level_is_what_the_steps_reject(ps: list[float], level: float) -> None:
-    found = holm(np.array(ps))
-    assert set(np.flatnonzero(found < level).tolist()) == rejected_by_steps(ps, level)
+    corrected = holm(np.array(ps))
+    assert set(np.flatnonzero(corrected < level).tolist()) == rejected_by_steps(ps, level)
 
 
 @given(PS)
 def test_a_corrected_p_lies_between_its_own_and_bonferronis(ps: list[float]) -> None:
-    own, found = np.array(ps), holm(np.array(ps))
-    assert (own <= found).all()
-    assert (found <= np.minimum(1.0, len(ps) * own)).all()
+    own, corrected = np.array(ps), holm(np.array(ps))
+    assert (own <= corrected).all()
+    assert (corrected <= np.minimum(1.0, len(ps) * own)).all()
     order = np.argsort(own, kind="stable")
-    assert (np.diff(found[order]) >= 0).all()
+    assert (np.diff(corrected[order]) >= 0).all()
 
 
 def test_it_is_as_published() -> None:
@@ -547,8 +555,8 @@ def false_findings(correct: Correct, rng: np.random.Generator) -> int:
 def _nothing(rng: np.random.Generator) -> NDArray[np.float64]:
     shared = rng.standard_normal(25)
     samples = rng.standard_normal((10, 25)) + shared
-    found: NDArray[np.float64] = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
-    return found
+    p_values: NDArray[np.float64] = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
+    return p_values
 
 
 def test_a_family_of_tests_is_wrong_as_seldom_as_one(rng: np.random.Generator) -> None:

@@ -140,9 +140,9 @@ def drawn(rng: np.random.Generator, n: int, exponent: float, lost: float = 0.0) 
 @pytest.mark.parametrize("exponent", [0.3, 1.0, 1.8])
 def test_the_exponent_of_users_is_estimated(exponent: float) -> None:
     rng = np.random.default_rng(1)
-    found = np.array([examination_exponent(drawn(rng, 2000, exponent), 10) for _ in range(100)])
-    assert found.mean() == pytest.approx(exponent, abs=0.03)
-    assert found.std() < 0.1
+    exponents = np.array([examination_exponent(drawn(rng, 2000, exponent), 10) for _ in range(100)])
+    assert exponents.mean() == pytest.approx(exponent, abs=0.03)
+    assert exponents.std() < 0.1
 
 
 def test_few_clicks_leave_the_exponent_that_is_usual() -> None:

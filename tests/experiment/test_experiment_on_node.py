@@ -31,7 +31,7 @@ def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url, documents=120) as made:
         yield made
         made.engine.request(
-            "DELETE", "/owpc-ltr-pointers/_doc/experiment%2Ftitles-on-node",
+            "DELETE", "/owpc-ltr-aliases/_doc/experiment%2Ftitles-on-node",
             params={"refresh": "true"},
         )  # fmt: skip
 
@@ -53,9 +53,9 @@ def click(made: Service, index: str, number: int, sizes: dict[str, float]) -> li
     """One user, who looks at rank k with chance 1/k, and clicks on large documents, or any."""
     rng = np.random.default_rng(number)
     words, client = " ".join(rng.choice(WORDS, 2, replace=False)), f"u{number}"
-    found = made.ask("POST", f"/{index}/_search", request_of(words, client))
-    assert found.status == 200, found.content
-    answer, headers = found.json(), found.headers
+    reply = made.ask("POST", f"/{index}/_search", request_of(words, client))
+    assert reply.status == 200, reply.content
+    answer, headers = reply.json(), reply.headers
     assert headers["x-ltr-status"] == "interleaved", headers
     assert answer["aggregations"]["sizes"]["count"] == answer["hits"]["total"]["value"]
     return [
@@ -91,7 +91,7 @@ def test_users_decide_which_model_the_alias_is_set_to(
     with service(tmp_path, node_url, *options) as made:
         with ThreadPoolExecutor(8) as threads:
             many = threads.map(lambda n: click(made, small.index, n, sizes), range(_CLIENTS))
-            events = [event for one in many for event in one]
+            events = [event for visit in many for event in visit]
         clicks.write_text("".join(f"{json.dumps(event)}\n" for event in events))
         log = ("--events", str(shown), "--events", str(clicks))
         code, out, err = run("experiment", "status", name, *log, *where)
@@ -129,9 +129,9 @@ def order(made: Service, small: Small, model: str) -> bool:
 
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        found = made.ask("POST", f"/{small.index}/_search", request_of("alpha beta", "u1"))
-        assert found.status == 200
-        if found.headers.get("x-ltr-model") == model:
-            return found.headers["x-ltr-status"] == "ranked"
+        reply = made.ask("POST", f"/{small.index}/_search", request_of("alpha beta", "u1"))
+        assert reply.status == 200
+        if reply.headers.get("x-ltr-model") == model:
+            return reply.headers["x-ltr-status"] == "ranked"
         time.sleep(0.1)
     return False

@@ -33,7 +33,7 @@ from tests.serve.service import NotedMetrics
 
 SEARCH = {"query": {"match": {"title": "title"}}}
 PARAMS = {"keywords": "title"}
-RECORD = f"/owpc-ltr-pointers/_doc/experiment%2F{'titles'}"
+RECORD = f"/owpc-ltr-aliases/_doc/experiment%2F{'titles'}"
 OTHER = LinearModel(NAMES, np.array([-1.0, 1.0, 0.5]), record={"featureset_hash": FEATURESET.hash})
 STARTED = Experiment("titles", "model", "other", INDEX, "2026-01-01T00:00:00Z", alias="model")
 
@@ -192,9 +192,9 @@ def test_rankers_of_two_feature_sets_have_a_search_each(
         assert headers[STATUS_HEADER] == "interleaved"
         assert ids(answer) == wanted(client).hits
         assert "aggregations" in answer
-        assert [("aggs" in one.body) for one in served.engine.asked].count(True) == 1
+        assert [("aggs" in request.body) for request in served.engine.asked].count(True) == 1
         assert len(served.engine.asked) == 2
-        alone = next(one.body for one in served.engine.asked if "aggs" not in one.body)
+        alone = next(request.body for request in served.engine.asked if "aggs" not in request.body)
         assert alone["_source"] is False
 
 
@@ -350,7 +350,9 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "complaint"), MALFORMED, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(
+    ("given", "complaint"), MALFORMED, ids=lambda parameter: str(parameter)[:40]
+)
 def test_what_no_experiment_can_be_is_refused(
     served: Served, given: dict[str, Any], complaint: str
 ) -> None:
@@ -421,23 +423,23 @@ def test_more_shadows_than_can_wait_are_left_out_and_counted(
     slow(served.rankers, "other", 0.5, monkeypatch)
     for _ in range(5):
         assert served.search()[1][STATUS_HEADER] == "ranked"
-    found = Counter(
+    failures = Counter(
         line["query_attributes"]["experiment"].get("failed") for line in served.impressions(5)
     )
-    assert found["busy"] == 3
+    assert failures["busy"] == 3
 
 
 def test_a_hundred_clients_at_once_each_have_their_own_page(served: Served) -> None:
     pages = {client: wanted(client).hits for client in (f"u{n}" for n in range(100))}
     wrong = []
 
-    def one(client: str) -> None:
+    def look_at_pages(client: str) -> None:
         _, headers, answer = served.search(client, seconds=30)
         if headers[STATUS_HEADER] != "interleaved" or ids(answer) != pages[client]:
             wrong.append((client, headers))
 
     with ThreadPoolExecutor(32) as threads:
-        list(threads.map(one, pages))
+        list(threads.map(look_at_pages, pages))
     assert not wrong
     assert len(served.impressions()) == 100
     # The record is read again every few seconds, not for each search.

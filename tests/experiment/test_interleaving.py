@@ -91,9 +91,9 @@ def test_rankers_that_change_places_change_all_that_is_logged(
     second = page_of(*reversed(pair), client=client_led_by("b"))
     assert first.hits == second.hits
     for hit in first.hits:
-        one, other = (page.event_attributes[hit]["experiment"] for page in (first, second))
-        assert (one["a"], one["in_a"]) == (other["b"], other["in_b"])
-        assert (one["b"], one["in_b"]) == (other["a"], other["in_a"])
+        attributes, other = (page.event_attributes[hit]["experiment"] for page in (first, second))
+        assert (attributes["a"], attributes["in_a"]) == (other["b"], other["in_b"])
+        assert (attributes["b"], attributes["in_b"]) == (other["a"], other["in_a"])
 
 
 def test_what_is_logged_of_the_worked_example() -> None:

@@ -99,7 +99,7 @@ def changed_record(world: World, change: Any) -> str:
     (key,) = (key for key in documents if key.endswith(f"/{model}"))
     source, *version = documents[key]
     source = json.loads(json.dumps(source))
-    change(source["certificate"])
+    change(source["deployment_record"])
     documents[key] = (source, version[0], version[1])
     return model
 

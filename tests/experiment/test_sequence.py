@@ -81,9 +81,9 @@ def test_looking_after_every_client_claims_nothing_in_95_of_100(world: str) -> N
 @pytest.mark.parametrize(("effect", "most"), [(0.1, 700), (0.2, 200)])
 def test_a_difference_is_found(effect: float, most: int) -> None:
     rows = np.random.default_rng(5).normal(effect, 0.55, (40, 1500))
-    found = [first_claim(row, 50) for row in rows]
-    assert min(found) > 0
-    assert np.median(found) <= most
+    claims = [first_claim(row, 50) for row in rows]
+    assert min(claims) > 0
+    assert np.median(claims) <= most
 
 
 def test_the_interval_is_where_the_wealth_reaches_its_level() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_experiment.experiment_log import (
-    Counted,
+    CountedSearches,
     ExperimentLog,
     LeftOut,
-    counted,
+    count_searches,
     read_files,
     read_indices,
 )
@@ -47,7 +47,7 @@ def clicked(search: str, client: str, document: str = "d1", leads: str = "a", **
 
 def read(lines: list[Any], folder: Path, experiment: Experiment = EXPERIMENT) -> ExperimentLog:
     path = folder / "log.jsonl"
-    texts = (one if isinstance(one, str) else f"{json.dumps(one)}\n" for one in lines)
+    texts = (line if isinstance(line, str) else f"{json.dumps(line)}\n" for line in lines)
     path.write_text("".join(texts))
     return read_files(experiment, [path])
 
@@ -56,17 +56,17 @@ def test_a_client_is_a_unit_with_all_of_its_searches(tmp_path: Path) -> None:
     lines = [shown("s1", "u1"), shown("s2", "u1", "b"), shown("s3", "u2"), shown("s4", "u3", "b")]
     lines += [clicked("s1", "u1"), clicked("s2", "u1", "d2", "b"), clicked("s4", "u3", leads="b")]
     behaviour = read(lines, tmp_path)
-    counts = counted(behaviour, 100)
+    counts = count_searches(behaviour, 100)
     totals = client_totals(counts, 10, 1.0)
     assert totals.searches.tolist() == [2, 1, 1]
     assert totals.clicks.tolist() == [2, 0, 1]
     assert totals.led_b.tolist() == [1, 0, 1]
-    one = debiased_credit(counts.positions, 1.0, 10)[0]
+    credit = debiased_credit(counts.positions, 1.0, 10)[0]
     # θ = 1/rank: (1 − 1/3) / (½ (1/2 + 1))
-    assert one == pytest.approx((1 - 1 / 3) / 0.75)
+    assert credit == pytest.approx((1 - 1 / 3) / 0.75)
     # B leads two clicks of three, as predicted: nothing is adjusted but single clicks.
     assert totals.residual == pytest.approx([-1 / 3, 0, 1 / 3])
-    assert totals.credit.sum() == pytest.approx(3 * one)
+    assert totals.credit.sum() == pytest.approx(3 * credit)
     of_each = adjusted_credit(counts.positions, 1.0, 10)
     assert totals.credit == pytest.approx([of_each[:2].sum(), 0, of_each[2]])
     assert not counts.unusable
@@ -91,7 +91,7 @@ def test_what_cannot_be_used_is_counted_by_its_reason(
     lines: list[Any], reason: str, tmp_path: Path
 ) -> None:
     behaviour = read([shown("s1", "u1"), *lines], tmp_path)
-    counts = counted(behaviour, 100)
+    counts = count_searches(behaviour, 100)
     assert dict(counts.unusable) == {reason: 1}
     assert counts.n_clients == 1
     assert f"left out: 1 × {reason}" in str(status_of(EXPERIMENT, behaviour))
@@ -118,11 +118,11 @@ def test_the_order_of_the_log_does_not_matter(order: list[int], tmp_path_factory
     lines += [clicked(f"s{n}", f"u{n % 2}", leads="ab"[n % 2]) for n in range(4)]
     lines.append(clicked("s1", "u1", leads="b"))
     folder = tmp_path_factory.mktemp("order")
-    totals = client_totals(counted(read([lines[n] for n in order], folder), 100), 10, 1.0)
-    found = sorted(zip(totals.searches, totals.clicks, totals.credit.round(9), strict=True))
+    totals = client_totals(count_searches(read([lines[n] for n in order], folder), 100), 10, 1.0)
+    clients = sorted(zip(totals.searches, totals.clicks, totals.credit.round(9), strict=True))
     # Each click is worth (1 - 1/3) / .75 = 8/9, adjusted by 3/4 of 8/9 times the residual.
     of_a, of_b = (2 * 8 / 9 * (1 - 0.75 * residual) for residual in (-2 / 3, 1 / 3))
-    assert found == [(2, 2, round(of_b, 9)), (2, 2, round(of_a, 9))]
+    assert clients == [(2, 2, round(of_b, 9)), (2, 2, round(of_a, 9))]
 
 
 def test_events_of_others_and_other_actions_are_not_read(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_events_of_others_and_other_actions_are_not_read(tmp_path: Path) -> None
         {**clicked("s1", "u1"), "action_name": "hover"},
     ]  # fmt: skip
     behaviour = read(lines, tmp_path)
-    counts = counted(behaviour, 100)
+    counts = count_searches(behaviour, 100)
     assert (counts.n_clients, len(counts.of_client)) == (1, 0)
     assert not counts.unusable
 
@@ -145,7 +145,7 @@ def test_names_with_dots_are_read_as_objects_are(tmp_path: Path) -> None:
     own = click.pop("event_attributes")["experiment"]
     click |= {f"event_attributes.experiment.{key}": part for key, part in own.items()}
     click["event_attributes.object.object_id"] = "d1"
-    assert len(counted(read([query, click], tmp_path), 100).of_client) == 1
+    assert len(count_searches(read([query, click], tmp_path), 100).of_client) == 1
 
 
 def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
@@ -156,23 +156,23 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     lines += [clicked("s3", "calm", f"d{n}", leads="b", second=-3600 * n) for n in range(6)]
     lines += [clicked("s2", "u1", leads="b")]
     behaviour = read(lines, tmp_path)
-    counts = counted(behaviour, 5)
+    counts = count_searches(behaviour, 5)
     assert (counts.n_clients, counts.bots) == (2, 1)
     assert counts.of_client.tolist() == [1] * 6 + [0]
     assert counts.clicks.tolist() == [1, 6]
     assert counts.unusable["a click of a bot"] == 6
     assert "clients dropped as bots: 1" in str(status_of(EXPERIMENT, behaviour, _log(5)))
-    assert counted(read(lines, tmp_path), 0).bots == 0
+    assert count_searches(read(lines, tmp_path), 0).bots == 0
     # A log of which each line came twice makes nobody a bot.
     calm = [line for line in lines if line["client_id"] != "bot"]
     twice = [shown("s4", "u4"), *(clicked("s4", "u4", f"d{n}", second=n) for n in range(4))]
-    counts = counted(read([*calm, *twice, *twice], tmp_path), 5)
+    counts = count_searches(read([*calm, *twice, *twice], tmp_path), 5)
     assert (counts.bots, len(counts.of_client)) == (0, 11)
     logged_again = {"a click that was logged again": 4, "a search that was logged again": 1}
     assert counts.unusable == logged_again
     # Clicks on one document again and again are those of a bot.
     again = [clicked("s3", "calm", "d0", leads="b", second=n) for n in range(1, 7)]
-    assert counted(read([*calm, *again], tmp_path), 5).bots == 1
+    assert count_searches(read([*calm, *again], tmp_path), 5).bots == 1
 
 
 def _log(limit: int) -> ClickLog:
@@ -183,14 +183,14 @@ def test_searches_that_showed_a_alone_do_not_count(tmp_path: Path) -> None:
     failed = {"experiment": {"name": "titles", "failed": "deadline"}}
     lines = [shown("s1", "u1"), query_line("s2", "u2", failed, ["d1"])]
     lines.append(click_line("s2", "u2", "d1", failed))
-    counts = counted(read(lines, tmp_path), 100)
+    counts = count_searches(read(lines, tmp_path), 100)
     assert (counts.n_clients, counts.failed, len(counts.of_client)) == (1, 1, 0)
     assert not counts.unusable
 
 
 def test_a_log_without_the_experiment_says_what_to_log(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no search of the experiment 'titles' was logged"):
-        counted(read([query_line("s1", "u1", {}, [])], tmp_path), 100)
+        count_searches(read([query_line("s1", "u1", {}, [])], tmp_path), 100)
 
 
 def test_one_log_is_named_and_not_two() -> None:
@@ -228,7 +228,7 @@ def test_more_searches_without_a_click_where_b_leads_are_warned_of(tmp_path: Pat
         if leads == "a" or number % 3 == 0:
             lines.append(clicked(f"s{number}", f"u{number}", leads=leads))
     status = status_of(EXPERIMENT, read(lines, tmp_path))
-    assert [one.check for one in status.warnings] == ["abandoned", "slow"]
+    assert [each.check for each in status.warnings] == ["abandoned", "slow"]
     assert status.result is not None
     assert "abandoned" in [warning.check for warning in status.result.verdict.warnings]
     assert "66.5% of the searches that B leads end without a click" in str(status)
@@ -264,7 +264,7 @@ def test_documents_that_never_get_a_click_are_told_by_leader_and_decide(tmp_path
     at_once = [shown("s999", "u999"), clicked("s999", "u999", "d9", a=1, b=2, in_a=1, in_b=2)]
     status = status_of(EXPERIMENT, read([*lines, *at_once], tmp_path))
     assert status.result is not None
-    assert "never-clicked" not in [one.check for one in status.result.verdict.warnings]
+    assert "never-clicked" not in [warning.check for warning in status.result.verdict.warnings]
 
 
 def of_demoter(folder: Path, attraction: float, *, logged: bool = True, person: int = 0) -> Any:
@@ -301,13 +301,13 @@ def test_who_demotes_worthless_documents_is_better_and_untracked_ones_are_caught
     assert of_demoter(tmp_path, 0.01).verdict.outcome == "better"
     liar, worthless = of_demoter(tmp_path, 0.6, logged=False), of_demoter(tmp_path, 0.0)
     for result in (liar, worthless):
-        assert [one.check for one in result.verdict.warnings] == ["never-clicked"]
+        assert [warning.check for warning in result.verdict.warnings] == ["never-clicked"]
         assert "click on some in a search of the experiment (x0, x1, x2)" in " ".join(
             str(result).split()
         )
     assert of_demoter(tmp_path, 0.0, person=1).verdict.outcome == "better"
     still = of_demoter(tmp_path, 0.6, logged=False, person=1)
-    assert [one.check for one in still.verdict.warnings] == ["never-clicked"]
+    assert [warning.check for warning in still.verdict.warnings] == ["never-clicked"]
 
 
 @pytest.mark.parametrize(("clicked_on", "better"), [(2, False), (4, True)])
@@ -319,7 +319,7 @@ def test_seldom_clicked_documents_explain_as_many_that_are_never_clicked(
     first = np.arange(640) // 2 % 8
     seldom = ~leads & (first < clicked_on)
     none = np.zeros(0, np.int64)
-    counts = Counted(
+    counts = CountedSearches(
         client=np.arange(640), leads=leads, clicks=leads.astype(np.int64), on_first=leads,
         never_clicked=~leads & ~seldom, seldom_clicked=seldom,
         **dict.fromkeys(("empty", "late"), np.zeros(640, bool)),
@@ -339,7 +339,7 @@ def test_the_last_third_by_time_is_what_novelty_is_seen_in(tmp_path: Path) -> No
         lines[-1]["timestamp"] = f"2026-02-{1 + number // 20:02}T00:00:00Z"
         if number < 200:
             lines.append(clicked(f"s{number}", f"u{number}"))
-    counts = counted(read(lines, tmp_path), 0)
+    counts = count_searches(read(lines, tmp_path), 0)
     totals = client_totals(counts, 10, 1.0)
     assert (totals.credit != 0).sum() == 200
     assert not totals.late.any()
@@ -357,7 +357,7 @@ def test_the_shadow_has_agreement_and_latency_and_no_verdict(tmp_path: Path) -> 
     status = status_of(experiment, read(lines, tmp_path, experiment), _log(100))
     assert status.result is None
     assert status.tau == pytest.approx(0.545)
-    assert [one.check for one in status.warnings] == ["slow"]
+    assert [warning.check for warning in status.warnings] == ["slow"]
     text = str(status)
     assert text.startswith("no verdict: B is computed, and not shown")
     assert "(tau): 0.55" in text or "(tau): 0.54" in text
@@ -377,10 +377,10 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
     with ubi_indices(engine, queries, events, mapping) as indices:
         behaviour = read_indices(engine, EXPERIMENT, *indices)
     other = read(lines, tmp_path)
-    counts = [counted(one, 100) for one in (behaviour, other)]
+    counts = [count_searches(source, 100) for source in (behaviour, other)]
     assert counts[0].unusable == counts[1].unusable == {}
-    totals = [client_totals(one, 10, 1.0) for one in counts]
+    totals = [client_totals(counts_of_source, 10, 1.0) for counts_of_source in counts]
     for name in ("credit", "searches", "clicks", "led_b"):
-        first, second = (np.sort(getattr(one, name)) for one in totals)
+        first, second = (np.sort(getattr(totals_of_source, name)) for totals_of_source in totals)
         np.testing.assert_allclose(first, second)
     assert len(totals[0].credit) == 300

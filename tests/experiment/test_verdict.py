@@ -136,7 +136,9 @@ DIFFERENCE_LIARS = [
 
 
 @pytest.mark.parametrize(
-    ("liar", "check", "message"), [*LOG_LIARS, *DIFFERENCE_LIARS], ids=lambda one: str(one)[:16]
+    ("liar", "check", "message"),
+    [*LOG_LIARS, *DIFFERENCE_LIARS],
+    ids=lambda parameter: str(parameter)[:16],
 )
 def test_each_check_catches_its_liar(liar: Any, check: str, message: str) -> None:
     honest = clients(mean=0.25)
@@ -146,7 +148,9 @@ def test_each_check_catches_its_liar(liar: Any, check: str, message: str) -> Non
     assert message in str(of).replace("\n  ", " ")
 
 
-@pytest.mark.parametrize(("liar", "check", "message"), LOG_LIARS, ids=[one[1] for one in LOG_LIARS])
+@pytest.mark.parametrize(
+    ("liar", "check", "message"), LOG_LIARS, ids=[liar[1] for liar in LOG_LIARS]
+)
 def test_a_broken_log_shows_no_equality_either(liar: Any, check: str, message: str) -> None:
     assert checks(result(liar(clients(mean=0.2)), smallest=1000.0)) == [check], message
 
@@ -168,15 +172,15 @@ def test_without_the_top_clients_equal_ones_leave_by_lot() -> None:
     """Of 100 clients with a click each, a third leaves: the mean of the others is as before."""
     clicks, credit = np.ones(100, np.int64), np.arange(100.0)
     whole = credit.sum()
-    found = [_without_top(clicks, credit)]
+    means = [_without_top(clicks, credit)]
     # One client makes more than a third of the clicks, and another one is of the 2 %.
     clicks[[3, 5]] = 2, 99
-    found.append(_without_top(clicks, credit))
+    means.append(_without_top(clicks, credit))
     clicks[7] = 2
-    found.append(_without_top(clicks, credit))
-    assert [top for _, top in found] == [33, 2, 2]
+    means.append(_without_top(clicks, credit))
+    assert [top for _, top in means] == [33, 2, 2]
     left = [credit.mean(), (whole - 8) / 98, (whole - 5 - (3 + 7) / 2) / 98]
-    assert [mean for mean, _ in found] == pytest.approx(left)
+    assert [mean for mean, _ in means] == pytest.approx(left)
 
 
 def test_what_a_client_has_above_the_cap_is_told() -> None:

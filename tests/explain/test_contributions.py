@@ -51,9 +51,9 @@ def test_contributions_add_up_to_the_score_of_a_thousand_documents(kind: Any, se
     rng = np.random.default_rng(seed)
     model, rows = kind(rng), documents(rng)
     scores = model.score(rows)
-    found = contributions(model, rows)
-    assert found.amounts.shape == rows.shape
-    assert np.abs(found.scores - scores).max() <= 1e-9 * max(1.0, float(np.ptp(scores)))
+    parts = contributions(model, rows)
+    assert parts.amounts.shape == rows.shape
+    assert np.abs(parts.scores - scores).max() <= 1e-9 * max(1.0, float(np.ptp(scores)))
 
 
 def test_contributions_that_lack_one_feature_are_seen_not_to_add_up(
@@ -62,8 +62,8 @@ def test_contributions_that_lack_one_feature_are_seen_not_to_add_up(
     """The sum above can fail: without what one feature adds it is off by far more."""
     for kind in KINDS:
         model, rows = kind(rng), documents(rng)
-        found = contributions(model, rows)
-        short = found.scores - found.amounts[:, 0]
+        parts = contributions(model, rows)
+        short = parts.scores - parts.amounts[:, 0]
         assert np.abs(short - model.score(rows)).max() > 1e-6 * np.ptp(model.score(rows)), kind
 
 
@@ -71,12 +71,12 @@ def test_contributions_that_lack_one_feature_are_seen_not_to_add_up(
 def test_without_its_largest_contributor_a_linear_score_is_less_by_what_that_was(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, rows = linear(rng), documents(rng, 50, 0.0)
-    found = contributions(model, rows)
-    places = np.arange(50), np.abs(found.amounts).argmax(axis=1)
+    parts = contributions(model, rows)
+    places = np.arange(50), np.abs(parts.amounts).argmax(axis=1)
     removed = rows.copy()
     removed[places] = np.nan
     np.testing.assert_allclose(
-        model.score(removed), model.score(rows) - found.amounts[places], atol=1e-9
+        model.score(removed), model.score(rows) - parts.amounts[places], atol=1e-9
     )
 
 
@@ -84,13 +84,13 @@ def test_without_its_largest_contributor_a_linear_score_is_less_by_what_that_was
 def test_without_its_largest_contributor_a_curve_gives_what_it_gives_to_none(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, rows = curves(rng), documents(rng, 50, 0.0)
-    found = contributions(model, rows)
-    columns = np.abs(found.amounts).argmax(axis=1)
+    parts = contributions(model, rows)
+    columns = np.abs(parts.amounts).argmax(axis=1)
     removed = rows.copy()
     removed[np.arange(50), columns] = np.nan
     missing = np.array([model.curves[NAMES[c]].missing if NAMES[c] in model.curves else 0.0
                         for c in columns])  # fmt: skip
-    expected = model.score(rows) - found.amounts[np.arange(50), columns] + missing
+    expected = model.score(rows) - parts.amounts[np.arange(50), columns] + missing
     np.testing.assert_allclose(model.score(removed), expected, atol=1e-9)
 
 
@@ -100,12 +100,12 @@ def test_trees_of_one_feature_each_give_it_its_output_less_their_mean(seed: int)
     rng = np.random.default_rng(seed)
     model = TreeModel(NAMES, random_forest(rng, documents(rng, 50), 8, 4, 1))
     rows = documents(rng, 40)
-    found = contributions(model, rows)
+    parts = contributions(model, rows)
     for row in range(5):
-        column = int(np.abs(found.amounts[row]).argmax())
+        column = int(np.abs(parts.amounts[row]).argmax())
         others = np.repeat(rows[row : row + 1], len(rows), axis=0)
         others[:, column] = rows[:, column]
-        undone = model.score(rows[row : row + 1])[0] - found.amounts[row, column]
+        undone = model.score(rows[row : row + 1])[0] - parts.amounts[row, column]
         assert np.isclose(model.score(others).mean(), undone, atol=1e-9)
 
 
@@ -150,8 +150,8 @@ def test_values_are_the_mean_over_all_orders_of_features(seed: int) -> None:
     rows, background = documents(rng, 3), documents(rng, int(rng.integers(1, 8)))
     values, means = shapley_values(forest, rows, background)
     shares = shares_of(forest, background)
-    for row, found in zip(rows, values, strict=True):
-        np.testing.assert_allclose(found, brute_force(forest, shares, row), atol=1e-9)
+    for row, computed in zip(rows, values, strict=True):
+        np.testing.assert_allclose(computed, brute_force(forest, shares, row), atol=1e-9)
     np.testing.assert_allclose(means.sum(), forest.score(background).mean(), atol=1e-9)
 
 
@@ -183,15 +183,15 @@ def in_fractions(shares: list[Fraction], own: list[int]) -> list[Fraction]:
         sums = [share * a + b for a, b in zip([*sums, Fraction(0)], raised, strict=True)]
     d = len(shares)
     weights = [Fraction(factorial(s) * factorial(d - s - 1), factorial(d)) for s in range(d)]
-    found = []
+    values = []
     for share, goes in zip(shares, own, strict=True):
         # The sums over subsets without this feature: its factor is divided out.
         without = list[Fraction]()
         for each in sums[:-1]:
             without.append((each - goes * (without[-1] if without else 0)) / share)
         weighed = (w * each for w, each in zip(weights, without, strict=True))
-        found.append((goes - share) * sum(weighed, Fraction(0)))
-    return found
+        values.append((goes - share) * sum(weighed, Fraction(0)))
+    return values
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6, 10])
@@ -206,10 +206,10 @@ def test_values_are_those_of_xgboost_against_the_documents_that_it_was_trained_o
     booster = xgboost.train({"objective": "reg:squarederror", **settings}, matrix, 12)
     model = from_raw(raw(booster))
     theirs = booster.predict(matrix, pred_contribs=True)
-    found = contributions(model, rows)
+    parts = contributions(model, rows)
     spread = float(np.ptp(model.score(rows)))
-    assert np.abs(found.amounts - theirs[:, :-1]).max() <= 3e-6 * spread
-    assert np.abs(found.baseline - theirs[:, -1]).max() <= 3e-6 * spread
+    assert np.abs(parts.amounts - theirs[:, :-1]).max() <= 3e-6 * spread
+    assert np.abs(parts.baseline - theirs[:, -1]).max() <= 3e-6 * spread
 
 
 def test_values_of_an_imported_forest_are_those_of_lightgbm(rng: np.random.Generator) -> None:
@@ -217,14 +217,19 @@ def test_values_of_an_imported_forest_are_those_of_lightgbm(rng: np.random.Gener
     rows = documents(rng, 400)
     target = np.nan_to_num(rows[:, 0] * rows[:, 1] + rows[:, 2]) + np.isnan(rows[:, 3])
     known = lightgbm.Dataset(rows.astype(np.float64), target)
-    told = {"verbosity": -1, "num_threads": 1, "min_data_in_leaf": 3, "objective": "regression"}
-    light = lightgbm.train(told, known, 20)
+    parameters = {
+        "verbosity": -1,
+        "num_threads": 1,
+        "min_data_in_leaf": 3,
+        "objective": "regression",
+    }
+    light = lightgbm.train(parameters, known, 20)
     model = from_lightgbm(light.model_to_string())
     theirs = light.predict(rows.astype(np.float64), pred_contrib=True)
-    found = contributions(model, rows)
+    parts = contributions(model, rows)
     spread = float(np.ptp(model.score(rows)))
-    assert np.abs(found.amounts - theirs[:, :-1]).max() <= 1e-6 * spread
-    assert np.abs(found.baseline - theirs[:, -1]).max() <= 1e-6 * spread
+    assert np.abs(parts.amounts - theirs[:, :-1]).max() <= 1e-6 * spread
+    assert np.abs(parts.baseline - theirs[:, -1]).max() <= 1e-6 * spread
 
 
 @FEW
@@ -233,8 +238,8 @@ def test_trees_that_take_a_missing_value_for_zero_are_explained_alike(seed: int)
     """As RankLib's and an older engine's: a 0 in its place is explained by the same numbers."""
     rng = np.random.default_rng(seed)
     model, rows = trees(rng).with_missing_as_zero(), documents(rng, 50)
-    one, other = (contributions(model, each) for each in (rows, np.nan_to_num(rows)))
-    np.testing.assert_allclose(one.amounts, other.amounts, atol=1e-12)
+    parts, other = (contributions(model, each) for each in (rows, np.nan_to_num(rows)))
+    np.testing.assert_allclose(parts.amounts, other.amounts, atol=1e-12)
 
 
 def test_another_background_gives_other_values(rng: np.random.Generator) -> None:
@@ -250,9 +255,9 @@ def test_another_background_gives_other_values(rng: np.random.Generator) -> None
 
 def test_a_feature_that_no_tree_asks_for_adds_nothing(rng: np.random.Generator) -> None:
     forest = random_forest(rng, documents(rng, 50)[:, :3], 10, 5, 3)
-    found = contributions(TreeModel(NAMES, forest), documents(rng))
-    assert not found.amounts[:, 3:].any()
-    assert found.amounts[:, :3].any()
+    parts = contributions(TreeModel(NAMES, forest), documents(rng))
+    assert not parts.amounts[:, 3:].any()
+    assert parts.amounts[:, :3].any()
 
 
 @FEW
@@ -261,8 +266,8 @@ def test_a_document_is_explained_alike_wherever_it_stands(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, rows = averaged(rng), documents(rng, 60)
     order = rng.permutation(60)
-    one, other = contributions(model, rows), contributions(model, rows[order])
-    np.testing.assert_allclose(one.amounts[order], other.amounts, atol=1e-12)
+    parts, other = contributions(model, rows), contributions(model, rows[order])
+    np.testing.assert_allclose(parts.amounts[order], other.amounts, atol=1e-12)
 
 
 @FEW
@@ -284,30 +289,30 @@ def test_a_network_with_a_linear_output_gets_its_integrated_gradients(seed: int)
 def test_the_ways_through_the_heaviest_trees_are_those_of_the_document(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, rows = trees(rng), documents(rng, 30)
-    found = paths(model, rows[0], rows, 12)
-    outputs = sum(path.output for path in found)
+    heaviest = paths(model, rows[0], rows, 12)
+    outputs = sum(path.output for path in heaviest)
     assert np.isclose(model.base + outputs, model.score(rows[:1])[0])
-    weights = [abs(path.output - path.mean_output) for path in found]
+    weights = [abs(path.output - path.mean_output) for path in heaviest]
     assert weights == sorted(weights, reverse=True)
-    for path in found:
+    for path in heaviest:
         for split in path.splits:
             assert (
                 np.isnan(split.value) or (split.value < np.float32(split.threshold)) == split.below
             )
     counted = [int(words.split()[0]) for words in in_words(model, rows[0])]
-    asked = [split.feature for path in found for split in path.splits]
+    asked = [split.feature for path in heaviest for split in path.splits]
     assert counted == [asked.count(name) for name in NAMES]
 
 
 def test_a_path_of_an_average_counts_by_the_weight_of_its_part(rng: np.random.Generator) -> None:
     parts = trees(rng), trees(rng)
     model, rows = AverageModel(NAMES, parts, np.array([3.0, 1.0])), documents(rng, 30)
-    found = paths(model, rows[0], rows, 24)
+    heaviest = paths(model, rows[0], rows, 24)
     expected = float(model.score(rows[:1])[0]) - float(
         model.weights @ [part.base for part in parts]
     )
-    assert np.isclose(sum(path.output for path in found), expected)
-    assert {path.tree.partition(" ")[2] for path in found} == {"of part 1", "of part 2"}
+    assert np.isclose(sum(path.output for path in heaviest), expected)
+    assert {path.tree.partition(" ")[2] for path in heaviest} == {"of part 1", "of part 2"}
 
 
 def test_a_model_of_an_unknown_kind_is_refused_in_one_line() -> None:

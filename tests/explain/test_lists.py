@@ -46,16 +46,16 @@ def test_every_hit_adds_up_and_has_the_rank_that_it_has(
     kind: Any, rng: np.random.Generator
 ) -> None:
     model = kind(rng)
-    found = explain_list(model, served(model, documents(rng, 60)))
-    assert found.warnings == ()
-    assert found.documents == len(found.hits) == 60
-    for rank, hit in enumerate(found.hits, 1):
+    explanation = explain_list(model, served(model, documents(rng, 60)))
+    assert explanation.warnings == ()
+    assert explanation.documents == len(explanation.hits) == 60
+    for rank, hit in enumerate(explanation.hits, 1):
         assert hit.rank == rank
-        assert np.isclose(found.baseline + hit.contributions.sum(), hit.score, atol=1e-9)
-        told = sum(term.contribution for term in hit.largest(2)) + hit.rest(2)
-        assert np.isclose(told, hit.contributions.sum())
-    means = np.mean([hit.contributions for hit in found.hits], axis=0)
-    np.testing.assert_allclose(means, found.mean_contributions)
+        assert np.isclose(explanation.baseline + hit.contributions.sum(), hit.score, atol=1e-9)
+        total = sum(term.contribution for term in hit.largest(2)) + hit.rest(2)
+        assert np.isclose(total, hit.contributions.sum())
+    means = np.mean([hit.contributions for hit in explanation.hits], axis=0)
+    np.testing.assert_allclose(means, explanation.mean_contributions)
 
 
 def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator) -> None:
@@ -65,9 +65,9 @@ def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator
     scores[3] *= 1 + 2e-6
     assert explain_list(model, replace(listed, scores=scores)).warnings == ()
     scores[3] += 0.01
-    (told,) = explain_list(model, replace(listed, scores=scores)).warnings
-    assert listed.doc_ids[3] in told
-    assert "(1 documents differ)" in told
+    (warning,) = explain_list(model, replace(listed, scores=scores)).warnings
+    assert listed.doc_ids[3] in warning
+    assert "(1 documents differ)" in warning
     scores[3] = np.nan
     assert explain_list(model, replace(listed, scores=scores)).warnings
 
@@ -82,14 +82,16 @@ def reordering(weights: Any = ((0.8, -0.4),)) -> ExchangeableReordering:
 def test_a_reordered_list_adds_up_with_the_terms_of_its_reranker(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ranker = ReorderingModel(averaged(rng), "exchangeable", reordering())
-    found = explain_list(ranker, served(ranker, documents(rng, 25)))
-    assert found.warnings == ()
-    for hit in found.hits:
+    explanation = explain_list(ranker, served(ranker, documents(rng, 25)))
+    assert explanation.warnings == ()
+    for hit in explanation.hits:
         assert [part.name for part in hit.parts] == ["the list by cosine", "the list by rbf"]
-        total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        total = (
+            explanation.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        )
         assert np.isclose(total, hit.score, atol=1e-8)
         assert all(part.documents for part in hit.parts if part.amount)
-        assert hit.document_id not in {one for part in hit.parts for one, _ in part.documents}
+        assert hit.document_id not in {doc_id for part in hit.parts for doc_id, _ in part.documents}
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,15 @@ class Lying(Doubling):
     by: float = 0.5
 
     def explain(self, features: Any, base: Any, fields: Any = None) -> list[ListTerm]:
-        told = self.by * base if self.by else np.zeros(1)
-        return [ListTerm("half of it", told)]
+        amount = self.by * base if self.by else np.zeros(1)
+        return [ListTerm("half of it", amount)]
 
 
 def test_a_reranker_that_does_not_explain_its_lists_is_one_term(rng: np.random.Generator) -> None:
     ranker = ReorderingModel(linear(rng), "doubling", Doubling())
-    found = explain_list(ranker, served(ranker, documents(rng, 10)))
-    assert found.warnings == ()
-    for hit in found.hits:
+    explanation = explain_list(ranker, served(ranker, documents(rng, 10)))
+    assert explanation.warnings == ()
+    for hit in explanation.hits:
         (part,) = hit.parts
         assert part.name == "the list"
         assert np.isclose(part.amount, hit.score / 2)
@@ -133,10 +135,10 @@ def test_terms_that_do_not_add_up_are_one_term_and_a_warning(
     rng: np.random.Generator, by: float
 ) -> None:
     ranker = ReorderingModel(linear(rng), "doubling", Lying(by=by))
-    found = explain_list(ranker, served(ranker, documents(rng, 10)))
-    (told,) = found.warnings
-    assert "reranker 'doubling'" in told
-    assert {part.name for hit in found.hits for part in hit.parts} == {"the list"}
+    explanation = explain_list(ranker, served(ranker, documents(rng, 10)))
+    (warning,) = explanation.warnings
+    assert "reranker 'doubling'" in warning
+    assert {part.name for hit in explanation.hits for part in hit.parts} == {"the list"}
     honest = ReorderingModel(linear(rng), "doubling", Lying(by=1.0))
     assert explain_list(honest, served(honest, documents(rng, 10))).warnings == ()
 
@@ -146,9 +148,9 @@ def test_one_document_is_explained_fully_and_its_neighbours_are_not(
 ) -> None:
     model = AverageModel(NAMES, (trees(rng), linear(rng)), np.ones(2))
     listed = served(model, documents(rng, 20))
-    found = explain_list(model, listed, document=listed.doc_ids[4], size=3)
-    (hit,) = found.hits
-    assert (hit.rank, found.documents) == (5, 20)
+    explanation = explain_list(model, listed, document=listed.doc_ids[4], size=3)
+    (hit,) = explanation.hits
+    assert (hit.rank, explanation.documents) == (5, 20)
     assert len(hit.how) == len(NAMES)
     assert len(hit.paths) == 3
     listed_hits = explain_list(model, listed, size=3)
@@ -167,8 +169,8 @@ def test_an_explanation_is_json_and_html_and_text(rng: np.random.Generator) -> N
     rows = documents(rng, 10)
     listed = served(ranker, rows)
     titles = ["<b>bold</b>", *listed.doc_ids[1:]]
-    found = explain_list(ranker, replace(listed, titles=titles), document=listed.doc_ids[0])
-    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    explanation = explain_list(ranker, replace(listed, titles=titles), document=listed.doc_ids[0])
+    content = json.loads(json.dumps(explanation.as_dict(), allow_nan=False))
     (hit,) = content["hits"]
     values = [each["value"] for each in hit["features"]]
     own = listed.features[0]
@@ -177,13 +179,13 @@ def test_an_explanation_is_json_and_html_and_text(rng: np.random.Generator) -> N
     assert content["baseline"] + sum(each["contribution"] for each in hit["features"]) + sum(
         part["amount"] for part in hit["parts"]
     ) == pytest.approx(hit["score"])
-    assert "<b>bold</b>" not in found._repr_html_()
-    assert "&lt;b&gt;bold" in found._repr_html_()
-    assert repr(found).splitlines()[1].startswith("1 (was ")
+    assert "<b>bold</b>" not in explanation._repr_html_()
+    assert "&lt;b&gt;bold" in explanation._repr_html_()
+    assert repr(explanation).splitlines()[1].startswith("1 (was ")
 
 
 def test_nothing_found_is_an_explanation_of_nothing(rng: np.random.Generator) -> None:
     for model in (linear(rng), trees(rng), averaged(rng)):
         empty = ServedList("w", "m", [], [], np.zeros((0, 5), np.float32), np.zeros(0), [])
-        found = explain_list(model, empty)
-        assert (found.hits, found.warnings) == ((), ())
+        explanation = explain_list(model, empty)
+        assert (explanation.hits, explanation.warnings) == ((), ())

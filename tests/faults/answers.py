@@ -18,7 +18,7 @@ HANG = 2.5
 """Seconds that a hanging request lasts: longer than the time limit of the cells that hang."""
 
 
-def told(status: int, type_: str = "", reason: str = "", **headers: str) -> Act:
+def refusal(status: int, type_: str = "", reason: str = "", **headers: str) -> Act:
     """An error in the engine's own form, in place of doing what was asked."""
     error = {"type": type_ or "some_exception", "reason": reason or "no reason"}
     named = {name.replace("_", "-"): value for name, value in headers.items()}

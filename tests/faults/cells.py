@@ -64,11 +64,11 @@ class Laboratory:
 
     def problems(self, stage: Stage, fault: Fault, ended: Ended) -> list[str]:
         """What a command has broken that this fault struck, or breaks when it is repeated."""
-        found = self.problems_of(stage, ended, fault.expected(stage.kind), cut_off=fault.onwards)
+        problems = self.problems_of(stage, ended, fault.expected(stage.kind), cut_off=fault.onwards)
         if self.elsewhere.requests:
-            found.append(f"another host was asked: {self.elsewhere.requests[0]}")
+            problems.append(f"another host was asked: {self.elsewhere.requests[0]}")
             self.elsewhere.requests.clear()
-        return found
+        return problems
 
     def problems_of(
         self,
@@ -82,14 +82,14 @@ class Laboratory:
     ) -> list[str]:
         """What a command has broken, by how it ended, or breaks when it is repeated."""
         clean = self._clean[stage.name]
-        found = broken(
+        problems = broken(
             stage, self.world, clean, ended, expected,
             cut_off=cut_off, published=published, unsure=unsure,
         )  # fmt: skip
         if ended.code:
             with small_chunks():
-                found += broken_when_repeated(stage, self.world, clean, killed=cut_off)
-        return found
+                problems += broken_when_repeated(stage, self.world, clean, killed=cut_off)
+        return problems
 
     def _observe(self, stage: Stage) -> Clean:
         before = self.world.state()

@@ -43,7 +43,7 @@ class Attempts:
     """What a process tried outside of its folder."""
 
     folder: str
-    found: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     peers: set[Any] = field(default_factory=set)
 
     def watch(self) -> None:
@@ -52,7 +52,7 @@ class Attempts:
 
     def _look(self, event: str, given: tuple[Any, ...]) -> None:
         if event in _PROGRAMS:
-            self.found.append(f"{event} {given[0]}")
+            self.events.append(f"{event} {given[0]}")
         elif event == "socket.connect":
             self.peers.add(given[1][:2] if isinstance(given[1], tuple) else given[1])
         elif event in _CHANGES or (event == "open" and _writes(given)):
@@ -67,14 +67,14 @@ class Attempts:
         kept = (self.folder, cache)
         own = whole.startswith(kept) or "__pycache__" in whole or whole == os.devnull
         if not own:
-            self.found.append(f"{event} {whole}")
+            self.events.append(f"{event} {whole}")
 
 
 def confined(
     commands: Sequence[Sequence[str]],
     folder: Path,
     environ: Mapping[str, str],
-    told: Any,
+    pipe: Any,
     network: bool,
 ) -> None:
     """Run commands in a child, confined; told are how each ended, and what was attempted."""
@@ -82,7 +82,7 @@ def confined(
     try:
         confine(folder, network=network)
     except NoNamespaces as none:
-        told.send((none, attempts.found, attempts.peers))
+        pipe.send((none, attempts.events, attempts.peers))
         return
     attempts.watch()
     ended: list[Ended] = []
@@ -91,7 +91,7 @@ def confined(
             ended.append(run(words, folder, environ))
             if ended[-1].code:
                 break
-    told.send((ended, attempts.found, attempts.peers))
+    pipe.send((ended, attempts.events, attempts.peers))
 
 
 def confine(folder: Path, *, network: bool) -> None:

@@ -46,8 +46,8 @@ def sound_files() -> dict[str, bytes]:
     layers = (Layer(np.ones((2, 3)), np.ones(2)), Layer(np.ones((1, 2)), np.ones(1)))
     network = LogisticNetwork(NAMES, layers, RECORD)
     texts = {**_ours(linear, trees, network), **_foreign(trees, network, booster)}
-    found = {kind: text.encode() for kind, text in texts.items()}
-    return found | {"xgboost binary": bytes(booster.save_raw("ubj"))}
+    contents = {kind: text.encode() for kind, text in texts.items()}
+    return contents | {"xgboost binary": bytes(booster.save_raw("ubj"))}
 
 
 def _ours(linear: LinearModel, trees: TreeModel, network: LogisticNetwork) -> dict[str, str]:

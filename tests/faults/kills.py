@@ -56,11 +56,13 @@ class Killer:
             ended = self.struck(stage, Trap(step, chance.randint(1, steps[step])))
             if ended.code != KILLED:
                 if ended.code:
-                    told = f"exit code {ended.code}: {ended.err}"
-                    problems.append(f"repeated after {kills} kills: {told}")
+                    outcome = f"exit code {ended.code}: {ended.err}"
+                    problems.append(f"repeated after {kills} kills: {outcome}")
                 break
             kills += 1
-            problems += [f"kill {kills} at a {step}: {one}" for one in left(stage, world, clean)]
+            problems += [
+                f"kill {kills} at a {step}: {problem}" for problem in left(stage, world, clean)
+            ]
         with small_chunks():
             problems += broken_when_repeated(stage, world, clean, killed=True)
         return kills, problems
@@ -96,10 +98,10 @@ class Killer:
         assert code is not None
         return ended or Ended(code if code >= 0 else 128 - code, "", "")
 
-    def _started(self, stage: Stage, traps: list[Trap], told: Any = None) -> ForkServerProcess:
+    def _started(self, stage: Stage, traps: list[Trap], pipe: Any = None) -> ForkServerProcess:
         world = self.laboratory.world
         place = (stage.command(world), world.folder, {"OWPC_LTR_URL": world.url})
-        child = self.context.Process(target=trapped, args=(*place, traps, told))
+        child = self.context.Process(target=trapped, args=(*place, traps, pipe))
         child.start()
         return child
 

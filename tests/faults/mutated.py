@@ -116,25 +116,25 @@ def _formats(table: pa.Table) -> dict[str, bytes]:
 
 def seeds() -> dict[str, bytes]:
     """A whole file of each kind."""
-    found = {f"clicks.{name}": content for name, content in _formats(_log()).items()}
-    found |= {f"judgments.{name}": content for name, content in _formats(_judgments()).items()}
+    contents = {f"clicks.{name}": content for name, content in _formats(_log()).items()}
+    contents |= {f"judgments.{name}": content for name, content in _formats(_judgments()).items()}
     rows = _judgments().to_pylist()
     qrels = "".join(f"{row['query_id']} 0 {row['doc_id']} {row['grade']}\n" for row in rows)
-    found["qrels"] = qrels.encode()
-    found["runs"] = "".join(
+    contents["qrels"] = qrels.encode()
+    contents["runs"] = "".join(
         f"{row['query_id']} Q0 {row['doc_id']} {n % 4 + 1} {4.5 - n % 4} bm25\n"
         for n, row in enumerate(rows)
     ).encode()
-    found["rows.csv"] = _text(_judgments(), ",")
-    found["documents.jsonl"] = _jsonl(_judgments())
+    contents["rows.csv"] = _text(_judgments(), ",")
+    contents["documents.jsonl"] = _jsonl(_judgments())
     sound = sound_files()
-    found |= {f"models.{name}": sound[name] for name in ("ours: trees", "xgboost", "lightgbm")}
-    found["topics"] = b"q0\tred shoe\nq1\tblue shoe\n"
-    found["joined.parquet"] = _parquet(_joined())
-    found["queries.csv"] = b"query_id,query,vector:json\nq1,red shoe,[1]\nq2,blue shoe,[2]\n"
+    contents |= {f"models.{name}": sound[name] for name in ("ours: trees", "xgboost", "lightgbm")}
+    contents["topics"] = b"q0\tred shoe\nq1\tblue shoe\n"
+    contents["joined.parquet"] = _parquet(_joined())
+    contents["queries.csv"] = b"query_id,query,vector:json\nq1,red shoe,[1]\nq2,blue shoe,[2]\n"
     for name in ("clicks.csv", "clicks.tsv", "clicks.jsonl", "judgments.jsonl"):
-        found[f"{name}.gz"] = found[name]
-    return found
+        contents[f"{name}.gz"] = contents[name]
+    return contents
 
 
 def readers() -> Mapping[str, Callable[[Path], Any]]:
@@ -170,30 +170,30 @@ def mutated(kind: str, content: bytes, number: int) -> bytes:
 
 
 def _changed(content: bytes, rng: np.random.Generator) -> bytes:
-    found = bytearray(content)
+    changed = bytearray(content)
     for _ in range(rng.integers(1, 5)):
-        place = int(rng.integers(0, len(found) + 1))
-        end = min(place + int(rng.integers(1, 40)), len(found))
+        place = int(rng.integers(0, len(changed) + 1))
+        end = min(place + int(rng.integers(1, 40)), len(changed))
         way = int(rng.integers(0, 9))
-        if way == 0 and place < len(found):
-            found[place] ^= 1 << int(rng.integers(0, 8))
+        if way == 0 and place < len(changed):
+            changed[place] ^= 1 << int(rng.integers(0, 8))
         elif way == 1:
-            del found[place:end]
+            del changed[place:end]
         elif way == 2:
-            found[place:place] = found[place:end] * int(rng.integers(1, 4))
+            changed[place:place] = changed[place:end] * int(rng.integers(1, 4))
         elif way == 3 and rng.random() < 0.3:
-            del found[place:]
+            del changed[place:]
         elif way == 4:
-            found[place:end] = rng.bytes(end - place)
+            changed[place:end] = rng.bytes(end - place)
         elif way <= 6:
-            found[place:place] = TOKENS[int(rng.integers(0, len(TOKENS)))]
+            changed[place:place] = TOKENS[int(rng.integers(0, len(TOKENS)))]
         else:
             # A number of a binary format, where these mostly stand.
             width = int(rng.choice([1, 2, 4, 8]))
             place -= place % width
             value = _EXTREMES[int(rng.integers(0, len(_EXTREMES)))] % (1 << 8 * width)
-            found[place : place + width] = value.to_bytes(width, "little")
-    return bytes(found)
+            changed[place : place + width] = value.to_bytes(width, "little")
+    return bytes(changed)
 
 
 def run(kind: str, content: bytes, numbers: range, memory: int = MEMORY) -> Tally:

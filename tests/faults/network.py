@@ -97,9 +97,9 @@ class Fault:
         return made
 
 
-BREAKER = wrong.told(500, "runtime_exception", "the LTR memory circuit is broken")
-CLAUSES = wrong.told(400, "too_many_nested_clauses", "Query contains too many nested clauses")
-GONE = wrong.told(404, "index_not_found_exception", "no such index [it]")
+BREAKER = wrong.refusal(500, "runtime_exception", "the LTR memory circuit is broken")
+CLAUSES = wrong.refusal(400, "too_many_nested_clauses", "Query contains too many nested clauses")
+GONE = wrong.refusal(404, "index_not_found_exception", "no such index [it]")
 
 
 def _too_large(_asked: Asked, _forward: Any) -> Reply:
@@ -165,10 +165,10 @@ _STRANGE = ("0|4|5", "0|4|5", "0|4|5")
 
 FAULTS = [
     # ------------------------------------------------ busy, broken, gone
-    Fault("503 twice, Retry-After 1", wrong.told(503, retry_after="1"), *_TRANSIENT, times=2),
-    Fault("503 for ever", wrong.told(503), *_AWAY, times=FOR_EVER, onwards=True, environ=QUICK),
-    Fault("429 once, Retry-After 1", wrong.told(429, retry_after="1"), "0", "0", "0"),
-    Fault("429 for ever", wrong.told(429), *_AWAY, times=FOR_EVER, onwards=True, environ=QUICK),
+    Fault("503 twice, Retry-After 1", wrong.refusal(503, retry_after="1"), *_TRANSIENT, times=2),
+    Fault("503 for ever", wrong.refusal(503), *_AWAY, times=FOR_EVER, onwards=True, environ=QUICK),
+    Fault("429 once, Retry-After 1", wrong.refusal(429, retry_after="1"), "0", "0", "0"),
+    Fault("429 for ever", wrong.refusal(429), *_AWAY, times=FOR_EVER, onwards=True, environ=QUICK),
     Fault("breaker of the LTR plugin", BREAKER, "0", "0", "0"),
     Fault("reset before it is done", wrong.reset_before, *_TRANSIENT, seeds=3),
     Fault("answer lost", wrong.reset_after, *_TRANSIENT, seeds=3),
@@ -197,9 +197,9 @@ FAULTS = [
     ),
     # ------------------------------------------------ not the engine
     # A snapshot that cannot be closed ends by itself.
-    Fault("401", wrong.told(401), *_AWAY, on=lambda asked: not is_end_of_snapshot(asked)),
+    Fault("401", wrong.refusal(401), *_AWAY, on=lambda asked: not is_end_of_snapshot(asked)),
     # Who may not open a point in time watches the index instead.
-    Fault("403", wrong.told(403, "security_exception", "no permissions"), "4", "0|4", "0|4"),
+    Fault("403", wrong.refusal(403, "security_exception", "no permissions"), "4", "0|4", "0|4"),
     Fault("301 to another host", lambda proxy: wrong.redirected(301, proxy.elsewhere), *_AWAY,
           of_proxy=True),
     Fault("307 to another host", lambda proxy: wrong.redirected(307, proxy.elsewhere), *_AWAY,

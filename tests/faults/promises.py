@@ -61,8 +61,8 @@ def broken(
         if stage.out and file != OLD and not (published and file == clean.published):
             problems.append("a failed command has replaced the file")
         problems += _between(clean, state, ended, cut_off=cut_off)
-        told = "after the work was complete" in ended.line
-        if stage.once and _same(state, clean.after) and not (cut_off or unsure or told):
+        finished = "after the work was complete" in ended.line
+        if stage.once and _same(state, clean.after) and not (cut_off or unsure or finished):
             problems.append(f"it is done, and said to have failed: {ended.line}")
     return problems + list(_litter(stage, world, hidden=ended.code not in SILENT and not cut_off))
 
@@ -98,12 +98,12 @@ def _same(state: State, other: State) -> bool:
 
 def _documents(state: State) -> dict[str, Any]:
     """The documents of indices by the names by which they are searched, aliases included."""
-    found = {}
+    documents_by_index = {}
     for index, documents in state["indices"].items():
         names = [name for name in state["aliases"][index] if not _MARK.search(name)]
         for name in names or [index]:
-            found[name] = documents
-    return found
+            documents_by_index[name] = documents
+    return documents_by_index
 
 
 def _differences(where: str, state: State, wanted: State) -> list[str]:
@@ -140,11 +140,13 @@ def _half_names(clean: Clean, state: State) -> Iterator[str]:
         for name in sorted(now.keys() | before.keys() | after.keys()):
             if now.get(name) not in (before.get(name), after.get(name)):
                 yield f"'{name}' in {part} is neither the old nor the new"
-    models = {one["name"] for one in state["store"].values() if one.get("type") == "model"}
+    models = {
+        document["name"] for document in state["store"].values() if document.get("type") == "model"
+    }
     for name, content in state["names"].items():
         used = {content.get("current"), content.get("challenger"), *content.get("previous", ())}
         gone = sorted(used - models - {None})
-        if gone and not name.startswith("certificate"):
+        if gone and not name.startswith("deployment_record"):
             yield f"the name '{name}' may lead to '{gone[0]}', which is not there"
 
 

@@ -67,13 +67,13 @@ def main() -> None:
     for kind, path in cases["hostile"]:
         try:
             read[kind](Path(path))
-            told: list[Any] = ["read", 0, ""]
+            result: list[Any] = ["read", 0, ""]
         except OwpcLtrError as error:
-            told = ["refused", error.exit_code, str(error)]
+            result = ["refused", error.exit_code, str(error)]
         except BaseException as error:  # noqa: BLE001 - whatever else is raised is what is looked for
-            told = ["raised", 0, repr(error)[:300]]
+            result = ["raised", 0, repr(error)[:300]]
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        print(json.dumps([*told, grown]), flush=True)
+        print(json.dumps([*result, grown]), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Ended:
 
     def faults(self) -> list[str]:
         """What a user must never see, whatever goes wrong."""
-        told = [
+        errors = [
             line
             for line in self.err.splitlines()
             if not line.startswith(("warning: ", "cluster: "))
@@ -45,9 +45,9 @@ class Ended:
         seen = []
         if "Traceback" in self.err + self.out:
             seen.append(f"a traceback: {self.line}")
-        elif self.code and (len(told) != 1 or not told[0].startswith("owpc-ltr: ")):
+        elif self.code and (len(errors) != 1 or not errors[0].startswith("owpc-ltr: ")):
             seen.append(f"not one line on standard error: {self.err!r}")
-        elif not self.code and told:
+        elif not self.code and errors:
             seen.append(f"words on standard error after success: {self.err!r}")
         if CANARY in self.out + self.err or "YW5uYTpj" in self.out + self.err:
             seen.append("a password")

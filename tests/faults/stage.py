@@ -41,7 +41,7 @@ def without_times(out: str) -> Any:
     def kept(tree: Any) -> Any:
         if isinstance(tree, dict):
             return {k: kept(v) for k, v in tree.items() if not re.search(_CLOCK, k)}
-        return [kept(one) for one in tree] if isinstance(tree, list) else tree
+        return [kept(part) for part in tree] if isinstance(tree, list) else tree
 
     return kept(json.loads(out))
 

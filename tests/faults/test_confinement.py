@@ -39,7 +39,9 @@ def told_by(killer: Killer, commands: list[tuple[str, ...]], *, network: bool) -
 def run_confined(killer: Killer, commands: list[tuple[str, ...]], *, network: bool) -> set[object]:
     """Run commands that must succeed and attempt nothing; whom they spoke to."""
     ended, attempts, peers = told_by(killer, commands, network=network)
-    assert [(one.code, one.faults()) for one in ended] == [(0, [])] * len(commands), ended
+    assert [(command.code, command.faults()) for command in ended] == [(0, [])] * len(commands), (
+        ended
+    )
     assert attempts == []
     return peers
 
@@ -80,4 +82,4 @@ def test_who_writes_elsewhere_is_caught(killer: Killer, tmp_path: Path) -> None:
     assert ended[0].faults() == []
     assert not elsewhere.exists()
     # It is told before anything is tried, or the attempt is seen.
-    assert all(str(tmp_path) in one for one in attempts)
+    assert all(str(tmp_path) in attempt for attempt in attempts)

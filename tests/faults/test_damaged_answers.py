@@ -136,9 +136,9 @@ def test_every_damaged_answer_is_json_or_one_line(seeds: Seeds, impostor: Impost
             json.dumps(given)
             understood(given)
         except OwpcLtrError as error:
-            told = str(error)
+            message = str(error)
             counted[type(error).__name__] += 1
-            check_message(told)
+            check_message(message)
         finally:
             engine.close()
         # No pause is begun that does not leave time for an answer.
@@ -149,9 +149,9 @@ def test_every_damaged_answer_is_json_or_one_line(seeds: Seeds, impostor: Impost
     assert counted.total() > counted["json"]
 
 
-def check_message(told: str) -> None:
-    assert told.isprintable(), told
-    assert len(told) < 1200
+def check_message(message: str) -> None:
+    assert message.isprintable(), message
+    assert len(message) < 1200
 
 
 def understood(given: Any) -> None:

@@ -64,10 +64,10 @@ def test_an_input_that_goes_while_it_is_read_is_one_line(
     checked: Callable[..., Any] = Path.stat
 
     def gone(path: Path, **options: Any) -> Any:
-        found = checked(path, **options)
+        contents = checked(path, **options)
         if path.name == "m.json":
             path.unlink()
-        return found
+        return contents
 
     monkeypatch.setattr(Path, "stat", gone)
     code, out, error = run("average", "m.json", "m.json", "--out", "out.json")

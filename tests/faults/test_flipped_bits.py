@@ -80,12 +80,12 @@ def check_flips(
     whole, refused, faulty = read(path), 0, 0
     for bit in flips(path, seeds, first=first):
         try:
-            found = read(path)
+            data = read(path)
         except OwpcLtrError as error:
             faulty += str(path) not in str(error) or "\n" in str(error)
             refused += 1
         else:
-            assert found == whole, f"bit {bit} was read as other data"
+            assert data == whole, f"bit {bit} was read as other data"
     assert not faulty
     return refused
 
@@ -153,12 +153,12 @@ def test_of_a_journal_of_a_selection(tmp_path: Path, seeds: Seeds) -> None:
     lost = 0
     for bit in flips(path, seeds(sample=150, whole=WHOLE)):
         try:
-            found = {key: piece.value for key, piece in Journal(path).pieces.items()}
+            pieces = {key: piece.value for key, piece in Journal(path).pieces.items()}
         except BadInput:  # it no longer begins as a journal does
             continue
         # A path is done again where its line changed.
-        assert found.items() <= rows.items(), bit
-        lost += len(found) < len(rows)
+        assert pieces.items() <= rows.items(), bit
+        lost += len(pieces) < len(rows)
     assert lost > 50
 
 
@@ -188,7 +188,7 @@ def test_every_value_has_its_part_in_the_digest() -> None:
         part(featureset_hash="x"),
         part(feature_scales=np.ones(6)),
     ]
-    assert len({parquet.digest_of(one) for one in [data, *others]}) == len(others) + 1
+    assert len({parquet.digest_of(changed) for changed in [data, *others]}) == len(others) + 1
 
 
 def test_a_dataset_of_before_is_read_unchecked(tmp_path: Path) -> None:

@@ -62,10 +62,10 @@ def of_small(tmp_path_factory: pytest.TempPathFactory) -> list[list[object]]:
     return outcomes(tmp_path_factory.mktemp("hostile"), [*SMALL, *LIARS])
 
 
-def check(cases: Sequence[Case], found: list[list[object]]) -> None:
-    assert len(found) == len(cases)
+def check(cases: Sequence[Case], results: list[list[object]]) -> None:
+    assert len(results) == len(cases)
     wrong = []
-    for case, (what, code, message, grown) in zip(cases, found, strict=True):
+    for case, (what, code, message, grown) in zip(cases, results, strict=True):
         line = str(message)
         right = what == "read" if case.says is READ else what == "refused" and case.says in line
         if not right or (what == "refused" and code not in {2, 3}) or "\n" in line:
@@ -91,9 +91,9 @@ def test_large_hostile_files_are_refused_in_little_memory(tmp_path: Path, case: 
 
 
 def test_a_check_that_is_wrong_is_noticed(of_small: list[list[object]]) -> None:
-    for liar, found in zip(LIARS, of_small[len(SMALL) :], strict=True):
+    for liar, result in zip(LIARS, of_small[len(SMALL) :], strict=True):
         with pytest.raises(AssertionError, match=liar.name):
-            check([liar], [found])
+            check([liar], [result])
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def trapped(
     folder: Path,
     environ: Mapping[str, str],
     traps: Sequence[Trap],
-    told: Any = None,
+    pipe: Any = None,
 ) -> None:
     """Run a command with traps, in a child: the steps of each are told where it gets so far."""
     with small_chunks():
@@ -110,6 +110,6 @@ def trapped(
             trap.set(folder)
         ended = run(words, folder, environ)
     sys.setprofile(None)
-    if told is not None:
-        told.send((ended, {trap.step: trap.count for trap in traps}))
+    if pipe is not None:
+        pipe.send((ended, {trap.step: trap.count for trap in traps}))
     os._exit(ended.code)

@@ -192,15 +192,15 @@ class World:
         The time of a rollback is always the same.
         """
         self.engine.request("POST", "/_refresh")
-        found = self._indices()
-        changing = sorted(found.keys() - {self.index, self.other, *self.ubi})
+        indices = self._indices()
+        changing = sorted(indices.keys() - {self.index, self.other, *self.ubi})
         return {
             "indices": {name: self._documents(name) for name in changing},
-            "aliases": {name: sorted(found[name]["aliases"]) for name in changing},
+            "aliases": {name: sorted(indices[name]["aliases"]) for name in changing},
             "store": self._documents(f"owpc-ltr-store-{self.own}"),
             "names": {
                 name: source | dict.fromkeys(source.keys() & {"last_rollback"}, _A_TIME)
-                for name, source in self._documents("owpc-ltr-pointers").items()
+                for name, source in self._documents("owpc-ltr-aliases").items()
                 if self.own in name
             },
         }
@@ -233,7 +233,7 @@ class World:
                 self.engine.request("PUT", f"/{name}", body=MAPPINGS)
                 self._write(name, documents, {})
         self._write(f"owpc-ltr-store-{self.own}", state["store"], now["store"])
-        self._write("owpc-ltr-pointers", state["names"], now["names"])
+        self._write("owpc-ltr-aliases", state["names"], now["names"])
         assert self.state() == state
 
     def _write(self, index: str, wanted: Mapping[str, Any], there: Mapping[str, Any]) -> None:
@@ -253,7 +253,7 @@ class World:
         for name in (*self._indices(), f"owpc-ltr-store-{self.own}"):
             with contextlib.suppress(NoSuchIndex):
                 self.engine.request("DELETE", f"/{name}")
-        self._write("owpc-ltr-pointers", {}, names)
+        self._write("owpc-ltr-aliases", {}, names)
 
     def close(self) -> None:
         """Take everything away, and let the node go."""

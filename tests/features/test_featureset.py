@@ -81,11 +81,11 @@ def test_a_text_without_a_bracket_is_a_path(tmp_path: Path) -> None:
 
 def test_the_hash_tells_features_and_their_order_and_nothing_else() -> None:
     other, none = (with_template({kind: {}}) for kind in ("match_all", "match_none"))
-    one = load_featureset(text_of(TITLE, other))
+    featureset = load_featureset(text_of(TITLE, other))
     for changed in (text_of(other, TITLE), text_of(TITLE, none)):
-        assert load_featureset(changed).hash != one.hash
+        assert load_featureset(changed).hash != featureset.hash
     renamed = {"featureset": {"name": "x", "features": [TITLE, other]}}
-    assert load_featureset(json.dumps(renamed, sort_keys=True, indent=3)).hash == one.hash
+    assert load_featureset(json.dumps(renamed, sort_keys=True, indent=3)).hash == featureset.hash
 
 
 @pytest.mark.parametrize(
@@ -351,8 +351,8 @@ def written(tree: Any, name: str) -> Any:
 
 
 def names(template: Any, language: str = "mustache", **params: Any) -> list[str]:
-    found = named_fields(Feature("f", tuple(params), template, language), params)
-    return list(dict.fromkeys(field.name for field in found))
+    fields = named_fields(Feature("f", tuple(params), template, language), params)
+    return list(dict.fromkeys(field.name for field in fields))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: json.dumps(place)[:60])
@@ -402,8 +402,8 @@ def test_nested_paths_and_exists_say_what_they_are_for() -> None:
             "inner_hits": {"_source": ["nosuch"]},
         }
     }
-    found = named_fields(Feature("f", (), query))
-    assert found == [NamedField("cast", "path"), NamedField("cast.name")]
+    fields = named_fields(Feature("f", (), query))
+    assert fields == [NamedField("cast", "path"), NamedField("cast.name")]
     assert named_fields(Feature("f", (), {"exists": {"field": "cast"}})) == [
         NamedField("cast", "exists")
     ]

@@ -117,7 +117,7 @@ SECTION = {"field": "v", "query_vector": [1], "k": 2, "num_candidates": 5}
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "fault"),
     [
         (HYBRID, "a hybrid query stands at the top of a search only"),
         (json.dumps(HYBRID), "a hybrid query stands at the top of a search only"),
@@ -129,13 +129,13 @@ SECTION = {"field": "v", "query_vector": [1], "k": 2, "num_candidates": 5}
         ({"knn": SECTION, "match_all": {}}, "it has a knn section, which ranks beside"),
     ],
 )
-def test_what_is_no_query_says_what_to_write_instead(template: Any, told: str) -> None:
+def test_what_is_no_query_says_what_to_write_instead(template: Any, fault: str) -> None:
     params = ("keywords",) if "{{" in json.dumps(template) else ()
     featureset = FeatureSet("set", (feature(template, *params),))
     with pytest.raises(BadInput) as refused:
         load_featureset(as_text(featureset))
     message = str(refused.value)
-    assert message.startswith(f"the feature set: feature 'f': {told}")
+    assert message.startswith(f"the feature set: feature 'f': {fault}")
     assert "a feature of its own" in message
 
 
@@ -169,10 +169,12 @@ def test_a_vector_reaches_the_query_as_it_is(vector: list[float]) -> None:
 def test_a_list_that_would_be_text_is_refused_by_feature_and_parameter(value: Any) -> None:
     params = {"vector": [1.0], "keywords": value}
     kind = "an object" if isinstance(value, dict) else "a list"
-    told = f"feature 'title' inserts 'keywords' as text, and it is {kind}: give a text or a number"
+    message_start = (
+        f"feature 'title' inserts 'keywords' as text, and it is {kind}: give a text or a number"
+    )
     with pytest.raises(BadInput) as refused:
         check_params(SET, params)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message_start)
     with pytest.raises(BadInput, match=r"^query 'q7': feature 'title' inserts 'keywords' as text"):
         typed_params(judged(**params), SET)
     with pytest.raises(BadInput, match=r"^the query inserts 'keywords' as text, and it is"):

@@ -221,10 +221,10 @@ BEYOND = {
 
 @pytest.fixture(scope="module")
 def folder(shared_data: Path) -> Path:
-    found = shared_data.parent / "protocol" / "ltr-plugin"
-    if not found.is_dir():
-        pytest.skip(f"no recorded exchanges at {found}")
-    return found
+    recordings = shared_data.parent / "protocol" / "ltr-plugin"
+    if not recordings.is_dir():
+        pytest.skip(f"no recorded exchanges at {recordings}")
+    return recordings
 
 
 @pytest.fixture(scope="module")
@@ -251,15 +251,15 @@ def values(exchanges: dict[str, Exchange], folder: Path) -> dict[str, dict[str, 
         for head, document in zip(lines[::2], lines[1::2], strict=True)
     }
     derived = compile_expression("title_bm25 * 2 + ln(1 + n) * boostp")
-    found = {}
+    rows_by_id = {}
     for hit in exchanges["071"].answer["hits"]["hits"]:
         logged = hit["fields"]["_ltrlog"][0]["main"]
         row = {entry["name"]: entry.get("value", np.nan) for entry in logged}
         known = {name: float(np.float32(np.nan_to_num(value))) for name, value in row.items()}
         row["derived"] = derived({**known, "boostp": 0.5})
         row["scripted"] = known["title_bm25"] * 3.0 + sizes[hit["_id"]]
-        found[hit["_id"]] = row
-    return found
+        rows_by_id[hit["_id"]] = row
+    return rows_by_id
 
 
 def rows(
@@ -335,7 +335,7 @@ def test_what_is_written_in_a_recorded_models_own_format_is_the_recorded_one_num
 def check_same_trees(theirs: Any, ours: Any, base: float) -> None:
     whole = len(theirs.forest.feature)
     for part in ("feature", "threshold", "left", "default_left", "value"):
-        one, other = (getattr(each.forest, part)[:whole] for each in (theirs, ours))
-        assert (one.astype(np.float32) == other.astype(np.float32)).all(), part
+        theirs_part, other = (getattr(each.forest, part)[:whole] for each in (theirs, ours))
+        assert (theirs_part.astype(np.float32) == other.astype(np.float32)).all(), part
     assert theirs.link == ours.link
     assert ours.forest.value[whole:].tolist() == ([float(np.float32(base))] if base else [])

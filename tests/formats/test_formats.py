@@ -44,7 +44,11 @@ from tests.foreign_models import (
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"objective": one, **base} for one in OBJECTIVES for base in ({}, {"base_score": 0.3})),
+        *(
+            {"objective": objective, **base}
+            for objective in OBJECTIVES
+            for base in ({}, {"base_score": 0.3})
+        ),
         {"booster": "dart", "rate_drop": 0.4, "seed": 1},
         {"num_parallel_tree": 3, "subsample": 0.7},
         {"grow_policy": "lossguide", "max_leaves": 9, "tree_method": "hist"},
@@ -200,8 +204,8 @@ def test_scikit_learn_scores_as_it_predicts(
     estimator = make().fit(rows, labels)
     classifies = hasattr(estimator, "predict_proba")
     wanted = estimator.predict_proba(rows)[:, 1] if classifies else estimator.predict(rows)
-    found = from_sklearn(estimator, NAMES, None if gaps else "as-trained").score(rows)
-    assert found == pytest.approx(wanted, abs=1e-9)
+    scores = from_sklearn(estimator, NAMES, None if gaps else "as-trained").score(rows)
+    assert scores == pytest.approx(wanted, abs=1e-9)
 
 
 def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator) -> None:
@@ -212,7 +216,7 @@ def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator)
         (several, "several outputs"),
         (poisson, "'poisson' has a link"),
         (tree.DecisionTreeRegressor(), "not fitted"),
-        (object(), "no converter for object"),
+        (object(), "no converter for 'object'"),
     ):
         with pytest.raises(BadInput, match=message):
             from_sklearn(estimator, NAMES)

@@ -110,10 +110,10 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
     path = tmp_path / "m.json"
     for content in ({"_source": {"type": "model", "model": inner}}, {"model": inner}, inner):
         path.write_text(json.dumps(content))
-        found = import_model(path)
-        assert isinstance(found, LinearModel)
-        assert found.feature_names == NAMES
-        assert found.as_dict() == wanted.as_dict()
+        imported = import_model(path)
+        assert isinstance(imported, LinearModel)
+        assert imported.feature_names == NAMES
+        assert imported.as_dict() == wanted.as_dict()
     path.write_text(json.dumps({"type": LINEAR, "definition": {"a": 1}}))
     assert import_model(path).feature_names == ("a",)
 

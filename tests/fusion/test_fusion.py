@@ -42,7 +42,7 @@ def world(
     neither.
     """
     rng = np.random.default_rng(seed)
-    features, labels, ids, names, found = [], [], [], [], []
+    features, labels, ids, names, worths = [], [], [], [], []
     grades: list[dict[str, float]] = []
     for query in range(queries):
         worth = rng.normal(size=documents)
@@ -56,11 +56,11 @@ def world(
         rows = np.flatnonzero(own.any(axis=1))
         features.append(scores[rows])
         labels.append(relevant[rows])
-        found.append(own[rows])
+        worths.append(own[rows])
         ids += [f"q{query}"] * len(rows)
         names += [f"d{row}" for row in rows]
         grades.append({f"d{row}": float(relevant[row]) for row in range(documents)})
-    marks = np.concatenate(found)
+    marks = np.concatenate(worths)
     data = make_dataset(
         np.concatenate(features), np.concatenate(labels), ids,
         feature_names=["lexical", "dense"], doc_ids=names,
@@ -85,9 +85,9 @@ def judged(legs: LoggedLegs) -> list[JudgedQuery]:
     ]
 
 
-def outcome(found: FusionFigures) -> Outcome:
-    one, other = found.values[LEARNED], found.values[found.best_leg]
-    return compare_paired(one, other, seed=0, resamples=500).verdict().outcome
+def outcome(figures: FusionFigures) -> Outcome:
+    learned, other = figures.values[LEARNED], figures.values[figures.best_leg]
+    return compare_paired(learned, other, seed=0, resamples=500).verdict().outcome
 
 
 def test_figures_are_those_of_the_live_lists() -> None:
@@ -119,20 +119,20 @@ def test_recall_counts_documents_that_no_leg_found() -> None:
 
 
 def test_a_second_view_of_the_worth_makes_fusion_better() -> None:
-    found = measured(world(150, 1.0))
-    assert outcome(found) == Outcome.BETTER
-    means = {one.name: one.means[str(NDCG)].mean for one in found.comparison.rankers}
+    figures = measured(world(150, 1.0))
+    assert outcome(figures) == Outcome.BETTER
+    means = {ranker.name: ranker.means[str(NDCG)].mean for ranker in figures.comparison.rankers}
     # Two views of equal worth: weights that learn that are as good as any that assume it.
     assert means[LEARNED] >= max(means[RRF], means[EQUAL]) - 0.01
-    assert found.comparison.baseline == found.best_leg
+    assert figures.comparison.baseline == figures.best_leg
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_leg_of_noise_is_never_shipped_and_costs_reciprocal_ranks(seed: int) -> None:
-    found = measured(world(60, 0.0, seed), seed)
-    assert found.best_leg == "lexical"
-    assert outcome(found) != Outcome.BETTER
-    by_name = {pair.a: pair.comparison for pair in found.comparison.pairs}
+    figures = measured(world(60, 0.0, seed), seed)
+    assert figures.best_leg == "lexical"
+    assert outcome(figures) != Outcome.BETTER
+    by_name = {pair.a: pair.comparison for pair in figures.comparison.pairs}
     assert by_name[RRF].mean_difference < -0.05
     assert by_name[LEARNED].mean_difference > -0.02
 
@@ -169,11 +169,11 @@ def test_what_a_selection_adds_is_what_is_lost_on_others(
     for _ in range(25):
         shared = noise(rng, (1, queries))
         values = truth[:, None] + 0.15 * (shared + noise(rng, (80, queries)))
-        found = optimism_of(values, np.zeros(queries), seed=1)
-        shown.append(found.gain - truth[int(values.mean(axis=1).argmax())])
-        estimated.append(found.expected)
+        optimism = optimism_of(values, np.zeros(queries), seed=1)
+        shown.append(optimism.gain - truth[int(values.mean(axis=1).argmax())])
+        estimated.append(optimism.expected)
         true.append(truth[int(values.mean(axis=1).argmax())])
-        assert found.lost >= 0
+        assert optimism.lost >= 0
     added = np.mean(true) - np.mean(estimated)
     # The bootstrap is known to leave some of the optimism: no more than a third of it here.
     assert abs(added) < 0.35 * np.mean(shown)
@@ -194,19 +194,19 @@ def test_hardly_any_of_100_draws_ships_what_is_worse() -> None:
     worse = 0
     for _ in range(draws):
         drawn = np.sort(rng.choice(legs.data.n_queries, 50, replace=False))
-        rows = np.concatenate([np.arange(starts[one], starts[one + 1]) for one in drawn])
+        rows = np.concatenate([np.arange(starts[query], starts[query + 1]) for query in drawn])
         part = LoggedLegs(
             legs.data.select(drawn),
             legs.found[rows],
             legs.served[rows],
             legs.shards[rows],
-            [legs.grades[one] for one in drawn],
+            [legs.grades[query] for query in drawn],
         )
         learned = learn(part, plan)
         alone = part.values(part.alone(0), part.found[:, 0], NDCG)
         values = part.values(learned.scores, part.served, NDCG)
-        found = compare_paired(values, alone, seed=0, resamples=500).verdict()
-        if found.outcome == Outcome.BETTER:
+        verdict = compare_paired(values, alone, seed=0, resamples=500).verdict()
+        if verdict.outcome == Outcome.BETTER:
             scores = learned.model.score(legs.data.features)
             gain = legs.values(scores, legs.served, NDCG) - first
             worse += bool(np.delete(gain, drawn).mean() < 0)

@@ -49,8 +49,8 @@ def changed(body: Body, change: Callable[[Body], Any]) -> Body:
 
 
 def processor(body: Body) -> Body:
-    (found,) = body["search_pipeline"]["phase_results_processors"]
-    return dict(found)["normalization-processor"]  # type: ignore[no-any-return]
+    (part,) = body["search_pipeline"]["phase_results_processors"]
+    return dict(part)["normalization-processor"]  # type: ignore[no-any-return]
 
 
 def combination(body: Body) -> Body:
@@ -151,9 +151,9 @@ def test_a_clean_request_has_no_finding(name: str) -> None:
 @pytest.mark.parametrize("check", TRAPS)
 def test_a_trap_is_found_where_it_stands(check: str) -> None:
     body, change, place = TRAPS[check]
-    found = lint(changed(body, change)).findings
-    assert [(each.check, each.place) for each in found] == [(check, place)]
-    (finding,) = found
+    findings = lint(changed(body, change)).findings
+    assert [(each.check, each.place) for each in findings] == [(check, place)]
+    (finding,) = findings
     assert f"\n  at {place}\n" in str(lint(changed(body, change)))
     assert "\n" not in finding.line
     assert finding.source in finding.line
@@ -191,8 +191,8 @@ def test_a_pipeline_is_checked_by_itself_and_with_its_request(tmp_path: Path, ru
     words = ("lint", "request.json", "--pipeline", "pipeline.json", "--strict")
     code, out, error = run(*words, "--json")
     assert code == 5
-    (found,) = json.loads(out)["findings"]
-    assert (found["check"], found["place"].split(".")[0]) == ("skipping-mean", "pipeline $")
+    (finding,) = json.loads(out)["findings"]
+    assert (finding["check"], finding["place"].split(".")[0]) == ("skipping-mean", "pipeline $")
     assert "geometric mean" in error
     code, out, _ = run(*words[:-1])
     assert (code, out.split(":")[0]) == (0, "warning")
@@ -208,8 +208,8 @@ def test_a_stored_pipeline_is_checked_as_the_cluster_answers_it(tmp_path: Path, 
     assert "GET /_search/pipeline/fused" in out
     assert "with --pipeline" in " ".join(out.split())
     for words in (("request.json", "--pipeline", "fused.json"), ("fused.json",)):
-        (found,) = json.loads(run.output("lint", *words, "--json"))["findings"]
-        assert (found["check"], found["place"].split(".")[0]) == ("skipping-mean", "pipeline $")
+        (finding,) = json.loads(run.output("lint", *words, "--json"))["findings"]
+        assert (finding["check"], finding["place"].split(".")[0]) == ("skipping-mean", "pipeline $")
     unfused = lint(request, pipeline={"fused": {"request_processors": []}})
     assert [each.check for each in unfused.findings] == ["no-pipeline"]
 
@@ -228,7 +228,10 @@ def test_a_file_that_is_no_object_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_feature_set_is_no_request_and_its_refused_templates_are_named() -> None:
-    for words, told in (("{{q}}", "'s' is a feature set"), ("{{>q}}", "feature 'a': {{>…}} could")):
+    for words, message in (
+        ("{{q}}", "'s' is a feature set"),
+        ("{{>q}}", "feature 'a': {{>…}} could"),
+    ):
         feature = {"name": "a", "params": ["q"], "template": {"match": {"title": words}}}
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             lint({"featureset": {"name": "s", "features": [feature]}})

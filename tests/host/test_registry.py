@@ -64,9 +64,9 @@ def install(monkeypatch: pytest.MonkeyPatch, *points: Any) -> None:
 
 def test_every_entry_point_of_ours_offers_a_plugin_of_its_own_name() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    found = load()
-    assert {plugin.name for plugin in found.all()} == set(declared["owpc_ltr"])
-    assert not found.failures
+    registry_of_all = load()
+    assert {plugin.name for plugin in registry_of_all.all()} == set(declared["owpc_ltr"])
+    assert not registry_of_all.failures
 
 
 def test_every_entry_of_a_plugin_package_is_a_plugin() -> None:
@@ -94,10 +94,10 @@ def test_who_asks_for_a_plugin_or_a_kind_imports_no_other(asked: str, wanted: se
         f"import sys; from owpc_ltr.host.registry import load; load().{asked}; "
         "print({name for name in sys.modules if name.startswith('owpc_ltr_') or name == 'numba'})"
     )
-    found = literal_eval(printed_by(code))
+    modules = literal_eval(printed_by(code))
     if "." not in str(wanted):
-        found = {name.partition(".")[0] for name in found} - {"owpc_ltr_rating"}
-    assert found == wanted
+        modules = {name.partition(".")[0] for name in modules} - {"owpc_ltr_rating"}
+    assert modules == wanted
 
 
 def test_a_shipped_package_offers_the_kind_that_it_is_known_for() -> None:
@@ -129,9 +129,9 @@ def test_a_plugin_is_imported_once_however_many_ask_at_once() -> None:
             together.wait(timeout=0.2)
         return module(GOOD)
 
-    found = Registry([], entries=[registry.Entry("good", "other 1.0", False, slow)])
+    own_registry = Registry([], entries=[registry.Entry("good", "other 1.0", False, slow)])
     with ThreadPoolExecutor(4) as pool:
-        classes = list(pool.map(lambda _: found.find("loss", "worst-pairs"), range(4)))
+        classes = list(pool.map(lambda _: own_registry.find("loss", "worst-pairs"), range(4)))
     assert asked == ["good"]
     assert len(set(classes)) == 1
 
@@ -160,11 +160,13 @@ def test_a_broken_installed_plugin_stops_only_those_who_ask_for_it(
     ours = [*entry_points(group="owpc_ltr")]
     broken = FakeEntryPoint("broken", ImportError("no module named torch"))
     install(monkeypatch, *ours, broken, FakeEntryPoint("good", module(GOOD)))
-    found = load()
-    assert "worst-pairs" in {plugin.name for plugin in found.all("loss")}
-    assert [failure.plugin for failure in found.failures_of("judgment-reader")] == ["broken"]
+    broken_registry = load()
+    assert "worst-pairs" in {plugin.name for plugin in broken_registry.all("loss")}
+    assert [failure.plugin for failure in broken_registry.failures_of("judgment-reader")] == [
+        "broken"
+    ]
     with pytest.raises(PluginError, match=r"'broken' .*ImportError: no module named torch"):
-        found.find("loss", "deep")
+        broken_registry.find("loss", "deep")
 
 
 def test_a_misspelt_hook_is_an_error_that_names_the_plugin(
@@ -269,13 +271,13 @@ def test_the_example_command_is_there_once_it_is_installed(tmp_path: Path) -> No
             cwd=tmp_path,
             env=environ,
         ).stdout
-        assert all(one in " ".join(said.split()) for one in wanted)
+        assert all(text in " ".join(said.split()) for text in wanted)
 
 
 @pytest.mark.thorough
 def test_every_example_distribution_is_found_once_it_is_installed(tmp_path: Path) -> None:
     """By a fresh interpreter."""
-    names = [one.name for one in EXAMPLES if one != COMMAND]
+    names = [example.name for example in EXAMPLES if example != COMMAND]
     code = (
         "import sys; from owpc_ltr import cli\n"
         "for name in sys.argv[1:]:\n"

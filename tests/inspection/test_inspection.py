@@ -35,7 +35,7 @@ REAL = ("letor2-ohsumed", "letor3-ohsumed")
 
 
 def warned(data: RankingDataset) -> list[str]:
-    return [one.check for one in ltr.inspect(data).warnings]
+    return [warning.check for warning in ltr.inspect(data).warnings]
 
 
 @pytest.fixture(scope="module", params=REAL)
@@ -79,10 +79,10 @@ def strong(queries: int, seed: int = 0) -> RankingDataset:
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_labels_reversed_in_some_queries_in_no_order_are_found(share: float) -> None:
-    (found,) = ltr.inspect(scattered(strong(200), share, reverse=True)).warnings
-    assert found.check == "inverted-labels"
-    told = float(re.search(r"in at least (\d+)% of the queries", found.message).group(1))  # type: ignore[union-attr]
-    assert 0.05 <= told / 100 <= share
+    (finding,) = ltr.inspect(scattered(strong(200), share, reverse=True)).warnings
+    assert finding.check == "inverted-labels"
+    percent = float(re.search(r"in at least (\d+)% of the queries", finding.message).group(1))  # type: ignore[union-attr]
+    assert 0.05 <= percent / 100 <= share
 
 
 @pytest.mark.thorough
@@ -100,8 +100,8 @@ def test_queries_that_differ_in_how_well_they_are_known_are_no_fault(seed: int) 
     known = data.labels * worth + rng.normal(size=data.n_documents)
     mixed = with_column(data, "known", known.astype(np.float32))
     shuffled = replace(data, labels=rng.permutation(data.labels))
-    for one in (data, mixed, shuffled):
-        assert list(label_agreement(take_sample({"": one}))) == []
+    for dataset in (data, mixed, shuffled):
+        assert list(label_agreement(take_sample({"": dataset}))) == []
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_queries_that_differ_in_how_well_they_are_known_are_no_fault(seed: int) 
 def test_train_tells_of_faults_in_labels_too(fault: str) -> None:
     plant, check = FAULTS[fault]
     data = plant(clean())
-    (found,) = (one for one in ltr.inspect(data).warnings if one.check == check)
-    assert found.line in warnings_before_training(data)
+    (finding,) = (warning for warning in ltr.inspect(data).warnings if warning.check == check)
+    assert finding.line in warnings_before_training(data)
     assert warnings_before_training(clean()) == []
 
 
@@ -130,7 +130,7 @@ def test_a_document_twice_under_one_grade_or_other_ids_is_no_contradiction() -> 
 @pytest.mark.thorough
 def test_real_documents_without_ids_raise_no_warning(real: RankingDataset) -> None:
     plain = replace(real, doc_ids=None)
-    assert [one.check for one in ltr.inspect(plain).warnings] == []
+    assert [warning.check for warning in ltr.inspect(plain).warnings] == []
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(plain.n_documents, 302, replace=False))
     twice = with_copies(plain, rows, np.where(plain.labels[rows] > 0, 0, 1))
@@ -145,28 +145,30 @@ def test_real_files_side_by_side_raise_no_warning(name: str, shared_data: Path) 
 
 def test_two_faults_are_two_findings_the_worst_first_and_the_same_again() -> None:
     both = FAULTS["constant"][0](FAULTS["leak"][0](clean()))
-    found = ltr.inspect(both)
-    assert [one.check for one in found.warnings] == ["leak", "constant-column"]
-    places = [(one.severity == "note", CHECKS.index(one.check)) for one in found.findings]
+    inspection = ltr.inspect(both)
+    assert [warning.check for warning in inspection.warnings] == ["leak", "constant-column"]
+    places = [
+        (finding.severity == "note", CHECKS.index(finding.check)) for finding in inspection.findings
+    ]
     assert places == sorted(places)
-    assert repr(ltr.inspect(both)) == repr(found)
+    assert repr(ltr.inspect(both)) == repr(inspection)
 
 
 def test_a_feature_is_named_with_the_checks_that_name_it() -> None:
-    found = ltr.inspect(FAULTS["missing spike"][0](clean()))
-    named = {row.name: row.checks for row in found.features if row.checks}
-    (finding,) = found.warnings
+    inspection = ltr.inspect(FAULTS["missing spike"][0](clean()))
+    named = {row.name: row.checks for row in inspection.features if row.checks}
+    (finding,) = inspection.warnings
     assert named == dict.fromkeys(finding.columns, ("missing-spike",))
 
 
 @given(datasets())
 def test_any_data_can_be_inspected(data: RankingDataset) -> None:
-    found = ltr.inspect(data)
-    assert found.data.queries == data.n_queries
-    assert [row.name for row in found.features] == list(data.feature_names)
+    inspection = ltr.inspect(data)
+    assert inspection.data.queries == data.n_queries
+    assert [row.name for row in inspection.features] == list(data.feature_names)
     assert ltr.inspect({"one": data, "other": data}).data.parts == 2
-    assert repr(found)
-    assert found._repr_html_()
+    assert repr(inspection)
+    assert inspection._repr_html_()
     warnings_before_training(data)
     warnings_of_log(column_facts(data.features), data.feature_names, data)
 
@@ -182,9 +184,9 @@ def test_the_strangest_values_can_be_inspected(seed: int) -> None:
     grades: list[list[float]] = [[0, 1], [0, 1, 2, 1e9], [0, 1e-30, 1], [0, 1, 3e38]]
     values = rng.choice(np.array(some, np.float32), (600, 4))
     data = make_dataset(values, rng.choice(grades[seed % 4], 600), np.repeat(np.arange(100), 6))
-    found = ltr.inspect(data)
-    assert found.data.documents == 600
-    assert repr(found)
+    inspection = ltr.inspect(data)
+    assert inspection.data.documents == 600
+    assert repr(inspection)
     warnings_before_training(data)
 
 
@@ -204,11 +206,11 @@ def test_a_warning_ends_the_strict_with_the_code_of_a_failed_check(run: Run) -> 
     save_dataset(constant(clean(100)), "flat.parquet")
     code, out, err = run("inspect", "flat.parquet")
     assert (code, err) == (0, "")
-    told = "every document has the same value for titel"
-    assert f"warning: {told} (1): check the templates" in out
+    message = "every document has the same value for titel"
+    assert f"warning: {message} (1): check the templates" in out
     code, strict, err = run("inspect", "flat.parquet", "--strict")
     assert (code, strict) == (5, out)
-    assert err.startswith(f"owpc-ltr: 1 warning: {told}")
+    assert err.startswith(f"owpc-ltr: 1 warning: {message}")
     printed: dict[str, Any] = json.loads(run.output("inspect", "flat.parquet", "--json"))
     assert set(printed) == {"data", "features", "findings"}
     assert printed["data"]["queries"] == 100
@@ -232,12 +234,12 @@ def test_a_folder_of_parts_is_found_out_as_the_file_is(fault: str, tmp_path: Pat
     data = plant(clean(150))
     parts = ltr.partition(data, out=tmp_path / "parts", buckets=5)
     whole = ltr.inspect(data)
-    found = ltr.inspect(parts)
-    assert [one.check for one in found.warnings] == [check]
-    assert found.data.parts == 5
-    assert replace(found.data, parts=1, names=()) == replace(whole.data, names=())
-    rows = zip(found.features, whole.features, strict=True)
-    assert all(one.lowest == other.lowest or one.missing for one, other in rows)
+    inspection = ltr.inspect(parts)
+    assert [warning.check for warning in inspection.warnings] == [check]
+    assert inspection.data.parts == 5
+    assert replace(inspection.data, parts=1, names=()) == replace(whole.data, names=())
+    rows = zip(inspection.features, whole.features, strict=True)
+    assert all(row.lowest == other.lowest or row.missing for row, other in rows)
 
 
 def test_a_page_of_an_inspection_is_escaped() -> None:

@@ -27,38 +27,38 @@ from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without
 
 
-def found(data: RankingDataset, check: str) -> list[str]:
-    told = ltr.inspect(data).findings
-    return [one.subject for one in told if one.check == check]
+def subjects(data: RankingDataset, check: str) -> list[str]:
+    findings = ltr.inspect(data).findings
+    return [finding.subject for finding in findings if finding.check == check]
 
 
 def side_by_side(*data: RankingDataset) -> dict[str, RankingDataset]:
     """Files whose queries have other ids, and no texts."""
     return {
         f"{name}.txt": replace(
-            one,
+            table,
             query_params=None,
-            query_ids=pa.array([f"{name}{query}" for query in one.query_ids.to_pylist()]),
+            query_ids=pa.array([f"{name}{query}" for query in table.query_ids.to_pylist()]),
         )
-        for name, one in zip("abc", data, strict=False)
+        for name, table in zip("abc", data, strict=False)
     }
 
 
 def test_a_file_with_other_values_is_one_finding_for_all_its_columns() -> None:
     """BM25 of OpenSearch 2 is 2.2 times that of 3; two columns were exchanged."""
-    one, other, third = clean(60, 1), clean(60, 2), clean(60, 3)
+    first, other, third = clean(60, 1), clean(60, 2), clean(60, 3)
     features = other.features.copy()
     features[:, :2] *= 2.2
     features[:, [3, 4]] = features[:, [4, 3]]
     changed = replace(other, features=features)
-    (finding,) = ltr.inspect(side_by_side(one, changed)).warnings
+    (finding,) = ltr.inspect(side_by_side(first, changed)).warnings
     assert finding.message.startswith("in b.txt values differ")
-    (finding,) = ltr.inspect(side_by_side(one, changed, third)).warnings
+    (finding,) = ltr.inspect(side_by_side(first, changed, third)).warnings
     assert (finding.check, finding.columns) == ("feature-drift", ("title", "body", "price", "age"))
     assert finding.message.startswith("in b.txt values differ from those of the other files")
     here, there = (
         np.median(features[:, 3]),
-        np.median(np.append(one.features, third.features, 0)[:, 3]),
+        np.median(np.append(first.features, third.features, 0)[:, 3]),
     )
     assert f"'price' (median {here:.4g}, elsewhere {there:.4g})" in finding.message
 
@@ -84,9 +84,9 @@ def test_files_of_one_source_do_not_drift(seed: int) -> None:
 
 
 def test_a_column_that_one_file_lacks_is_told_once() -> None:
-    one, other = clean(100, 1), clean(100, 2)
+    first, other = clean(100, 1), clean(100, 2)
     gone = np.full(other.n_documents, np.nan, np.float32)
-    (finding,) = ltr.inspect(side_by_side(one, without(other, 1, gone))).warnings
+    (finding,) = ltr.inspect(side_by_side(first, without(other, 1, gone))).warnings
     assert (finding.check, finding.columns) == ("missing-spike", ("body",))
     assert "in all documents in b.txt" in finding.message
 
@@ -113,7 +113,7 @@ def test_a_text_feature_that_stays_away_for_a_stretch_is_told() -> None:
     """It is missing in every third document anyway: single queries without it say nothing."""
     data = clean(400)
     title = np.where(last_rows(data, 0.3), np.float32(np.nan), data.features[:, 0])
-    assert found(without(data, 0, title), "missing-spike") == ["title"]
+    assert subjects(without(data, 0, title), "missing-spike") == ["title"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -124,23 +124,25 @@ def test_words_that_some_queries_lack_are_no_spike(seed: int) -> None:
     share = rng.beta(0.5, 0.5, data.n_queries)
     there = rng.random(data.n_documents) < np.repeat(share, np.diff(data.offsets))
     title = np.where(there, data.features[:, 1], np.float32(np.nan))
-    assert found(with_column(data, "words", title), "missing-spike") == []
+    assert subjects(with_column(data, "words", title), "missing-spike") == []
 
 
 def test_a_column_that_is_hardly_ever_there_is_but_noted() -> None:
     data = clean()
     rare = np.where(np.arange(data.n_documents) % 40 == 0, data.features[:, 1], np.nan)
-    told = ltr.inspect(with_column(data, "rare", rare.astype(np.float32)))
-    assert told.warnings == ()
-    assert [one.subject for one in told.findings if one.check == "missing-rate"] == ["rare"]
+    inspection = ltr.inspect(with_column(data, "rare", rare.astype(np.float32)))
+    assert inspection.warnings == ()
+    assert [
+        finding.subject for finding in inspection.findings if finding.check == "missing-rate"
+    ] == ["rare"]
 
 
 def test_a_numbered_feature_that_is_not_used_is_but_noted() -> None:
     data = clean()
-    zero, one = np.zeros(data.n_documents, np.float32), np.ones(data.n_documents, np.float32)
-    numbered = with_column(with_column(data, "46", zero), "47", one)
-    told = [f for f in ltr.inspect(numbered).findings if "constant" in f.check]
-    assert [(f.subject, f.severity) for f in told] == [("47", "warning"), ("46", "note")]
+    zero, constant = np.zeros(data.n_documents, np.float32), np.ones(data.n_documents, np.float32)
+    numbered = with_column(with_column(data, "46", zero), "47", constant)
+    findings = [f for f in ltr.inspect(numbered).findings if "constant" in f.check]
+    assert [(f.subject, f.severity) for f in findings] == [("47", "warning"), ("46", "note")]
     named = ltr.inspect(with_column(data, "votez", zero))
     assert [f.subject for f in named.warnings] == ["votez"]
     assert "misspelt" in named.warnings[0].advice
@@ -230,10 +232,12 @@ def test_every_job_says_it_once(
     if in_parts:
         partition(data, out=tmp_path / "parts", buckets=5)
         data = open_dataset(tmp_path / "parts")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         job(data)
-    assert sum("flat0, flat1: nothing was learned" in str(one.message) for one in told) == 1
+    assert (
+        sum("flat0, flat1: nothing was learned" in str(warning.message) for warning in caught) == 1
+    )
 
 
 def test_nothing_is_said_of_them_where_there_are_none() -> None:
@@ -244,7 +248,7 @@ def test_nothing_is_said_of_them_where_there_are_none() -> None:
 
 def test_features_that_were_left_out_on_purpose_are_no_surprise() -> None:
     data, split = dataset(0.0), HashSplit(0.4, 0.0)
-    with pytest.warns(OwpcLtrWarning) as told:
+    with pytest.warns(OwpcLtrWarning) as caught:
         model = train(
             split.part(data, "train"),
             validation=split.part(data, "validation"),
@@ -252,6 +256,6 @@ def test_features_that_were_left_out_on_purpose_are_no_surprise() -> None:
             max_features=1,
         )
     assert model.record["feature_selection"]["kept"] == ["good"]
-    (line,) = [str(each.message) for each in told if "in all documents" in str(each.message)]
+    (line,) = [str(each.message) for each in caught if "in all documents" in str(each.message)]
     assert "flat0" in line
     assert "noise" not in line

@@ -18,16 +18,16 @@ from tests.planted import FAULTS, clean, with_column
 
 
 def checks(data: RankingDataset) -> list[str]:
-    return [one.check for one in ltr.inspect(data).warnings]
+    return [warning.check for warning in ltr.inspect(data).warnings]
 
 
 def test_a_query_in_two_files_is_told_whatever_else_it_holds() -> None:
-    one, other = clean(100, 1), clean(100, 2)
-    files = {"train.txt": one, "test.txt": replace(other, query_params=None)}
-    told = ltr.inspect(files).warnings
-    assert [finding.check for finding in told] == ["split-leak"]
-    assert "100" not in told[0].subject
-    assert told[0].message.startswith("200 queries with the same id are in two files")
+    first, other = clean(100, 1), clean(100, 2)
+    files = {"train.txt": first, "test.txt": replace(other, query_params=None)}
+    findings = ltr.inspect(files).warnings
+    assert [finding.check for finding in findings] == ["split-leak"]
+    assert "100" not in findings[0].subject
+    assert findings[0].message.startswith("200 queries with the same id are in two files")
 
 
 def test_the_same_set_in_two_files_is_told() -> None:
@@ -35,15 +35,15 @@ def test_the_same_set_in_two_files_is_told() -> None:
     again = replace(data, query_ids=pa.array([f"x{n}" for n in range(100)], pa.string()))
     for part in (data, replace(data, query_params=None)):
         files = {"train.txt": part, "test.txt": replace(again, query_params=part.query_params)}
-        told = ltr.inspect(files).warnings
-        assert [finding.subject for finding in told] == ["200 queries"]
+        findings = ltr.inspect(files).warnings
+        assert [finding.subject for finding in findings] == ["200 queries"]
 
 
 def test_other_queries_with_the_same_features_are_but_noted() -> None:
     """`dune imdb` and `dune netflix` find the same; their texts say that they are two."""
     data = clean(100)
     again = np.flatnonzero(HashSplit().sides(data) == "train")[:20]
-    names = [one for n in range(200) if HashSplit().sides_of([one := f"n{n}"])[0] == "test"][:20]
+    names = [name for n in range(200) if HashSplit().sides_of([name := f"n{n}"])[0] == "test"][:20]
     other = replace(
         data.select(again),
         query_ids=pa.array(names, pa.string()),
@@ -53,7 +53,9 @@ def test_other_queries_with_the_same_features_are_but_noted() -> None:
 
     both = ltr.inspect(join_datasets([data, other], ["a", "b"]))
     assert both.warnings == ()
-    assert [one.subject for one in both.findings if one.check == "split-leak"] == ["40 queries"]
+    assert [finding.subject for finding in both.findings if finding.check == "split-leak"] == [
+        "40 queries"
+    ]
 
 
 def test_texts_that_all_queries_share_are_no_text() -> None:
@@ -66,18 +68,20 @@ def test_texts_that_all_queries_share_are_no_text() -> None:
 def test_a_column_that_is_the_grade_is_told_as_such(turned: bool) -> None:
     data = clean()
     copy = (5 - data.labels if turned else data.labels) * 3
-    told = ltr.inspect(with_column(data, "clicks", copy.astype(np.float32)))
-    assert [(one.check, one.subject) for one in told.warnings] == [("leak", "clicks")]
-    assert "is the grade in other words" in told.warnings[0].message
+    inspection = ltr.inspect(with_column(data, "clicks", copy.astype(np.float32)))
+    assert [(warning.check, warning.subject) for warning in inspection.warnings] == [
+        ("leak", "clicks")
+    ]
+    assert "is the grade in other words" in inspection.warnings[0].message
 
 
 def test_a_strong_honest_feature_is_no_leak() -> None:
     data = clean(400)
     noise = np.random.default_rng(1).normal(size=data.n_documents)
     strong = with_column(data, "bm25", (data.labels + 0.5 * noise).astype(np.float32))
-    found = ltr.inspect(strong)
-    assert found.warnings == ()
-    assert {row.name: row.alone for row in found.features}["bm25"] > 0.85
+    inspection = ltr.inspect(strong)
+    assert inspection.warnings == ()
+    assert {row.name: row.alone for row in inspection.features}["bm25"] > 0.85
 
 
 def logged(data: RankingDataset) -> list[str]:

@@ -66,10 +66,10 @@ class Nights:
 
     @property
     def plan(self) -> KeepPlan:
-        told = json.dumps(["python3", "-c", TOLD, str(self.folder / "told.jsonl")])
+        command = json.dumps(["python3", "-c", TOLD, str(self.folder / "told.jsonl")])
         path = self.folder / "plan.toml"
         path.write_text(PLAN.format(
-            name=self.small.name, index=self.small.index, featureset=self.featureset, told=told,
+            name=self.small.name, index=self.small.index, featureset=self.featureset, told=command,
         ))  # fmt: skip
         return read_plan(path)
 
@@ -89,7 +89,7 @@ class Nights:
         clock = datetime.now(UTC) + timedelta(days=self.days)
         return run_once(Workflow(plan, cluster), lambda: clock)
 
-    def told(self) -> list[tuple[str, str]]:
+    def notices(self) -> list[tuple[str, str]]:
         lines = (self.folder / "told.jsonl").read_text().splitlines()
         return [(message["end"], message["line"]) for message in map(json.loads, lines)]
 
@@ -194,5 +194,5 @@ def test_five_nights(nights: Nights) -> None:
     assert (stopped.done, stopped.refusal.exit_code) == ("failed", 4)
 
     expected = ["waiting", "promoted", "waiting", "rolled back", "failed", "failed"]
-    assert [end for end, _ in nights.told()] == expected
+    assert [end for end, _ in nights.notices()] == expected
     assert [step.end for step in stopped.history if step.end] == expected

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from owpc_ltr_keep.keep import notify
 from owpc_ltr_keep.plan import KeepNotify, read_plan
-from owpc_ltr_keep.state import KeepStep, locked
+from owpc_ltr_keep.state import KeepStep, locked_folder
 
 from owpc_ltr.errors import BadInput
 from tests.commands import Run
@@ -143,9 +143,9 @@ def test_clicks_alone_are_a_plan_where_users_decide_and_none_where_nobody_does(
 def test_a_file_without_a_human_label_is_a_plan_only_where_users_decide(
     tmp_path: Path, judges: tuple[str, str], *, is_refused: bool
 ) -> None:
-    one, other = judges
+    first, other = judges
     (tmp_path / "judgments.tsv").write_text(
-        f"q\tsku\tgrade\tjudged_by\nshoe\td1\t1\t{one}\nshoe\td2\t0\t{other}\n"
+        f"q\tsku\tgrade\tjudged_by\nshoe\td1\t1\t{first}\nshoe\td2\t0\t{other}\n"
     )
     assert plan(tmp_path).experiment is not None
     no_users = ("[shadow]\ndays = 3\n\n[experiment]\ndays = 28\n", "")
@@ -173,7 +173,7 @@ def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
         3, "owpc-ltr: plan.toml: there is no key 'allias': did you mean 'alias'?",
     )  # fmt: skip
     (tmp_path / "plan.toml").write_text(WHOLE)
-    with locked(tmp_path / "keep"):
+    with locked_folder(tmp_path / "keep"):
         code, _, err = run("keep", "plan.toml", *nowhere)
     assert code == 4
     assert re.search(r"process \d+ on .* holds .*keep/lock: wait for it to end$", err.strip())

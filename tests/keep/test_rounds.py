@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.state import KeepIsRunning, locked
+from owpc_ltr_keep.state import KeepIsRunning, locked_folder
 
 from owpc_ltr import report
 from owpc_ltr.engine.attempts import ClusterAttempts
@@ -43,7 +43,7 @@ TOLD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 
 
 @pytest.fixture
-def told(world: KeepWorld, tmp_path: Path) -> Path:
+def notices(world: KeepWorld, tmp_path: Path) -> Path:
     """The file of what the plan's command was told."""
     path = tmp_path / "told.jsonl"
     path.write_text("")
@@ -52,8 +52,8 @@ def told(world: KeepWorld, tmp_path: Path) -> Path:
     return path
 
 
-def ends(told: Path) -> list[str]:
-    return [json.loads(line)["end"] for line in told.read_text().splitlines()]
+def ends(notices: Path) -> list[str]:
+    return [json.loads(line)["end"] for line in notices.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_page_has_the_history_the_latest_step_first(world: KeepWorld, tmp_path
 
 @pytest.mark.parametrize("outcome", [Outcome.NO_DIFFERENCE, Outcome.WORSE])
 def test_a_candidate_that_is_no_better_is_refused_and_nobody_is_told(
-    world: KeepWorld, told: Path, outcome: Outcome
+    world: KeepWorld, notices: Path, outcome: Outcome
 ) -> None:
     before = world.alias
     run = world.run(Night(outcome=outcome))
@@ -106,15 +106,15 @@ def test_a_candidate_that_is_no_better_is_refused_and_nobody_is_told(
     assert world.alias == before
     assert world.run(Night()).done == "nothing"
     assert world.run(Night(2)).done == "refused"
-    assert ends(told) == []
+    assert ends(notices) == []
 
 
 def test_judgments_that_cannot_tell_call_a_person_every_night_until_users_may_decide(
-    world: KeepWorld, told: Path
+    world: KeepWorld, notices: Path
 ) -> None:
     night = Night(outcome=Outcome.CANNOT_TELL)
     assert [world.run(night).done for _ in range(2)] == ["person", "person"]
-    assert ends(told) == ["person", "person"]
+    assert ends(notices) == ["person", "person"]
     world.plan = plan_in(Path(world.plan.folder), tried=True)
     assert world.run(replace(night, log=quiet(world))).done == "waiting"
 
@@ -160,27 +160,27 @@ def test_what_suggested_feature_sets_have_is_accepted_by_default(world: KeepWorl
     ids=lambda what: getattr(type(what), "__name__", None),
 )
 def test_a_failure_is_told_stands_in_the_history_and_never_leaves_with_5(
-    world: KeepWorld, told: Path, failure: Any, code: int
+    world: KeepWorld, notices: Path, failure: Any, code: int
 ) -> None:
     run = world.run(better(failure=failure))
     assert run.done == "failed"
     assert run.refusal is not None
     assert (run.refusal.exit_code, str(run.refusal)) == (code, str(failure))
     assert (run.history[-1].end, run.history[-1].line) == ("failed", str(failure))
-    assert ends(told) == ["failed"]
+    assert ends(notices) == ["failed"]
     assert world.run(better()).done == "promoted"
-    assert ends(told) == ["failed", "promoted"]
+    assert ends(notices) == ["failed", "promoted"]
 
 
-def test_a_bug_is_told_too_and_keeps_its_traceback(world: KeepWorld, told: Path) -> None:
+def test_a_bug_is_told_too_and_keeps_its_traceback(world: KeepWorld, notices: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         world.run(better(failure=ZeroDivisionError("division by zero")))
-    assert ends(told) == ["failed"]
+    assert ends(notices) == ["failed"]
     assert world.state["history"][-1]["line"] == "ZeroDivisionError: division by zero"
 
 
 def test_a_run_that_was_killed_is_told_by_the_next_one(
-    world: KeepWorld, told: Path, monkeypatch: pytest.MonkeyPatch
+    world: KeepWorld, notices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(MadeUpWorkflow, "train", kill)
@@ -189,7 +189,7 @@ def test_a_run_that_was_killed_is_told_by_the_next_one(
     run = world.run(better())
     assert run.done == "promoted"
     assert "did not end: it was killed" in run.steps[0].line
-    assert ends(told) == ["failed", "promoted"]
+    assert ends(notices) == ["failed", "promoted"]
 
 
 def log_for(world: KeepWorld, seed: int = 1, **how: Any) -> Path:
@@ -288,7 +288,7 @@ def test_an_experiment_that_another_hand_stopped_ends_the_round(tried: KeepWorld
 
 
 def test_a_clock_that_went_back_is_told_once_and_does_not_stop_the_plan(
-    world: KeepWorld, told: Path
+    world: KeepWorld, notices: Path
 ) -> None:
     world.days = 3650
     world.plan = replace(world.plan, every=7)
@@ -298,7 +298,7 @@ def test_a_clock_that_went_back_is_told_once_and_does_not_stop_the_plan(
     assert (run.done, run.refusal and run.refusal.exit_code) == ("failed", 3)
     assert "the clock went back" in run.reason
     assert world.run(better(2)).done == "promoted"
-    assert ends(told) == ["failed", "promoted"]
+    assert ends(notices) == ["failed", "promoted"]
 
 
 def test_an_experiment_of_a_clock_that_was_ahead_calls_a_person(tried: KeepWorld) -> None:
@@ -398,20 +398,24 @@ def test_a_run_that_is_killed_anywhere_ends_as_one_that_was_not(
 def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
     folder = Path(world.plan.folder)
     complaint = r"process \d+ on .* holds .*lock"
-    with locked(folder), pytest.raises(KeepIsRunning, match=complaint), locked(folder):
+    with (
+        locked_folder(folder),
+        pytest.raises(KeepIsRunning, match=complaint),
+        locked_folder(folder),
+    ):
         pass
     (folder / "lock").write_text("process 1 on elsewhere")
-    with locked(folder):
+    with locked_folder(folder):
         pass
 
 
 def test_the_notified_command_reads_how_a_run_ended_until_it_takes_it(
-    world: KeepWorld, told: Path
+    world: KeepWorld, notices: Path
 ) -> None:
     working = world.plan.notify
     world.run(better())
     world.run(better())
-    (message,) = map(json.loads, told.read_text().splitlines())
+    (message,) = map(json.loads, notices.read_text().splitlines())
     assert (message["alias"], message["step"], message["end"]) == ("m", "promote", "promoted")
     assert world.alias.current in message["line"]
     broken = (sys.executable, "-c", "raise SystemExit(1)")
@@ -421,16 +425,16 @@ def test_the_notified_command_reads_how_a_run_ended_until_it_takes_it(
     assert run.steps[-1].line == "nobody was told: CalledProcessError"
     world.plan = replace(world.plan, notify=working)
     assert world.run(better(2)).done == "nothing"
-    assert ends(told) == ["promoted", "promoted"]
+    assert ends(notices) == ["promoted", "promoted"]
 
 
-def test_a_run_that_waits_says_so_every_night(tried: KeepWorld, told: Path) -> None:
+def test_a_run_that_waits_says_so_every_night(tried: KeepWorld, notices: Path) -> None:
     plan = replace(plan_in(Path(tried.plan.folder), tried=True), notify=tried.plan.notify)
     tried.plan = replace(plan, notify=plan_in(Path(), notify=(
-        sys.executable, "-c", TOLD, str(told))).notify)  # fmt: skip
+        sys.executable, "-c", TOLD, str(notices))).notify)  # fmt: skip
     for _ in range(2):
         tried.run(better())
-    assert ends(told) == ["waiting", "waiting"]
+    assert ends(notices) == ["waiting", "waiting"]
 
 
 @pytest.mark.parametrize("failing", [False, True])

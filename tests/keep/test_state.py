@@ -70,14 +70,14 @@ def test_a_round_of_a_far_future_is_of_a_clock_that_was_wrong(world: KeepWorld) 
 
 
 def test_a_damaged_state_is_told_and_leaves_with_3(tmp_path: Path, run: Run) -> None:
-    told = tmp_path / "told.jsonl"
-    told.write_text("")
-    command = json.dumps([sys.executable, "-c", TOLD, str(told)])
+    notices = tmp_path / "told.jsonl"
+    notices.write_text("")
+    command = json.dumps([sys.executable, "-c", TOLD, str(notices)])
     (tmp_path / "plan.toml").write_text(PLAN.format(command=command))
     for damage in (b"", b"{", b"\x00\xff", b"[]", b'{"format": 1, "format": 1}'):
         (tmp_path / "state.json").write_bytes(damage)
         assert "state.json" in run.refusal(3, "keep", "plan.toml", "--url", "http://127.0.0.1:9")
-    assert ends(told) == ["failed"] * 5
+    assert ends(notices) == ["failed"] * 5
 
 
 def test_line_ends_of_another_system_change_nothing(world: KeepWorld) -> None:

@@ -129,7 +129,7 @@ def test_verify_is_what_finds_drift(world: KeepWorld) -> None:
     (key,) = (key for key in documents if key.endswith(f"/{model}"))
     source, *version = documents[key]
     source = copy.deepcopy(source)
-    source["certificate"]["engine"]["version"] = "2.0.0"
+    source["deployment_record"]["engine"]["version"] = "2.0.0"
     documents[key] = (source, version[0], version[1])
     assert "the engine's version changed from 2.0.0" in workflow.troubles(model)["drift"]
     world.world.cluster.indices["small"].documents = {}

@@ -133,10 +133,10 @@ def test_files_beside_a_plugin_file_count_as_its_package(package: Path) -> None:
     for file in package.glob("[!_]*.py"):
         file.write_text(file.read_text().replace("folder.", ""))
     program = RUN.replace("folder.", "")
-    found = [json.loads(printed_by(program, beside(package)))]
+    results = [json.loads(printed_by(program, beside(package)))]
     change_unseen(package / "callee.py", "STEP * 1.0", "STEP * 9.0")
-    found += [json.loads(printed_by(program, beside(package))) for _ in "12"]
-    assert found == [[2.0, 1, True], [10.0, 1, True], [10.0, 0, True]]
+    results += [json.loads(printed_by(program, beside(package))) for _ in "12"]
+    assert results == [[2.0, 1, True], [10.0, 1, True], [10.0, 0, True]]
 
 
 def beside(package: Path) -> dict[str, str]:
@@ -175,11 +175,11 @@ def test_what_changes_while_a_process_runs_is_not_kept(package: Path) -> None:
 def test_compiled_code_names_what_the_cache_is_named_by() -> None:
     """Nothing in files of ours that have no compiled code, which do not count."""
     counted = {name_of(file) for file in compiling._our_kernels()}
-    found = {(name_of(file), name) for file in kernel_files() for name in named_in(file)}
-    ours = {module for _, module in found if module.startswith("owpc_ltr.")}
+    names = {(name_of(file), name) for file in kernel_files() for name in named_in(file)}
+    ours = {module for _, module in names if module.startswith("owpc_ltr.")}
     assert len(ours) >= 2
     assert ours <= counted
-    others = [pair for pair in found if pair[1] not in ours]
+    others = [pair for pair in names if pair[1] not in ours]
     assert [pair for pair in others if pair[0].split(".")[0] != pair[1].split(".")[0]] == []
 
 
@@ -197,15 +197,15 @@ def named_in(file: Path) -> Iterator[str]:
     """The modules of ours that compiled functions of a file name something of."""
     body = ast.parse(file.read_text()).body
     origins = {
-        alias.asname or alias.name: one.module
-        for one in body
-        if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("owpc_ltr")
-        for alias in one.names
+        alias.asname or alias.name: statement.module
+        for statement in body
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("owpc_ltr")
+        for alias in statement.names
     }
-    for one in body:
-        marks = " ".join(map(ast.unparse, getattr(one, "decorator_list", ())))
-        if isinstance(one, ast.FunctionDef) and re.match(r"(compiled|kernel)\b", marks):
-            for inner in (node for part in one.body for node in ast.walk(part)):
+    for statement in body:
+        marks = " ".join(map(ast.unparse, getattr(statement, "decorator_list", ())))
+        if isinstance(statement, ast.FunctionDef) and re.match(r"(compiled|kernel)\b", marks):
+            for inner in (node for part in statement.body for node in ast.walk(part)):
                 if isinstance(inner, ast.Name) and inner.id in origins:
                     yield str(origins[inner.id])
 
@@ -307,11 +307,11 @@ def test_a_command_says_in_one_line_that_nothing_is_kept(package: Path) -> None:
     )
     environ = {**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": "/dev/null/a"}
     environ.pop("PYTHONWARNINGS", None)
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
-    assert told.stderr.count("\n") == 1
-    assert "set NUMBA_CACHE_DIR" in told.stderr
+    assert completed.stderr.count("\n") == 1
+    assert "set NUMBA_CACHE_DIR" in completed.stderr
 
 
 def test_who_listens_is_told_once_that_something_is_compiled() -> None:

@@ -53,9 +53,9 @@ def test_the_risk_over_parts_is_that_in_memory(
         assert (again[0], again[1].tolist()) == (risk, gradient.tolist())
     shares = np.array([0.0, 0.3, 1.0, 2.5])
     risks, slopes = streamed.along(w, step, shares)
-    for k, one, along in zip(shares, risks, slopes, strict=True):
+    for k, risk_of_share, along in zip(shares, risks, slopes, strict=True):
         expected, slope = whole.value_and_gradient(w + k * step)
-        assert one == pytest.approx(expected, rel=1e-12)
+        assert risk_of_share == pytest.approx(expected, rel=1e-12)
         assert along == pytest.approx(float(slope @ step), rel=1e-7, abs=1e-7)
 
 
@@ -70,13 +70,13 @@ def test_the_gap_over_parts_bounds_what_is_best_in_memory(
     parts = in_parts(data, tmp_path / "a")
     bundle = Bundle(C=C, tolerance=1e-4)
     whole, streamed = bundle.minimise(loss, data, Run()), bundle.minimise(loss, parts, Run())
-    one, other = whole.certificate, streamed.certificate
-    assert other.stop_reason == one.stop_reason
+    certificate, other = whole.certificate, streamed.certificate
+    assert other.stop_reason == certificate.stop_reason
     assert other.relative_gap <= 1e-4 * (1 + 1e-9)
-    assert other.risk_at_zero == pytest.approx(one.risk_at_zero, rel=1e-12)
+    assert other.risk_at_zero == pytest.approx(certificate.risk_at_zero, rel=1e-12)
     # Each lower bound is below each value.
-    assert one.objective - one.gap <= other.objective + 1e-9 * abs(other.objective)
-    assert other.objective - other.gap <= one.objective + 1e-9 * abs(one.objective)
+    assert certificate.objective - certificate.gap <= other.objective + 1e-9 * abs(other.objective)
+    assert other.objective - other.gap <= certificate.objective + 1e-9 * abs(certificate.objective)
     assert isinstance(streamed.model, LinearModel)
     assert objective(streamed, loss, data, C) == pytest.approx(other.objective, rel=1e-6)
 

@@ -53,12 +53,12 @@ class Agent:
 
         given = {key.rstrip("_"): value for key, value in arguments.items()}
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def note(progress: float, total: float | None, message: str | None) -> None:
             self.progress.append(str(message))
 
         async def called() -> CallToolResult:
             async with Client(self.server) as client:
-                return await client.call_tool(tool, given, progress_callback=told)
+                return await client.call_tool(tool, given, progress_callback=note)
 
         result = anyio.run(called)
         (part,) = result.content

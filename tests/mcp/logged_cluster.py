@@ -28,5 +28,5 @@ class LoggedCluster(MemoryCluster):
             _source, number, _version = documents[last]
             hits = [{"_index": name, "_id": last, "_seq_no": number, "_primary_term": 1}]
         total = {"value": len(documents), "relation": "eq"}
-        found = {"total": total, "hits": hits}
-        return {"took": 1, "timed_out": False, "_shards": SHARDS, "hits": found}
+        hits_of_page = {"total": total, "hits": hits}
+        return {"took": 1, "timed_out": False, "_shards": SHARDS, "hits": hits_of_page}

@@ -52,8 +52,8 @@ def show_much() -> Painted:
 
 def tools_of(*functions: Callable[..., Any]) -> dict[str, JobTool]:
     return {
-        one.__name__: JobTool(Command(one.__name__, "", ""), one, {}, frozenset())
-        for one in functions
+        function.__name__: JobTool(Command(function.__name__, "", ""), function, {}, frozenset())
+        for function in functions
     }
 
 
@@ -265,19 +265,21 @@ def test_only_evidence_that_this_session_wrote_counts(world: World, tmp_path: Pa
 
 NOT_THIS: dict[str, tuple[Callable[[Evidence], dict[str, Any]], str]] = {
     "another model": (
-        lambda one: {"new": replace(one.new, model="other")},
+        lambda evidence: {"new": replace(evidence.new, model="other")},
         "the evidence is of another model than those of the switch",
     ),
     "over another model": (
-        lambda one: {"old": replace(one.old, model="other")},
+        lambda evidence: {"old": replace(evidence.old, model="other")},
         "the evidence compares with m-",
     ),
     "over the query": (
-        lambda one: {"old": replace(one.old, name="the query alone", model=None, window=None)},
+        lambda evidence: {
+            "old": replace(evidence.old, name="the query alone", model=None, window=None)
+        },
         "the evidence compares with the query alone, and users have m-",
     ),
     "in another index": (
-        lambda one: {"new": replace(one.new, index="docs")},
+        lambda evidence: {"new": replace(evidence.new, index="docs")},
         "of another index ('docs' and 'small')",
     ),
     "cannot tell": (lambda _: {"verdict": {"outcome": "cannot tell"}}, "is 'cannot tell'"),

@@ -51,7 +51,7 @@ def plan_with(folder: Path, table: str, key: str, value: str) -> Path:
     given = {"": {"folder": "state"}, "data": {"judgments": "judgments.tsv"}, "train": {}}
     given[table] = {**given[table], key: value}
     lines = {
-        name: "\n".join(f"{one} = {json.dumps(text)}" for one, text in keys.items())
+        name: "\n".join(f"{option} = {json.dumps(text)}" for option, text in keys.items())
         for name, keys in given.items()
     }
     path = folder / "plan.toml"
@@ -121,7 +121,11 @@ def test_what_a_plan_may_not_is_refused_before_anything_is_done(world: World, fo
 def keys_of(kind: Any) -> Iterator[tuple[str, Any]]:
     """The keys of a table and of those in it, with their types."""
     for name, annotation in get_type_hints(kind).items():
-        (inner,) = [one for one in get_args(annotation) or (annotation,) if one is not NoneType][:1]
+        (inner,) = [
+            alternative
+            for alternative in get_args(annotation) or (annotation,)
+            if alternative is not NoneType
+        ][:1]
         if is_dataclass(inner):
             yield from keys_of(inner)
         yield name, annotation
@@ -201,11 +205,11 @@ NO_JOBS_OF_AGENTS = {"owpc_ltr_node", "owpc_ltr_demo", "owpc_ltr_serve", "owpc_l
 
 
 def test_files_are_opened_by_the_doors_alone() -> None:
-    root, found = Path(owpc_ltr.__file__).parents[1], {}
+    root, places = Path(owpc_ltr.__file__).parents[1], {}
     for path in (*root.glob("owpc_ltr/**/*.py"), *root.glob("plugins/**/*.py")):
         # What a distribution has in itself is found by importlib.
         lines = [line for line in path.read_text().splitlines() if "files(" not in line]
         opens = sum(len(OPENS.findall(line)) for line in lines)
         if opens and not NO_JOBS_OF_AGENTS & set(path.parts):
-            found[path.relative_to(root).as_posix()] = opens
-    assert found == {path: number for path, (number, _) in OPENED.items()}
+            places[path.relative_to(root).as_posix()] = opens
+    assert places == {path: number for path, (number, _) in OPENED.items()}

@@ -154,7 +154,7 @@ def test_a_call_that_is_cancelled_stops_its_job_and_the_next_one_runs(
 
 
 def test_without_the_sdk_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    (about,) = (one for one in plugin_commands().commands if one.name == "mcp")
+    (about,) = (command for command in plugin_commands().commands if command.name == "mcp")
     monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
     with pytest.raises(PluginError, match=r"^mcp needs mcp, .*: pip install 'owpc-ltr\[mcp\]'$"):
         run_job(about, mcp, {}, ())

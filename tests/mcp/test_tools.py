@@ -157,7 +157,7 @@ def test_every_option_is_for_agents_or_known_as_one_for_people() -> None:
     for tool in all_tools().values():
         options = {option.name for part in options_of(tool.function) for option in part}
         left_out |= options - tool.options.keys()
-        marked |= tool.options.keys() | {f"{tool.name}.{one}" for one in tool.options}
+        marked |= tool.options.keys() | {f"{tool.name}.{option}" for option in tool.options}
     assert left_out == set(FOR_PEOPLE.split())
     assert marked >= set(_FOR_AGENTS.split())
 

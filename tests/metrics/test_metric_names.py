@@ -262,8 +262,8 @@ def test_a_metric_of_a_file_is_read_with_options_of_any_type(tmp_path: Path) -> 
     metric = parse_metric("depth@2,at-most=5,half=2,shy=yes,empty=one", registry)
     assert str(metric) == "depth@2,at-most=5,half=2,shy=True,empty=one"
     assert parse_metric(str(metric), registry) == metric
-    one = parse_metric("depth-of-one", registry)
-    assert (str(one), parse_metric("depth,at-most=1", registry)) == ("depth-of-one", one)
+    parsed = parse_metric("depth-of-one", registry)
+    assert (str(parsed), parse_metric("depth,at-most=1", registry)) == ("depth-of-one", parsed)
     for text, message in (
         ("depth,at-most=x", "'depth' cannot take at-most=x: it must be a whole number"),
         ("depth,half=3", "'depth' cannot take half=3; known: 1, 2"),

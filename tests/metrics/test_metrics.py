@@ -142,7 +142,10 @@ def test_every_metric_equals_enumeration_of_all_tied_orders(
 ) -> None:
     usual = parse_metric(f"{name},empty=skip")
     values = [
-        [value_of_order(usual, order) for order in orders(scores, [float(one) for one in labels])]
+        [
+            value_of_order(usual, order)
+            for order in orders(scores, [float(label) for label in labels])
+        ]
         for scores, labels in queries
     ]
     for ties in get_args(Ties):

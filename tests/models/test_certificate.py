@@ -57,10 +57,12 @@ def test_where_nothing_can_be_gained_the_gap_is_told_and_not_its_ratio(
     optimizer: str, inner: str, generator: str
 ) -> None:
     loss = OWPC(generator=generator, inner=inner)
-    found = INSTALLED.find("optimizer", optimizer)().minimise(loss, mirrored(), Run()).certificate
-    assert found.stop_reason == "no model is better than the one that scores everything alike"
-    assert math.isnan(found.relative_gap)
-    assert 0 <= found.gap <= 1e-9 * found.objective
+    certificate = (
+        INSTALLED.find("optimizer", optimizer)().minimise(loss, mirrored(), Run()).certificate
+    )
+    assert certificate.stop_reason == "no model is better than the one that scores everything alike"
+    assert math.isnan(certificate.relative_gap)
+    assert 0 <= certificate.gap <= 1e-9 * certificate.objective
 
 
 @given(ANY_JSON)

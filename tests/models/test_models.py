@@ -222,10 +222,10 @@ def test_no_score_leaves_the_interval(seed: int) -> None:
 
 def test_what_a_feature_does_is_how_far_its_curve_goes() -> None:
     model = random_model(np.random.default_rng(3))
-    found = importances(model)
-    spans = [facts["span"] for facts in found.values()]
+    facts_by_feature = importances(model)
+    spans = [facts["span"] for facts in facts_by_feature.values()]
     assert spans == sorted(spans, reverse=True)
-    assert found["a"]["missing"] == model.curves["a"].missing
+    assert facts_by_feature["a"]["missing"] == model.curves["a"].missing
     assert "AdditiveModel" in model._repr_html_()
 
 
@@ -370,28 +370,34 @@ def test_a_weight_is_what_one_more_of_the_feature_adds_to_the_score(
 ) -> None:
     normalisers = {"b": Normaliser("standard", 1.0, scale)}
     model = LinearModel(FOUR_NAMES, np.array(weights), normalisers)
-    found = importances(model)
+    facts_by_feature = importances(model)
     ones = np.eye(4, dtype=np.float32)
     steps = model.score(ones) - model.score(np.zeros((1, 4), np.float32))
-    assert [found[name]["weight"] for name in FOUR_NAMES] == pytest.approx(list(steps), abs=1e-6)
-    sizes = [abs(one["weight"]) for one in found.values()]
+    assert [facts_by_feature[name]["weight"] for name in FOUR_NAMES] == pytest.approx(
+        list(steps), abs=1e-6
+    )
+    sizes = [abs(facts["weight"]) for facts in facts_by_feature.values()]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_splits_gain_and_cover_are_those_that_xgboost_counts(rng: np.random.Generator) -> None:
     booster = trained(rng)
-    found = importances(from_raw(raw(booster)))
+    facts_by_feature = importances(from_raw(raw(booster)))
     splits = booster.get_score(importance_type="weight")
-    assert {name: one["splits"] for name, one in found.items() if one["splits"]} == splits
+    assert {
+        name: facts["splits"] for name, facts in facts_by_feature.items() if facts["splits"]
+    } == splits
     for fact in ("gain", "cover"):
         totals: dict[str, Any] = booster.get_score(importance_type=f"total_{fact}")
         whole = sum(totals.values())
-        told = {name: one[fact] for name, one in found.items() if fact in one}
-        assert told == pytest.approx({name: part / whole for name, part in totals.items()})
-        assert sum(told.values()) == pytest.approx(1.0)
-    gains = [one.get("gain", 0.0) for one in found.values()]
+        shares = {name: facts[fact] for name, facts in facts_by_feature.items() if fact in facts}
+        assert shares == pytest.approx({name: part / whole for name, part in totals.items()})
+        assert sum(shares.values()) == pytest.approx(1.0)
+    gains = [facts.get("gain", 0.0) for facts in facts_by_feature.values()]
     assert gains == sorted(gains, reverse=True)
-    assert all(0 <= one["trees"] <= min(one["splits"], 8) for one in found.values())
+    assert all(
+        0 <= facts["trees"] <= min(facts["splits"], 8) for facts in facts_by_feature.values()
+    )
 
 
 @pytest.mark.parametrize("broken", ["absent", "no numbers", "too few", "not finite", "all zero"])
@@ -410,7 +416,7 @@ def test_what_the_file_does_not_tell_of_gains_is_left_out_and_scores_all_the_sam
                 "all zero": [0.0] * len(gains),
             }[broken]
     model = from_raw(content)
-    assert all(one.keys() == {"splits", "trees"} for one in importances(model).values())
+    assert all(facts.keys() == {"splits", "trees"} for facts in importances(model).values())
     rows = rng.normal(size=(20, 4)).astype(np.float32)
     assert np.array_equal(model.score(rows), from_raw(raw(booster)).score(rows))
 
@@ -418,9 +424,9 @@ def test_what_the_file_does_not_tell_of_gains_is_left_out_and_scores_all_the_sam
 def test_an_average_tells_what_each_of_its_parts_does(rng: np.random.Generator) -> None:
     trees = from_raw(raw(trained(rng)))
     linear = LinearModel(FOUR_NAMES, np.array([1.0, -2.0, 0.0, 0.5]))
-    found = importances(average([trees, linear]))
-    assert found["b"]["part 2: weight"] == -2.0
-    assert found["b"]["part 1: splits"] == importances(trees)["b"]["splits"]
+    facts_by_feature = importances(average([trees, linear]))
+    assert facts_by_feature["b"]["part 2: weight"] == -2.0
+    assert facts_by_feature["b"]["part 1: splits"] == importances(trees)["b"]["splits"]
 
 
 def test_a_model_file_is_described_without_its_samples(
@@ -451,11 +457,11 @@ def forest() -> Forest:
 
 
 def test_the_interval_of_trees_is_the_sum_of_their_lowest_and_highest_leaves() -> None:
-    found = score_interval(TreeModel(THREE_NAMES, forest(), base=1.0))
-    assert found.proven
-    assert (found.low, found.high) == pytest.approx((-0.5, 4.5), abs=1e-5)
-    assert found.low <= -0.5
-    assert found.high >= 4.5
+    interval = score_interval(TreeModel(THREE_NAMES, forest(), base=1.0))
+    assert interval.proven
+    assert (interval.low, interval.high) == pytest.approx((-0.5, 4.5), abs=1e-5)
+    assert interval.low <= -0.5
+    assert interval.high >= 4.5
     logistic = score_interval(TreeModel(THREE_NAMES, forest(), link="logistic"))
     bounds = [1 / (1 + math.exp(-total)) for total in (-1.5, 3.5)]
     assert [logistic.low, logistic.high] == pytest.approx(bounds, rel=1e-5)
@@ -466,28 +472,28 @@ def linear_interval(weights: list[float], *how: Any) -> ScoreInterval:
 
 
 def test_a_sum_of_scores_is_proven_by_weights_that_are_not_below_0_alone() -> None:
-    found = linear_interval([1.0, 0.0, 2.0], set(THREE_NAMES))
-    assert (found.proven, found.high) == (True, math.inf)
-    assert found.low == pytest.approx(0.0)
+    interval = linear_interval([1.0, 0.0, 2.0], set(THREE_NAMES))
+    assert (interval.proven, interval.high) == (True, math.inf)
+    assert interval.low == pytest.approx(0.0)
     assert linear_interval([1.0, 1.0, 1.0], {"a", "b"}) == UNKNOWN
     assert linear_interval([1.0, -1.0, 1.0], set(THREE_NAMES)) == UNKNOWN
 
 
 def test_a_missing_feature_counts_0_also_where_none_was_seen() -> None:
     seen = np.array([[2.0, 3.0, 0.0], [4.0, 5.0, 0.0]])
-    found = linear_interval([-1.0, 2.0, 0.0], set(THREE_NAMES), seen)
-    assert not found.proven
-    assert (found.low, found.high) == pytest.approx((-4.0, 10.0), abs=1e-5)
+    interval = linear_interval([-1.0, 2.0, 0.0], set(THREE_NAMES), seen)
+    assert not interval.proven
+    assert (interval.low, interval.high) == pytest.approx((-4.0, 10.0), abs=1e-5)
 
 
 def test_features_that_are_bounded_by_their_kind_prove_a_mixed_model_for_every_document() -> None:
     model = LinearModel(THREE_NAMES, np.array([-1.0, 2.0, -0.5]))
     seen = np.array([[0.0, 0.0, 0.0], [0.1, 0.1, 0.1]])
-    found = score_interval(model, set(THREE_NAMES), seen, {"a": 3.0, "b": math.inf, "c": 8.0})
-    assert found.proven
-    assert found.holds == "for every document"
-    assert found.low == pytest.approx(-7.0, abs=1e-4)
-    assert found.high == math.inf
+    interval = score_interval(model, set(THREE_NAMES), seen, {"a": 3.0, "b": math.inf, "c": 8.0})
+    assert interval.proven
+    assert interval.holds == "for every document"
+    assert interval.low == pytest.approx(-7.0, abs=1e-4)
+    assert interval.high == math.inf
     # One that is not bounded is enough to prove nothing, whatever was seen.
     half = score_interval(model, set(THREE_NAMES), seen, {"a": 3.0, "c": math.inf})
     assert not half.proven
@@ -510,15 +516,15 @@ def test_every_score_is_in_the_interval_also_as_a_float32_sum(
     model = LinearModel(THREE_NAMES, np.array(weights), {"b": Normaliser("standard", shift, 2.0)})
     features = np.array(rows, dtype=np.float32)
     seen = np.vstack([features.min(axis=0), features.max(axis=0)])
-    found = score_interval(model, set(THREE_NAMES), seen)
+    interval = score_interval(model, set(THREE_NAMES), seen)
     folded, intercept = model.folded()
     total = np.full(len(rows), np.float32(intercept))
     for column in range(3):
         total = total + np.float32(folded[column]) * features[:, column]
     for scores in (total, model.score(features)):
         # Normalised one by one or folded, a sum may also lose what is far below its largest term.
-        assert scores.min() >= found.low - 1e-9
-        assert scores.max() <= found.high + 1e-9
+        assert scores.min() >= interval.low - 1e-9
+        assert scores.max() <= interval.high + 1e-9
 
 
 def test_an_interval_survives_json() -> None:

@@ -278,11 +278,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 def documents(rng: np.random.Generator, count: int = 60) -> Matrix:
     """Values that meet again, of many sizes, with gaps, zeros of both signs and infinities."""
     scale = 10.0 ** rng.integers(-6, 7, len(NAMES))
-    found = (np.round(rng.normal(size=(count, len(NAMES))), 1) * scale).astype(np.float32)
-    found[rng.random(found.shape) < 0.2] = np.nan
-    found[0], found[1], found[2], found[3] = np.nan, 0.0, np.inf, -np.inf
-    found[4] = np.float32(-0.0)
-    return found
+    features = (np.round(rng.normal(size=(count, len(NAMES))), 1) * scale).astype(np.float32)
+    features[rng.random(features.shape) < 0.2] = np.nan
+    features[0], features[1], features[2], features[3] = np.nan, 0.0, np.inf, -np.inf
+    features[4] = np.float32(-0.0)
+    return features
 
 
 def drawn(seed: int, **how: int) -> tuple[Forest, Matrix]:
@@ -293,8 +293,8 @@ def drawn(seed: int, **how: int) -> tuple[Forest, Matrix]:
 
 
 def bins_of(values: Any, thresholds: Any) -> Any:
-    found = np.searchsorted(thresholds, values, side="right") + 1
-    return np.where(np.isnan(values), 0, found)
+    bins = np.searchsorted(thresholds, values, side="right") + 1
+    return np.where(np.isnan(values), 0, bins)
 
 
 def table_score(table: BinTable, features: Matrix) -> Any:
@@ -386,8 +386,8 @@ def test_written_thresholds_part_the_same_float32_numbers(values: list[float]) -
     beside = (np.nextafter(thresholds, np.float32(end)) for end in (-np.inf, np.inf))
     near = np.concatenate([thresholds, *beside])
     written = np.array(block.thresholds[0])
-    found = np.searchsorted(written, near.astype(np.float64), side="right") + 1
-    np.testing.assert_array_equal(found, bins_of(near, thresholds))
+    bins = np.searchsorted(written, near.astype(np.float64), side="right") + 1
+    np.testing.assert_array_equal(bins, bins_of(near, thresholds))
 
 
 @given(st.lists(st.integers(0, 2**24 - 1)), st.sampled_from([4, 5]))

@@ -65,16 +65,16 @@ def test_status_tells_the_node_as_json(
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
     port = str(session_node.config.port)
-    told = json.loads(run("engine", "status", "--port", port, "--json")[1])
-    assert told["state"] == "running"
-    assert told["url"] == session_node.status.url == default_url()
-    assert (told["version"], told["heap"], told["pid"]) == (
+    result = json.loads(run("engine", "status", "--port", port, "--json")[1])
+    assert result["state"] == "running"
+    assert result["url"] == session_node.status.url == default_url()
+    assert (result["version"], result["heap"], result["pid"]) == (
         "3.8.0",
         "512m",
         session_node.status.pid,
     )
-    assert told["health"] in ("green", "yellow")
-    assert told["ltr_plugin"] in (True, False)
+    assert result["health"] in ("green", "yellow")
+    assert result["ltr_plugin"] in (True, False)
     listed = json.loads(run("engine", "status", "--json")[1])
     assert [node["port"] for node in listed["nodes"]] == [session_node.config.port]
 

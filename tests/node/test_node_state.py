@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 from owpc_ltr_node.engine import default_url, log_file, node_status, start_node, stop_node
-from owpc_ltr_node.process import Record, end, launch, read_record, read_records
-from owpc_ltr_node.release import ELASTICSEARCH, Places, locked
+from owpc_ltr_node.process import Record, end_process, launch, read_record, read_records
+from owpc_ltr_node.release import ELASTICSEARCH, Places, locked_file
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError
@@ -233,7 +233,7 @@ def test_a_process_whose_command_line_comes_late_has_not_ended(
     try:
         assert record.process() is not None
     finally:
-        assert end(record)
+        assert end_process(record)
 
 
 RUNNING_AND_ASKED = [
@@ -255,8 +255,10 @@ def test_another_node_than_the_one_that_runs_is_refused(
 ) -> None:
     record = dataclasses.replace(of(pretender), version=version, vectors=vectors)
     written(record, home / "state" / "nodes")
-    told = f"is {record.release}, and not {asked.release}: `owpc-ltr engine stop --port 9200` first"
-    with pytest.raises(UsageError, match=told):
+    message = (
+        f"is {record.release}, and not {asked.release}: `owpc-ltr engine stop --port 9200` first"
+    )
+    with pytest.raises(UsageError, match=message):
         start_node(asked)
     assert record.process() is not None
 
@@ -310,13 +312,13 @@ def test_a_lock_that_is_held_is_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
-        locked(tmp_path / "lock", "a start"),
+        locked_file(tmp_path / "lock", "a start"),
         pytest.raises(
             EngineUnavailable, match=f"a start is still under way in process {os.getpid()}"
         ),
-        locked(tmp_path / "lock", "a start", patience=0.2),
+        locked_file(tmp_path / "lock", "a start", patience=0.2),
     ):
         pass
     assert "waiting for it" in capsys.readouterr().err
-    with locked(tmp_path / "lock", "a start"):
+    with locked_file(tmp_path / "lock", "a start"):
         pass

@@ -68,10 +68,10 @@ def test_sizes_are_counted_by_hand() -> None:
 def test_the_margin_bound_does_not_depend_on_the_size_of_the_scores(factor: float) -> None:
     data = sample()
     scaled = LinearModel(MODEL.feature_names, MODEL.weights * factor)
-    one, other = (margin_bound(model, data, OWPC, 0.05) for model in (MODEL, scaled))
-    assert other.log_value == pytest.approx(one.log_value)
-    assert other.log_empirical == pytest.approx(one.log_empirical)
-    assert other.queries_needed == pytest.approx(one.queries_needed)
+    bound, other = (margin_bound(model, data, OWPC, 0.05) for model in (MODEL, scaled))
+    assert other.log_value == pytest.approx(bound.log_value)
+    assert other.log_empirical == pytest.approx(bound.log_empirical)
+    assert other.queries_needed == pytest.approx(bound.queries_needed)
 
 
 def test_theorem_3_is_its_formula() -> None:
@@ -127,10 +127,10 @@ def test_queries_with_documents_of_one_kind_alone_count_for_nothing() -> None:
         np.concatenate([np.repeat(np.arange(12), 5), [12, 12, 12, 13, 13, 13]]),
     )
     margins = np.array([0.0, 0.3, 5.0])
-    one, other = (
+    errors, other = (
         margin_errors(MODEL.score(part.features), part, margins, OWPC) for part in (data, alike)
     )
-    assert np.array_equal(one, other)
+    assert np.array_equal(errors, other)
 
 
 def test_owa_weights_are_the_generators() -> None:
@@ -168,9 +168,9 @@ def test_the_number_of_queries_that_would_help_is_exact() -> None:
 
 def test_a_bound_that_bites_is_not_called_vacuous() -> None:
     """A sure ranker on very many queries: both signs of the verdict are reached."""
-    one = Bound("x", "y", math.log(0.1), math.log(0.2), 0.0, 10)
-    assert not one.vacuous
-    assert math.exp(one.log_value) == pytest.approx(0.3)
+    bound = Bound("x", "y", math.log(0.1), math.log(0.2), 0.0, 10)
+    assert not bound.vacuous
+    assert math.exp(bound.log_value) == pytest.approx(0.3)
     assert Bound("x", "y", math.log(0.9), math.log(0.2), 0.0, 10).vacuous
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from owpc_ltr_papers.folders import find_collections
-from owpc_ltr_papers.jobs import Bench, Job, Result, Tools, plan_of
+from owpc_ltr_papers.jobs import Job, JobRunner, Result, Tools, plan_of
 from owpc_ltr_papers.protocols import Method, parts_of
 from owpc_ltr_papers.reproduce import PROTOCOLS, Row, chosen_of, fact_rows
 
@@ -59,9 +59,9 @@ def stopping_at(job: str) -> Callable[[str, float | None], None]:
 def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
-    found = ltr.reproduce(protocol, letor=letor, out=tmp_path / "out", quick=True)
+    reproduction = ltr.reproduce(protocol, letor=letor, out=tmp_path / "out", quick=True)
     methods = [method.name for method in PROTOCOLS[protocol]().methods(True)]
-    measured = [row for row in found.rows if row.queries is not None]
+    measured = [row for row in reproduction.rows if row.queries is not None]
     assert {row.method for row in measured} == set(methods)
     for row in measured:
         assert row.ours is not None
@@ -69,8 +69,10 @@ def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
         assert row.high is not None
         assert row.low <= row.ours <= row.high
         assert (row.queries, row.folds) == (20, 5)
-    assert any("not in the folder" in note for note in found.notes) or protocol == "lambdarank"
-    assert json.loads(written(tmp_path / "out")) == json.loads(json.dumps(found.as_dict()))
+    assert (
+        any("not in the folder" in note for note in reproduction.notes) or protocol == "lambdarank"
+    )
+    assert json.loads(written(tmp_path / "out")) == json.loads(json.dumps(reproduction.as_dict()))
 
 
 def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
@@ -82,8 +84,8 @@ def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
         data.labels[:] = np.tile([1, 1, 0, 0, 1, 1, 0, 0], data.n_queries)
         data.features[:, 0] = np.tile([0, 1] * 4, data.n_queries)
         write_letor(data, tmp_path / f"S{number}.txt")
-    found = ltr.reproduce("inex2009", letor=tmp_path, quick=True)
-    notes = {row.method: row.note for row in found.rows if row.queries}
+    reproduction = ltr.reproduce("inex2009", letor=tmp_path, quick=True)
+    notes = {row.method: row.note for row in reproduction.rows if row.queries}
     assert "scores all documents alike" in notes["OWPC constant"]
 
 
@@ -195,7 +197,7 @@ def test_a_damaged_result_is_done_again(
 
 def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> None:
     """The protocol and `owpc-ltr select` are two ways to the same figure."""
-    found = ltr.reproduce("owpc2009", letor=letor, quick=True)
+    reproduction = ltr.reproduce("owpc2009", letor=letor, quick=True)
     collection = find_collections(letor)[0][0]
     folds = [read() for read in collection.readers().values()]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
@@ -203,7 +205,9 @@ def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> No
     (choice,) = choose(rows, "map", {"": lambda _: True})
     for metric in ("map", "ndcg-letor@3"):
         (row,) = [
-            one for one in found.rows if (one.metric, one.method) == (metric, "OWPC constant")
+            each
+            for each in reproduction.rows
+            if (each.metric, each.method) == (metric, "OWPC constant")
         ]
         assert row.ours == pytest.approx(choice.test[metric], abs=1e-12)
 
@@ -213,8 +217,8 @@ def test_letor_4_s_script_counts_short_queries_as_0(tmp_path: Path) -> None:
     folder.mkdir()
     for number in PARTS:
         write_letor(part(number, features=46, documents=2), folder / f"S{number}.txt")
-    found = ltr.reproduce("owpc2009", letor=tmp_path, quick=True)
-    values = {row.metric: row.ours for row in found.rows if row.method == "OWPC constant"}
+    reproduction = ltr.reproduce("owpc2009", letor=tmp_path, quick=True)
+    values = {row.metric: row.ours for row in reproduction.rows if row.method == "OWPC constant"}
     assert values["ndcg-letor@3,short=zero"] == 0
     assert values["ndcg-letor@1,short=zero"] is not None
     assert values["ndcg-letor@1,short=zero"] > 0
@@ -234,11 +238,11 @@ def test_g_all_takes_what_validation_chooses_and_not_what_tests_best() -> None:
 
 
 def test_what_inex_had_stands_by_itself(letor: Path) -> None:
-    found = ltr.reproduce("inex2009", letor=letor, quick=True)
-    rows = [row for row in found.rows if row.data_set == "INEX'09"]
+    reproduction = ltr.reproduce("inex2009", letor=letor, quick=True)
+    rows = [row for row in reproduction.rows if row.data_set == "INEX'09"]
     assert [row.published for row in rows] == [0.3498, 0.3506, 0.3492, 0.3525, 0.3528]
     assert all(row.ours is None for row in rows)
-    assert any(note == "not in the folder: INEX'09" for note in found.notes)
+    assert any(note == "not in the folder: INEX'09" for note in reproduction.notes)
 
 
 def test_inex_chooses_c_on_the_training_queries() -> None:
@@ -261,11 +265,11 @@ def test_a_part_of_a_data_set_is_never_compared_with_the_paper(tmp_path: Path) -
     folder = tmp_path / "letor" / "NP2004"
     folder.mkdir(parents=True)
     write_letor(part(4, queries=15, features=64), folder / "S4.txt")
-    found = ltr.reproduce("inex2009", letor=tmp_path / "letor", quick=True)
-    ours = {row.data_set for row in found.rows if row.ours is not None}
+    reproduction = ltr.reproduce("inex2009", letor=tmp_path / "letor", quick=True)
+    ours = {row.data_set for row in reproduction.rows if row.ours is not None}
     assert ours == {"LETOR 3.0 NP2004, within S4"}
-    assert all(row.difference is None for row in found.rows)
-    assert any("S1, S2, S3 and S5 are not there" in note for note in found.notes)
+    assert all(row.difference is None for row in reproduction.rows)
+    assert any("S1, S2, S3 and S5 are not there" in note for note in reproduction.notes)
     beside = ltr.reproduce("owpc2009", letor=tmp_path / "letor", quick=True)
     published = [row for row in beside.rows if row.published is not None]
     assert published
@@ -280,8 +284,8 @@ def test_whole_data_sets_are_compared_and_a_quick_run_is_not(tmp_path: Path) -> 
         write_letor(part(number, features=64), folder / f"S{number}.txt")
 
     def differences(quick: bool) -> list[Row]:
-        found = ltr.reproduce("owpc2009", letor=folder.parent, quick=quick)
-        return [row for row in found.rows if row.difference is not None]
+        reproduction = ltr.reproduce("owpc2009", letor=folder.parent, quick=quick)
+        return [row for row in reproduction.rows if row.difference is not None]
 
     assert differences(quick=True) == []
     compared = differences(quick=False)
@@ -296,9 +300,9 @@ def test_a_data_set_that_cannot_be_cut_is_named_and_the_others_are_done(letor: P
     small = letor / "NP2003"
     small.mkdir()
     write_letor(part(1, queries=2), small / "S1.txt")
-    found = ltr.reproduce("inex2009", letor=letor, quick=True)
-    assert {row.data_set for row in found.rows if row.ours is not None} == {"MQ2008"}
-    assert any("too few to cut" in note for note in found.notes)
+    reproduction = ltr.reproduce("inex2009", letor=letor, quick=True)
+    assert {row.data_set for row in reproduction.rows if row.ours is not None} == {"MQ2008"}
+    assert any("too few to cut" in note for note in reproduction.notes)
     with pytest.raises(Refused, match=r"NP2003 could not be done: .* too few to cut"):
         ltr.reproduce("inex2009", letor=small, quick=True)
 
@@ -310,9 +314,9 @@ def test_a_data_set_that_says_nothing_is_named_and_the_others_are_done(letor: Pa
         data = part(number)
         data.labels[:] = 0
         write_letor(data, alike / f"S{number}.txt")
-    found = ltr.reproduce("inex2009", letor=letor, quick=True)
-    assert {row.data_set for row in found.rows if row.ours is not None} == {"MQ2008"}
-    assert any("NP2003 could not be done: no query has two" in note for note in found.notes)
+    reproduction = ltr.reproduce("inex2009", letor=letor, quick=True)
+    assert {row.data_set for row in reproduction.rows if row.ours is not None} == {"MQ2008"}
+    assert any("NP2003 could not be done: no query has two" in note for note in reproduction.notes)
 
 
 def test_results_of_another_protocol_are_not_written_over(letor: Path, tmp_path: Path) -> None:
@@ -333,9 +337,9 @@ def test_what_there_is_not_is_refused(letor: Path) -> None:
 
 
 def test_two_jobs_of_one_name_would_be_seen() -> None:
-    one, other = Job("a", "owpc", "larank"), Job("a", "pairwise", "larank")
+    first, other = Job("a", "owpc", "larank"), Job("a", "pairwise", "larank")
     with pytest.raises(ValueError, match="two jobs are called 'a'"):
-        parts_of([Method("one", (one,)), Method("other", (other,))])
+        parts_of([Method("one", (first,)), Method("other", (other,))])
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -350,12 +354,14 @@ def test_the_jobs_of_every_protocol_can_be_planned(quick: bool) -> None:
 
 
 def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data: Path) -> None:
-    found = find_collections(shared_data)
-    (ohsumed,) = [one for one in found[0] if one.name == "LETOR 3.0 OHSUMED"]
+    collections = find_collections(shared_data)
+    (ohsumed,) = [
+        collection for collection in collections[0] if collection.name == "LETOR 3.0 OHSUMED"
+    ]
     assert ohsumed.whole
     job = Job("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
     tools = Tools(REGISTRY, Run(), (parse_metric("map"),))
-    results = Bench(tools, Journal(None)).results(ohsumed, [job])
+    results = JobRunner(tools, Journal(None)).results(ohsumed, [job])
     values = [result.values["map"].mean() for result in results["RankSVM"].values()]
     assert len(values) == 5
     assert np.mean(values) == pytest.approx(0.4334, abs=0.02)
@@ -379,7 +385,7 @@ def test_the_command_says_how_to_go_on(
     def stop(*_: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("owpc_ltr_papers.jobs.Bench.results", stop)
+    monkeypatch.setattr("owpc_ltr_papers.jobs.JobRunner.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
     assert "run the same command again to resume" in run(*words, "--out", "kept")[2]
     assert "nothing of it is kept: with --out FOLDER it would be" in run(*words)[2]

@@ -40,14 +40,14 @@ def fingerprints(collection: Collection) -> list[tuple[str, ...]]:
 
 def test_parts_rotate_as_letor_says() -> None:
     parts = {f"S{k}": Path(f"S{k}") for k in PARTS}
-    told = {
+    names_by_fold = {
         fold.name: tuple(
             " ".join(path.name for path in side)
             for side in (fold.training, fold.validation, fold.test)
         )
         for fold in rotation(parts)
     }
-    assert told == LETOR_SUMS
+    assert names_by_fold == LETOR_SUMS
 
 
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.xz"])
@@ -67,11 +67,11 @@ def test_folds_are_the_same_however_they_are_laid_out(
 @given(st.sets(st.sampled_from(list(PARTS)), min_size=1, max_size=4))
 def test_parts_that_are_missing_are_named_and_make_no_fold(there: set[int]) -> None:
     with TemporaryDirectory() as name:
-        found = only(write_parts(Path(name) / "NP2004", sorted(there)))
-    assert found.folds == ()
-    assert not found.whole
-    assert len(found.pieces) == len(there)
-    (missing,) = found.missing
+        collection = only(write_parts(Path(name) / "NP2004", sorted(there)))
+    assert collection.folds == ()
+    assert not collection.whole
+    assert len(collection.pieces) == len(there)
+    (missing,) = collection.missing
     for number in PARTS:
         assert (f"S{number}" in missing) == (number not in there)
 
@@ -91,24 +91,26 @@ def test_files_of_folds_that_are_missing_are_named(gone: set[tuple[int, str]]) -
                 if (k, side) not in gone:
                     (folder / f"Fold{k}").mkdir(parents=True, exist_ok=True)
                     (folder / f"Fold{k}" / f"{side}.txt").write_text("0 qid:1 1:0\n")
-        found = only(folder)
-    told = " ".join(found.missing)
+        collection = only(folder)
+    missing = " ".join(collection.missing)
     hurt = {k for k, _ in gone}
-    assert {fold.name for fold in found.folds} == {f"Fold{k}" for k in PARTS if k not in hurt}
-    assert not found.whole
+    assert {fold.name for fold in collection.folds} == {f"Fold{k}" for k in PARTS if k not in hurt}
+    assert not collection.whole
     for k in PARTS:
-        assert (f"Fold{k}" in told) == (k in hurt)
+        assert (f"Fold{k}" in missing) == (k in hurt)
 
 
 def test_what_can_be_made_of_one_part_is_called_so(tmp_path: Path) -> None:
     folder = tmp_path / "NP2004"
     folder.mkdir()
     write_letor(part(4, queries=20), folder / "S4.txt.xz")
-    found = only(folder)
-    assert found.label == "NP2004, within S4"
-    assert not found.whole
+    collection = only(folder)
+    assert collection.label == "NP2004, within S4"
+    assert not collection.whole
     tested = [
-        query for read in found.readers().values() for query in read().test.query_ids.to_pylist()
+        query
+        for read in collection.readers().values()
+        for query in read().test.query_ids.to_pylist()
     ]
     assert sorted(tested) == sorted(part(4, queries=20).query_ids.to_pylist())
 
@@ -118,9 +120,9 @@ def test_some_folds_of_five_are_not_taken_for_all_and_parts_serve_instead(tmp_pa
     assert only(folder).whole
     for path in (folder / "Fold3").iterdir():
         path.unlink()
-    found = only(folder)
-    assert found.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
-    assert not found.whole
+    collection = only(folder)
+    assert collection.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
+    assert not collection.whole
     assert only(write_parts(folder)).whole
 
 
@@ -149,10 +151,10 @@ def test_data_sets_are_called_as_papers_call_them(
 def test_of_two_copies_the_normalised_one_is_taken_and_the_other_named(tmp_path: Path) -> None:
     for variant in ("Feature-min", "QueryLevelNorm"):
         write_parts(tmp_path / "MQ2007" / variant)
-    found = find_collections(tmp_path)
-    (collection,) = found[0]
+    collections = find_collections(tmp_path)
+    (collection,) = collections[0]
     assert collection.folder.name == "QueryLevelNorm"
-    assert "Feature-min is left" in found[1][0]
+    assert "Feature-min is left" in collections[1][0]
 
 
 def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
@@ -162,9 +164,9 @@ def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
     (letor / "MQ2007").symlink_to(tmp_path / "elsewhere" / "MQ2007")
     (letor / "again").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "round").symlink_to(letor)
-    found = find_collections(letor)
-    assert [one.name for one in found[0]] == ["MQ2007"]
-    assert found[1] == []
+    collections = find_collections(letor)
+    assert [collection.name for collection in collections[0]] == ["MQ2007"]
+    assert collections[1] == []
 
 
 def test_a_folder_that_holds_no_whole_data_set_is_refused(tmp_path: Path) -> None:
@@ -208,11 +210,11 @@ def test_every_protocol_has_figures_and_every_source_says_where_they_are_from() 
 
 
 def test_each_figure_stands_once_with_its_table_and_place_and_can_be_one() -> None:
-    for one in ALL:
-        assert PLACE.fullmatch(one.where), one
-        assert one.cited == f"{one.source}, {one.where}"
-        assert 0 < one.value < 1 or one.data_set == "worked example"
-    keys = [(one.source, one.data_set, one.method, one.metric) for one in ALL]
+    for figure in ALL:
+        assert PLACE.fullmatch(figure.where), figure
+        assert figure.cited == f"{figure.source}, {figure.where}"
+        assert 0 < figure.value < 1 or figure.data_set == "worked example"
+    keys = [(figure.source, figure.data_set, figure.method, figure.metric) for figure in ALL]
     assert len(keys) == len(set(keys))
 
 
@@ -231,15 +233,15 @@ def test_the_tables_are_whole(source: str, count: int) -> None:
     assert len(figures(source)) == count
 
 
-def disagreements(one: str, other: str, method: str, named: str, metric: str) -> list[str]:
+def disagreements(source: str, other: str, method: str, named: str, metric: str) -> list[str]:
     """Data sets on which two sources differ by more than rounding to three digits."""
-    found = []
+    data_sets = []
     for data_set in GOV:
-        a = published([one], data_set, metric).get(method)
+        a = published([source], data_set, metric).get(method)
         b = published([other], data_set, metric).get(named)
         if a is None or b is None or abs(a.value - b.value) > 0.00051:
-            found.append(data_set)
-    return found
+            data_sets.append(data_set)
+    return data_sets
 
 
 @pytest.mark.parametrize(

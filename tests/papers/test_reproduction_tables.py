@@ -55,19 +55,19 @@ def findings(draw: st.DrawFn) -> Reproduction:
 
 
 @given(findings())
-def test_the_frame_and_json_have_every_figure_unrounded(found: Reproduction) -> None:
-    told = json.loads(json.dumps(found.as_dict()))["rows"]
-    assert told == [row.as_dict() for row in found.rows]
-    assert found.to_frame().columns.tolist() == [field.name for field in fields(Row)]
-    assert len(found.to_frame()) == len(found.rows)
+def test_the_frame_and_json_have_every_figure_unrounded(reproduction: Reproduction) -> None:
+    row_dicts = json.loads(json.dumps(reproduction.as_dict()))["rows"]
+    assert row_dicts == [row.as_dict() for row in reproduction.rows]
+    assert reproduction.to_frame().columns.tolist() == [field.name for field in fields(Row)]
+    assert len(reproduction.to_frame()) == len(reproduction.rows)
 
 
 @given(findings())
-def test_a_notebook_shows_every_row_and_runs_nothing(found: Reproduction) -> None:
-    page = found._repr_html_()
-    groups = {(row.data_set, row.metric) for row in found.rows}
-    gains = [(row.data_set, row.metric) for row in found.rows if row.gain is not None]
-    tables = len(found.rows) + len(groups), len(gains) + len({*gains})
+def test_a_notebook_shows_every_row_and_runs_nothing(reproduction: Reproduction) -> None:
+    page = reproduction._repr_html_()
+    groups = {(row.data_set, row.metric) for row in reproduction.rows}
+    gains = [(row.data_set, row.metric) for row in reproduction.rows if row.gain is not None]
+    tables = len(reproduction.rows) + len(groups), len(gains) + len({*gains})
     assert page.count("<tr>") == sum(tables)
     assert set(re.findall(r"</?([a-z]+)", page)) <= {"div", "b", "table", "tr", "th", "td"}
 
@@ -77,8 +77,8 @@ def test_a_table_shows_figures_gains_and_notes() -> None:
         "MQ2008", "map", "OWPC", published=0.6, ours=0.5, difference=-0.1, low=0.4, high=0.6,
         queries=5, against="RankSVM", gain=-0.01, gain_low=-0.1, gain_high=0.1, p=0.25, note="odd",
     )  # fmt: skip
-    found = Reproduction("owpc2009", (row,), ("a note",), ("a paper",), 0, quick=False)
-    assert str(found).splitlines() == [
+    reproduction = Reproduction("owpc2009", (row,), ("a note",), ("a paper",), 0, quick=False)
+    assert str(reproduction).splitlines() == [
         "reproduce owpc2009",
         "",
         "MQ2008, map",
@@ -92,22 +92,22 @@ def test_a_table_shows_figures_gains_and_notes() -> None:
         "- a note",
         "- a paper",
     ]
-    assert repr(found) == "Reproduction of owpc2009: 1 rows, 1 notes"
+    assert repr(reproduction) == "Reproduction of owpc2009: 1 rows, 1 notes"
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=1, max_size=5))
 def test_a_mean_over_folds_is_the_mean_of_the_values_that_its_interval_is_of(
     folds: list[list[float]],
 ) -> None:
-    values = [np.array(one) for one in folds]
-    zeros = [np.zeros(len(one)) for one in folds]
-    found = compared(values, zeros, 0)
+    values = [np.array(values_of_fold) for values_of_fold in folds]
+    zeros = [np.zeros(len(values_of_fold)) for values_of_fold in folds]
+    comparison = compared(values, zeros, 0)
     if sum(map(len, folds)) == 1:
-        assert found is None
+        assert comparison is None
         assert interval(values, 0) == (None, None)
         return
-    assert found is not None
-    assert found.mean_difference == pytest.approx(mean_over_folds(values), abs=1e-12)
+    assert comparison is not None
+    assert comparison.mean_difference == pytest.approx(mean_over_folds(values), abs=1e-12)
     low, high = interval(values, 0)
     assert low is not None
     assert high is not None

@@ -62,11 +62,11 @@ class ChangesData(Wrapped):
         return super().minimise(loss, data, run, start)
 
 
-def reporting(name: str, **told: Any) -> Optimizer:
+def reporting(name: str, **figures: Any) -> Optimizer:
     """A liar whose certificate has another figure."""
 
     def report(fit: Fit, *_: Any) -> Fit:
-        return replace(fit, certificate=replace(fit.certificate, **told))
+        return replace(fit, certificate=replace(fit.certificate, **figures))
 
     return lying(Wrapped, name, minimise=report)  # type: ignore[no-any-return]
 
@@ -177,8 +177,8 @@ class NoCopies(LambdaRank):
 def answering(name: str, answer: Callable[..., Any], **claims: bool) -> Loss:
     """A liar that makes another value and gradient of the honest ones."""
 
-    def lied(told: tuple[float, Vector], *query: Any) -> Any:
-        return answer(*told, *query)
+    def lied(value_and_gradient: tuple[float, Vector], *query: Any) -> Any:
+        return answer(*value_and_gradient, *query)
 
     return lying(Honest, name, value_and_gradient=lied, **claims)  # type: ignore[no-any-return]
 
@@ -372,9 +372,9 @@ class LeavesNaN(HonestMetric):
         return self.values(queries)
 
 
-def forgets_labels(told: Vector, queries: RankedQueries) -> Vector:
+def forgets_labels(values: Vector, queries: RankedQueries) -> Vector:
     queries.labels[:] = 0
-    return told
+    return values
 
 
 def measuring(name: str, values: Callable[..., Any], honest: type[Metric] = HonestMetric) -> Metric:
@@ -419,7 +419,7 @@ METRICS = [
      r"gave values of shape \(1,\) for 6 queries: return one number a query"),
     (lying(HonestMetric, "SinglePrecision", of=lambda values, _: values.astype(np.float32)),
      "float32 values"),
-    (lying(NDCG, "HalfASum", rank_sum=lambda told, _: replace(told, whole=2 * told.whole)),
+    (lying(NDCG, "HalfASum", rank_sum=lambda total, _: replace(total, whole=2 * total.whole)),
      "claims to be a sum over ranks"),
     (declaring("HidesAnOption", meaning="mean rank of relevant documents"),
      "says the same in the convention of 'mean-rank' and 'mean-rank,relevant-above=1'"),
@@ -434,7 +434,7 @@ METRICS = [
      "needs a class attribute `name` in lower case, not 'Mean Rank'"),
     (declaring("BadVariant", variants={"Of One": {"relevant_above": 1.0}}),
      "cannot be read from its text: there is no metric 'mean-rank-of one'"),
-    (declaring("TwinVariants", variants={one: {"relevant_above": 1.0} for one in "ab"}),
+    (declaring("TwinVariants", variants={name: {"relevant_above": 1.0} for name in "ab"}),
      "calls itself 'mean-rank-a' where it was read from 'mean-rank-b'"),
     (WrongText(), "calls itself 'mean-rank', which is read as another"),
     (NeedsACutoff(3), "declares its cutoff optional, and refuses None"),
@@ -444,9 +444,9 @@ METRICS = [
 
 
 def test_a_metric_that_forgets_a_query_is_refused_where_it_is_used() -> None:
-    told = "metric 'mean-rank' gave values of shape \\(1,\\) for 2 queries"
-    liar = lying(HonestMetric, "Forgets", values=lambda told, _: told[1:])
-    with pytest.raises(PluginError, match=told):
+    message = "metric 'mean-rank' gave values of shape \\(1,\\) for 2 queries"
+    liar = lying(HonestMetric, "Forgets", values=lambda values, _: values[1:])
+    with pytest.raises(PluginError, match=message):
         liar.per_query(np.arange(4.0), np.array([0, 1, 1, 0]), np.array([0, 2, 4]))
 
 

@@ -21,10 +21,11 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.names import check_name
 from owpc_ltr.plugin_checks import check_click_model, check_export
 from owpc_ltr.plugin_checks.exports import sample_models
 from owpc_ltr.protocols import ClickFit, ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name, parse_version
+from owpc_ltr.version import parse_version
 from tests.liars import lying, lying_class, named
 
 
@@ -132,9 +133,9 @@ def no_braces(model: Model, name: str, version: str) -> tuple[Model, str, str]:
     return model, name, version
 
 
-def writing(name: str, **told: Any) -> ExportTarget:
+def writing(name: str, **changed: Any) -> ExportTarget:
     """A liar whose file says another thing of itself."""
-    return lying(Honest, name, export=lambda made, *_, **__: replace(made, **told))  # type: ignore[no-any-return]
+    return lying(Honest, name, export=lambda made, *_, **__: replace(made, **changed))  # type: ignore[no-any-return]
 
 
 def restless(made: ExportedFile, *_: Any, **__: Any) -> ExportedFile:
@@ -234,23 +235,23 @@ class HonestClickModel:
         return ClickFit((clicks + 5 * mean) / (shown + 5), shown, np.ones(counts.n_ranks), prior)
 
 
-def changes_what_it_reads(found: ClickFit, counts: ClickCounts) -> ClickFit:
+def changes_what_it_reads(fit: ClickFit, counts: ClickCounts) -> ClickFit:
     counts.clicked[:] = 0
-    return found
+    return fit
 
 
-def likes_the_unseen(found: ClickFit, _counts: ClickCounts) -> ClickFit:
-    shown = found.trials > 0
-    return replace(found, attractiveness=np.where(shown, found.attractiveness, 0.5),
-                   trials=np.where(shown, found.trials, 9.0))  # fmt: skip
+def likes_the_unseen(fit: ClickFit, _counts: ClickCounts) -> ClickFit:
+    shown = fit.trials > 0
+    return replace(fit, attractiveness=np.where(shown, fit.attractiveness, 0.5),
+                   trials=np.where(shown, fit.trials, 9.0))  # fmt: skip
 
 
-def counts_rows(found: ClickFit, counts: ClickCounts) -> ClickFit:
+def counts_rows(fit: ClickFit, counts: ClickCounts) -> ClickFit:
     """Depends on the place of the rows, and not on that of events, which is not to be seen."""
     top = counts.clicked.copy()
     top[len(top) // 2 :] = 0
     honest = HonestClickModel()
-    return honest.fit(replace(counts, clicked=top)) if counts.clicked.any() else found
+    return honest.fit(replace(counts, clicked=top)) if counts.clicked.any() else fit
 
 
 def mistrusts_clicks(_found: ClickFit, counts: ClickCounts) -> ClickFit:
@@ -259,18 +260,18 @@ def mistrusts_clicks(_found: ClickFit, counts: ClickCounts) -> ClickFit:
     return HonestClickModel().fit(replace(counts, clicked=few))
 
 
-def backwards(found: ClickFit, _counts: ClickCounts) -> ClickFit:
-    return replace(found, attractiveness=1 - found.attractiveness, prior=found.prior[::-1])
+def backwards(fit: ClickFit, _counts: ClickCounts) -> ClickFit:
+    return replace(fit, attractiveness=1 - fit.attractiveness, prior=fit.prior[::-1])
 
 
-def of_all(found: ClickFit) -> float:
-    return found.prior[0] / sum(found.prior)
+def of_all(fit: ClickFit) -> float:
+    return fit.prior[0] / sum(fit.prior)
 
 
-def never_learns(found: ClickFit, counts: ClickCounts) -> ClickFit:
+def never_learns(fit: ClickFit, counts: ClickCounts) -> ClickFit:
     """In a long log every third document is as all are."""
     as_all = (np.arange(counts.n_pairs) % 3 == 1) & bool(counts.shown.sum() > 50_000)
-    return replace(found, attractiveness=np.where(as_all, of_all(found), found.attractiveness))
+    return replace(fit, attractiveness=np.where(as_all, of_all(fit), fit.attractiveness))
 
 
 def fails(_: ClickFit, __: ClickCounts) -> ClickFit:
@@ -325,7 +326,7 @@ LIARS = [
     (of_lists("Peeks", lambda _, lists: np.where(lists.clicked, 0.9, 0.1)),
      r"the 2 patterns of clicks on a list of 1 .* sum is 1\.8"),
     (of_lists("LooksAround", looks_around), "the 4 patterns of clicks on a list of 2"),
-    (of_lists("SurerThanSure", lambda told, _: 2 + 0 * told),
+    (of_lists("SurerThanSure", lambda likelihoods, _: 2 + 0 * likelihoods),
      "gave a conditional click probability that is no"),
     (of_lists("FailsOnLists", fails_on_lists), "failed: IndexError: no such list"),
     (attracted("NoProbability", lambda fit, _: 2 * fit.attractiveness), "no probability"),

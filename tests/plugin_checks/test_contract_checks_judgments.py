@@ -46,9 +46,9 @@ class Bars:
         if mark != "%bars":
             raise BadInput(f"cannot read {path}, line 1: {mark!r} is not '%bars'")
         # A line of our own, so that lines are counted as the file has them.
-        return self.told(parse_table("\n" + text, path, "|", topics))
+        return self.altered(parse_table("\n" + text, path, "|", topics))
 
-    def told(self, lines: JudgmentLines) -> JudgmentLines:
+    def altered(self, lines: JudgmentLines) -> JudgmentLines:
         return lines
 
     def example(self) -> bytes:
@@ -79,19 +79,19 @@ class BreaksOnBinary(Bars):
 AsksAsCsvDoes = lying_class(Bars, "AsksAsCsvDoes", precedence=100)
 
 
-def telling(name: str, told: Callable[[JudgmentLines, JudgmentLines], JudgmentLines]) -> Any:
+def telling(name: str, alter: Callable[[JudgmentLines, JudgmentLines], JudgmentLines]) -> Any:
     """A liar that tells other lines than it read."""
-    return lying(Bars, name, told=told)
+    return lying(Bars, name, altered=alter)
 
 
 def columned(name: str, column: str, change: Callable[[str], str]) -> Any:
     """A liar that changes each value of a column."""
 
-    def told(lines: JudgmentLines, _: JudgmentLines) -> JudgmentLines:
+    def with_changes(lines: JudgmentLines, _: JudgmentLines) -> JudgmentLines:
         changed: Any = [change(value) for value in getattr(lines, column).to_pylist()]
         return replace(lines, **{column: changed})
 
-    return telling(name, told)
+    return telling(name, with_changes)
 
 
 def first(lines: JudgmentLines, end: int) -> JudgmentLines:
@@ -172,8 +172,8 @@ def with_bars(cls: type[Any] = Bars) -> Registry:
 
 def test_a_third_party_reader_is_asked_like_ours(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bars([Judged("q1", "rambo", "7555", "4")]))
-    found = read_judgments(tmp_path / "a", registry=with_bars())
-    assert found.queries[0].doc_ids == ["7555"]
+    judgments = read_judgments(tmp_path / "a", registry=with_bars())
+    assert judgments.queries[0].doc_ids == ["7555"]
     assert read_judgments(tmp_path / "a", format="bars", registry=with_bars()).n_judgments == 1
     with pytest.raises(BadInput, match="no column is called"):
         read_judgments(tmp_path / "a")
@@ -232,11 +232,11 @@ def test_lists_and_columns_say_the_same() -> None:
         "doc_ids": ["d", "e"],
         "grades": ["1", "+2."],
     }
-    one = JudgmentLines(Path("a"), [1, 2], **lists, params={})
+    lines = JudgmentLines(Path("a"), [1, 2], **lists, params={})
     columns = {name: pa.array(values) for name, values in lists.items()}
-    two = JudgmentLines(Path("a"), [1, 2], **columns, params={})
-    assert one.read_grades().tolist() == two.read_grades().tolist() == [1, 2]
-    assert one.doc_ids.equals(two.doc_ids)
+    lines_of_columns = JudgmentLines(Path("a"), [1, 2], **columns, params={})
+    assert lines.read_grades().tolist() == lines_of_columns.read_grades().tolist() == [1, 2]
+    assert lines.doc_ids.equals(lines_of_columns.doc_ids)
 
 
 grades = st.floats(0, 2**60, width=32).map(repr)
@@ -263,15 +263,15 @@ def test_every_format_gives_back_what_was_written(
 ) -> None:
     (tmp_path / "a").write_bytes(WRITERS[form](rows))
     (tmp_path / "topics").write_text("q1\ttext of q1\né\ttext of é\n'\ttext of '\n")
-    found = read_judgments(tmp_path / "a", format=reader.name, topics=tmp_path / "topics")
-    told = {
+    judgments = read_judgments(tmp_path / "a", format=reader.name, topics=tmp_path / "topics")
+    grades_by_document = {
         (query.query_id, query.params["query"], document): grade
-        for query in found.queries
+        for query in judgments.queries
         for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True)
     }
     if reader.name == "quepid":
         assert reader_of_file(installed(), tmp_path / "a").name == "quepid"
     by_text = getattr(reader, "ids_are_texts", False)
-    assert told == {
+    assert grades_by_document == {
         (r.query if by_text else r.query_id, r.query, r.document_id): float(r.grade) for r in rows
     }

@@ -145,8 +145,8 @@ class Explains(Above):
         for column, share in enumerate(self.shares):
             values = features[:, column].astype(np.float64)
             pairs = share * (values[:, None] - values[None, :]) / len(values)
-            told = self.share * pairs.sum(axis=1)[: self.width]
-            terms.append(ListTerm(f"{column}", told, None, self.by_document * pairs))
+            amounts = self.share * pairs.sum(axis=1)[: self.width]
+            terms.append(ListTerm(f"{column}", amounts, None, self.by_document * pairs))
         return terms
 
 
@@ -181,8 +181,8 @@ def favours_first(made: Above, weights: Vector) -> Above:
     return FirstWins(made.feature_names, made.shares) if far else made
 
 
-def moody(told: tuple[float, Vector], _weights: Vector) -> tuple[float, Vector]:
-    return told[0] + np.random.default_rng().random(), told[1]
+def moody(value_and_gradient: tuple[float, Vector], _weights: Vector) -> tuple[float, Vector]:
+    return value_and_gradient[0] + np.random.default_rng().random(), value_and_gradient[1]
 
 
 class Tidies(Price):
@@ -210,7 +210,7 @@ def test_a_reranker_without_an_objective_passes_and_what_is_skipped_is_said() ->
 OBJECTIVES = [
     (pricing("WrongGradient", value_and_gradient=lambda t, _: (t[0], t[1] * np.array([1, 1.01]))),
      "a wrong gradient along weight 1"),
-    (pricing("ForgetsPenalty", value_and_gradient=lambda told, w: (told[0], told[1] - 2 * w)),
+    (pricing("ForgetsPenalty", value_and_gradient=lambda t, w: (t[0], t[1] - 2 * w)),
      "a wrong gradient"),
     (pricing("NeverAtRest", NeverAtRest), "changes the base scores by weights of zero"),
     (pricing("OtherUnits", reordering=in_other_units),
@@ -222,7 +222,7 @@ OBJECTIVES = [
      "cannot be checked"),
     (pricing("EndlessAtZero", value_and_gradient=lambda t, w: (t[0] if w.any() else np.inf, t[1])),
      "at weights of zero that are not finite"),
-    (pricing("ShortGradient", value_and_gradient=lambda told, _: (told[0], told[1][:1])),
+    (pricing("ShortGradient", value_and_gradient=lambda t, _: (t[0], t[1][:1])),
      r"shapes \[\(\), \(1,\)\] in place of \[\(\), \(2,\)\]"),
     (pricing("Tidies", Tidies), "changed the weights"),
 ]  # fmt: skip

@@ -44,9 +44,11 @@ METRICS = [plugin.cls for plugin in INSTALLED.all("metric")]
 def cases(classes: Sequence[type[Any]]) -> list[Any]:
     """The variants of all classes; `make test` takes the defaults, and others in turn."""
     return [
-        pytest.param(one, id=str(one), marks=_marks(number == 0 or (number + place) % 4 == 0))
+        pytest.param(
+            variant, id=str(variant), marks=_marks(number == 0 or (number + place) % 4 == 0)
+        )
         for place, cls in enumerate(classes)
-        for number, one in enumerate(variants(cls))
+        for number, variant in enumerate(variants(cls))
     ]
 
 
@@ -133,7 +135,9 @@ def test_every_setting_refuses_another_type_in_one_line(cls: Any, name: str, hin
     message = str(caught.value)
     if get_origin(hint) is Literal:
         spellings = name, name.replace("_", "-")
-        assert message.startswith(tuple(f"'{cls.name}' cannot take {one}=" for one in spellings))
+        assert message.startswith(
+            tuple(f"'{cls.name}' cannot take {spelling}=" for spelling in spellings)
+        )
     else:
         assert re.match(rf"'{cls.name}' cannot take {name}={re.escape(repr(value))}: ", message)
     assert "\n" not in message

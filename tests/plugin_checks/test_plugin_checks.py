@@ -137,7 +137,7 @@ def test_what_a_plugin_lacks_is_one_line_that_says_what_to_add(
 
 @pytest.mark.parametrize("text", [LOSS, OPTIMIZER, RERANKER, READER, TARGET])
 def test_a_plugin_that_lacks_nothing_is_loaded(tmp_path: Path, text: str) -> None:
-    assert any(found.source.endswith("mine.py") for found in load([write(tmp_path, text)]).all())
+    assert any(plugin.source.endswith("mine.py") for plugin in load([write(tmp_path, text)]).all())
 
 
 def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ def test_a_claim_may_be_a_property_and_one_that_breaks_is_named(tmp_path: Path) 
 
 def test_every_kind_is_looked_at_and_what_is_installed_passes() -> None:
     assert {*PROTOCOLS, "metric"} == set(KINDS)
-    found = load()
-    assert found.all()
-    assert [checked_name(p.kind, p.cls) for p in found.all()] == [p.name for p in found.all()]
+    registry = load()
+    assert registry.all()
+    assert [checked_name(p.kind, p.cls) for p in registry.all()] == [p.name for p in registry.all()]
 
 
 def test_a_class_that_is_given_to_training_is_looked_at_too(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ LIARS = [
 
 
 def test_the_examples_are_of_every_kind() -> None:
-    found = load(EXAMPLES.glob("*/*.py"))
-    assert {p.kind for p in found.all() if p.source.endswith(".py")} == set(KINDS)
+    registry = load(EXAMPLES.glob("*/*.py"))
+    assert {p.kind for p in registry.all() if p.source.endswith(".py")} == set(KINDS)
 
 
 @pytest.mark.thorough(sample=1)
@@ -216,12 +216,12 @@ def test_a_liar_of_each_kind_is_exit_5_and_said_by_its_name(
     Path("mine.py").write_text(TEXTS[name].replace(before, after))
     code, out, err = run("plugins", "check", "mine.py", "--json")
     assert code == 5
-    told = json.loads(out)
-    faults = [one["fault"] for one in told["checks"] if not one["holds"]]
-    assert not told["holds"]
+    result = json.loads(out)
+    faults = [check["fault"] for check in result["checks"] if not check["holds"]]
+    assert not result["holds"]
     assert faults
     assert all(words in fault and "\n" not in fault for fault in faults)
-    assert err.startswith(f"owpc-ltr: {len(faults)} of {len(told['checks'])} checks broke; ")
+    assert err.startswith(f"owpc-ltr: {len(faults)} of {len(result['checks'])} checks broke; ")
     assert err.count("\n") == 1
 
 
@@ -246,15 +246,15 @@ def test_an_installed_plugin_is_checked_by_name_with_every_choice_of_its_setting
     run: Run,
 ) -> None:
     out = run.output("plugins", "check", "pairwise", "--json")
-    told = json.loads(out)
-    assert len({one["given"] for one in told["checks"]}) == len(told["checks"]) > 1
+    result = json.loads(out)
+    assert len({check["given"] for check in result["checks"]}) == len(result["checks"]) > 1
 
 
 def test_with_settings_a_plugin_is_checked_as_they_say(run: Run) -> None:
     code, out, _ = run("plugins", "check", "owpc", "--set", "loss.generator=inverse", "--json")
-    (one,) = json.loads(out)["checks"]
+    (check,) = json.loads(out)["checks"]
     assert code == 0
-    assert one["given"].startswith("generator=inverse ")
+    assert check["given"].startswith("generator=inverse ")
 
 
 def test_a_reader_that_can_write_its_format_is_checked_on_hard_files(run: Run) -> None:
@@ -312,8 +312,8 @@ def test_an_export_target_that_returns_no_file_is_named(run: Run) -> None:
     save_model(LinearModel(("1",), np.ones(1)), model_path)
     words = ("export", str(model_path), "--plugin", "nowhere.py", "--for", "nowhere")
     code, _, err = run(*words, "--version", "1", "--out", "out.txt")
-    told = "export target 'nowhere' returned a NoneType: return an ExportedFile"
-    assert (code, err) == (2, f"owpc-ltr: {told}\n")
+    message = "export target 'nowhere' returned a NoneType: return an ExportedFile"
+    assert (code, err) == (2, f"owpc-ltr: {message}\n")
 
 
 def test_an_installed_plugin_that_does_not_load_is_named_with_its_fault(
@@ -337,8 +337,8 @@ def test_a_file_named_twice_is_loaded_once(run: Run) -> None:
 
 def test_optimizers_are_checked_with_the_losses_that_suit_them() -> None:
     registry = load([EXAMPLES / "owpc-ltr-subgradient" / "subgradient.py"])
-    (plugin,) = [found for found in registry.all("optimizer") if found.name == "subgradient"]
-    convex = {found.name for found in registry.all("loss") if found.cls().convex}
+    (plugin,) = [each for each in registry.all("optimizer") if each.name == "subgradient"]
+    convex = {each.name for each in registry.all("loss") if each.cls().convex}
     first = next(check_plugin(plugin, registry))
     assert first.holds
     assert first.given.removeprefix("loss ") in convex
@@ -356,8 +356,8 @@ def test_the_certificate_of_the_example_optimizer_holds_the_optimum_of_larank() 
     data, loss = sample_dataset(2), REGISTRY.find("loss", "owpc")()
     larank = REGISTRY.find("optimizer", "larank")(C=0.01, tolerance=1e-6)
     optimum = larank.minimise(loss, data, RunExamples()).certificate
-    found = REGISTRY.find("optimizer", "subgradient")(C=0.01).minimise(loss, data, RunExamples())
-    certificate = found.certificate
+    fit = REGISTRY.find("optimizer", "subgradient")(C=0.01).minimise(loss, data, RunExamples())
+    certificate = fit.certificate
     least = optimum.objective - optimum.gap
     assert certificate.objective - certificate.gap <= optimum.objective + 1e-9
     assert least - 1e-9 <= certificate.objective <= optimum.objective * 1.05

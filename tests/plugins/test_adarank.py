@@ -64,27 +64,27 @@ def test_the_first_rounds_are_those_of_the_paper(seed: int, repeats: str) -> Non
 
 def test_the_model_has_the_metric_that_the_certificate_names() -> None:
     data = problem(5)
-    found = fit(data)
+    solution = fit(data)
     measured = np.average(
-        values(data, found.model.score(data.features)), weights=data.query_importance
+        values(data, solution.model.score(data.features)), weights=data.query_importance
     )
-    assert found.certificate.objective == pytest.approx(measured, abs=1e-6)
-    assert found.certificate.objective == max(row["metric"] for row in found.history)
+    assert solution.certificate.objective == pytest.approx(measured, abs=1e-6)
+    assert solution.certificate.objective == max(row["metric"] for row in solution.history)
 
 
 def test_each_feature_is_taken_once() -> None:
-    found = fit(problem(6, queries=40))
-    assert sorted(row["feature"] for row in found.history) == [0, 1, 2, 3]
-    assert found.certificate.stop_reason == "no feature is left"
+    solution = fit(problem(6, queries=40))
+    assert sorted(row["feature"] for row in solution.history) == [0, 1, 2, 3]
+    assert solution.certificate.stop_reason == "no feature is left"
 
 
 def test_repeats_are_allowed_but_one_feature_is_not_taken_for_ever() -> None:
     data = problem(6, queries=40)
-    found = fit(data, rounds=20, repeats="allowed")
-    taken = [row["feature"] for row in found.history]
+    solution = fit(data, rounds=20, repeats="allowed")
+    taken = [row["feature"] for row in solution.history]
     assert 1 < len(set(taken)) < len(taken)
     best_alone = max(float(np.mean(values(data, data.features[:, k]))) for k in range(4))
-    assert found.certificate.objective > best_alone
+    assert solution.certificate.objective > best_alone
 
 
 def test_a_feature_that_the_sum_follows_is_the_best_again() -> None:
@@ -98,8 +98,8 @@ def test_a_feature_that_the_sum_follows_is_the_best_again() -> None:
 
 def test_features_that_say_nothing_end_it() -> None:
     data = problem(7)
-    found = fit(replace(data, features=np.ones_like(data.features)), repeats="allowed")
-    assert found.certificate.stop_reason == "no feature changes any query's metric"
+    solution = fit(replace(data, features=np.ones_like(data.features)), repeats="allowed")
+    assert solution.certificate.stop_reason == "no feature changes any query's metric"
 
 
 def test_document_weights_and_data_on_which_no_query_counts_are_refused() -> None:

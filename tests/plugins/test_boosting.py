@@ -77,11 +77,11 @@ class Squared(KernelLoss):
 
 def test_squares_give_the_trees_of_xgboosts_own_regression() -> None:
     data = problem(0)
-    found = fit(data, Squared(), depth=4)
+    solution = fit(data, Squared(), depth=4)
     matrix = xgboost.QuantileDMatrix(data.features, label=data.labels, max_bin=256, nthread=1)
     own = {"objective": "reg:squarederror", "base_score": 0.0, "max_depth": 4, "eta": 0.1}
     booster = xgboost.train(own | {"nthread": 1}, matrix, 20)
-    assert found.model.score(data.features) == pytest.approx(
+    assert solution.model.score(data.features) == pytest.approx(
         booster.predict(xgboost.DMatrix(data.features)).astype(float), abs=1e-5
     )
 
@@ -89,7 +89,7 @@ def test_squares_give_the_trees_of_xgboosts_own_regression() -> None:
 @pytest.mark.parametrize("objective", ["rank:ndcg", "rank:map", "rank:pairwise"])
 def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
     data = replace(problem(1), query_weights=np.random.default_rng(0).random(20))
-    found = fit(data, objective=objective, subsample=0.8, depth=3)
+    solution = fit(data, objective=objective, subsample=0.8, depth=3)
     labels = data.labels if objective != "rank:map" else (data.labels > 0).astype(float)
     matrix = xgboost.QuantileDMatrix(
         data.features,
@@ -102,7 +102,7 @@ def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
     booster = xgboost.train(own | {"nthread": 1, "seed": 0}, matrix, 20)
     predicted = booster.predict(xgboost.DMatrix(data.features)).astype(float)
     assert np.isnan(data.features).any()
-    assert found.model.score(data.features) == pytest.approx(predicted, abs=1e-6)
+    assert solution.model.score(data.features) == pytest.approx(predicted, abs=1e-6)
 
 
 @pytest.mark.thorough(sample=1)
@@ -111,8 +111,8 @@ def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
 )
 def test_trees_learn_what_no_single_feature_says(loss: Loss) -> None:
     data, unseen, metric = problem(2), problem(3), parse_metric("ndcg@10")
-    found = fit(data, loss, trees=60, leaf=10.0)
-    learned = metric.mean(found.model.score(unseen.features), unseen.labels, unseen.offsets)
+    solution = fit(data, loss, trees=60, leaf=10.0)
+    learned = metric.mean(solution.model.score(unseen.features), unseen.labels, unseen.offsets)
     single = metric.mean(unseen.features[:, 2], unseen.labels, unseen.offsets)
     assert learned > single + 0.1
 
@@ -136,15 +136,15 @@ class NoCurvature:
 
 def test_the_units_of_a_loss_do_not_matter() -> None:
     data = problem(4)
-    one, other = (fit(data, NoCurvature(factor)).model.as_dict() for factor in (1.0, 1024.0))
-    assert one == other
+    model, other = (fit(data, NoCurvature(factor)).model.as_dict() for factor in (1.0, 1024.0))
+    assert model == other
 
 
 def test_a_loss_without_curvature_comes_down_and_no_document_moves_faster_than_eta() -> None:
     data = problem(5)
-    found = fit(data, NoCurvature(), trees=10, l2=0.0)
-    assert found.certificate.risk < 0.7 * found.certificate.risk_at_zero
-    assert np.abs(found.model.score(data.features)).max() <= 10 * 0.1 + 1e-6
+    solution = fit(data, NoCurvature(), trees=10, l2=0.0)
+    assert solution.certificate.risk < 0.7 * solution.certificate.risk_at_zero
+    assert np.abs(solution.model.score(data.features)).max() <= 10 * 0.1 + 1e-6
 
 
 def test_importance_multiplies_gradient_and_curvature() -> None:
@@ -179,16 +179,16 @@ def test_the_number_of_trees_of_the_best_validation_metric_is_kept(
 ) -> None:
     data, validation = problem(8, queries=5), problem(9, queries=10)
     run = Run(validation=validation, metric=metric)
-    found = fit(data, run=run, trees=200, patience=5)
-    values = [row["validation"] for row in found.history]
+    solution = fit(data, run=run, trees=200, patience=5)
+    values = [row["validation"] for row in solution.history]
     kept = parse_metric(metric).mean(
-        found.model.score(validation.features), validation.labels, validation.offsets
+        solution.model.score(validation.features), validation.labels, validation.offsets
     )
     assert kept == pytest.approx(best(values), abs=1e-9)
-    assert found.certificate.passes == values.index(best(values)) + 1
-    assert len(values) == found.certificate.passes + 5
-    assert "has not risen since tree" in found.certificate.stop_reason
-    assert len(found.model.forest.roots) == found.certificate.passes
+    assert solution.certificate.passes == values.index(best(values)) + 1
+    assert len(values) == solution.certificate.passes + 5
+    assert "has not risen since tree" in solution.certificate.stop_reason
+    assert len(solution.model.forest.roots) == solution.certificate.passes
 
 
 def test_trees_are_deeper_and_leaves_larger_where_there_are_more_documents() -> None:
@@ -222,16 +222,16 @@ def test_what_xgboosts_own_objectives_cannot_take_is_refused_in_a_line(
 
 def pairs_on_paths(model: TreeModel) -> set[tuple[str, ...]]:
     """The features of each path, by name."""
-    forest, found = model.forest, set()
+    forest, pairs = model.forest, set()
     waiting: list[tuple[int, frozenset[int]]] = [(int(root), frozenset()) for root in forest.roots]
     while waiting:
         node, seen = waiting.pop()
         if forest.is_leaf[node]:
-            found.add(tuple(sorted(model.feature_names[column] for column in seen)))
+            pairs.add(tuple(sorted(model.feature_names[column] for column in seen)))
             continue
         own = seen | {int(forest.feature[node])}
         waiting += [(int(forest.left[node]) + side, own) for side in (0, 1)]
-    return found
+    return pairs
 
 
 @pytest.mark.parametrize("objective", ["loss", "rank:ndcg"])
@@ -360,10 +360,10 @@ def test_the_stump_of_a_round_is_the_best_over_all_thresholds_and_pairs(seed: in
 
 def test_the_objective_is_the_mean_of_exponentials_over_pairs() -> None:
     data = problem_rankboost(4)
-    found = fit_rankboost(data)
+    solution = fit_rankboost(data)
     _, _, at_zero = pair_weights(data, np.zeros(data.n_documents))
-    _, _, reached = pair_weights(data, found.model.score(data.features))
-    assert found.certificate.objective == pytest.approx(reached.sum() / at_zero.sum(), rel=1e-9)
+    _, _, reached = pair_weights(data, solution.model.score(data.features))
+    assert solution.certificate.objective == pytest.approx(reached.sum() / at_zero.sum(), rel=1e-9)
 
 
 def test_each_round_lowers_the_objective_as_its_theorem_says() -> None:
@@ -383,9 +383,9 @@ def of_one_feature(data: RankingDataset, values: Any) -> RankingDataset:
 def test_large_scores_neither_overflow_nor_vanish() -> None:
     data = problem_rankboost(6)
     separable = of_one_feature(data, data.labels)
-    found = fit_rankboost(separable, rounds=200)
-    assert np.isfinite(found.model.score(separable.features)).all()
-    assert 0 <= found.certificate.objective < 1e-12
+    solution = fit_rankboost(separable, rounds=200)
+    assert np.isfinite(solution.model.score(separable.features)).all()
+    assert 0 <= solution.certificate.objective < 1e-12
 
 
 def test_a_value_being_there_or_not_is_a_threshold_too_and_where_there_is_none_it_ends() -> None:

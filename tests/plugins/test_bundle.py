@@ -56,19 +56,19 @@ def test_merged_planes_keep_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_features_that_say_nothing_leave_the_model_at_zero() -> None:
     data = binary_problem(9)
-    found = fit(replace(data, features=np.ones_like(data.features)))
-    assert not np.any(found.model.score(data.features))
-    assert found.certificate.gap == pytest.approx(0, abs=1e-9)
-    assert found.certificate.stop_reason.startswith("no model is better")
+    solution = fit(replace(data, features=np.ones_like(data.features)))
+    assert not np.any(solution.model.score(data.features))
+    assert solution.certificate.gap == pytest.approx(0, abs=1e-9)
+    assert solution.certificate.stop_reason.startswith("no model is better")
 
 
 def test_a_loss_below_zero_is_solved_as_ridge_regression_is() -> None:
     data = binary_problem(0)
-    found = Bundle(C=2.0, tolerance=1e-8).minimise(Distance(), data, Run())
+    solution = Bundle(C=2.0, tolerance=1e-8).minimise(Distance(), data, Run())
     X = data.features.astype(np.float64)
     ridge = np.linalg.solve(X.T @ X + 0.5 * np.eye(4), X.T @ data.labels)
-    assert found.model.as_dict()["weights"] == pytest.approx(ridge, abs=1e-3)
-    assert found.certificate.objective < 0
+    assert solution.model.as_dict()["weights"] == pytest.approx(ridge, abs=1e-3)
+    assert solution.certificate.objective < 0
 
 
 def test_a_loss_that_is_not_convex_is_caught() -> None:

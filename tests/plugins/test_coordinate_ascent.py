@@ -38,17 +38,17 @@ def value(data: RankingDataset, w: Vector) -> float:
     return float(np.average(per_query, weights=data.query_importance))
 
 
-def weights_of(found: Fit) -> Vector:
-    return np.array(found.model.as_dict()["weights"])
+def weights_of(solution: Fit) -> Vector:
+    return np.array(solution.model.as_dict()["weights"])
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_step_along_one_weight_gains_anything(seed: int) -> None:
     data = problem(seed)
-    found = fit(data, restarts=1, passes=200, tolerance=0.0)
-    w = weights_of(found)
+    solution = fit(data, restarts=1, passes=200, tolerance=0.0)
+    w = weights_of(solution)
     reached = value(data, w)
-    assert reached == pytest.approx(found.certificate.objective, abs=1e-9)
+    assert reached == pytest.approx(solution.certificate.objective, abs=1e-9)
     for k in range(4):
         for step in (*_STEPS / 4, *-_STEPS / 4, -w[k]):
             assert value(data, w + step * np.eye(4)[k]) <= reached + 1e-9
@@ -101,9 +101,9 @@ def step_by_step(data: RankingDataset, metric: str, seed: int, restarts: int) ->
 def test_all_steps_at_once_are_the_steps_one_by_one(metric: str, seed: int) -> None:
     data = problem(seed + 20, queries=15)
     rows, w = step_by_step(data, metric, seed, restarts=3)
-    found = fit(data, Run(seed=seed, metric=metric), restarts=3)
-    assert [row["metric"] for row in found.history] == rows
-    np.testing.assert_array_equal(weights_of(found), w.astype(np.float32))
+    solution = fit(data, Run(seed=seed, metric=metric), restarts=3)
+    assert [row["metric"] for row in solution.history] == rows
+    np.testing.assert_array_equal(weights_of(solution), w.astype(np.float32))
 
 
 def test_weights_sum_to_one_and_find_the_signs() -> None:
@@ -125,12 +125,12 @@ def test_each_pass_gains_and_more_restarts_never_lose() -> None:
 
 def test_an_error_is_brought_down() -> None:
     data, error = problem(7), parse_metric("pairwise-error")
-    found = fit(data, Run(metric="pairwise-error"))
+    solution = fit(data, Run(metric="pairwise-error"))
     start = error.mean(data.features.sum(axis=1), data.labels, data.offsets)
-    assert error.mean(found.model.score(data.features), data.labels, data.offsets) < start
+    assert error.mean(solution.model.score(data.features), data.labels, data.offsets) < start
 
 
 def test_features_that_say_nothing_leave_the_model_where_it_started() -> None:
     data = problem(10)
-    found = fit(replace(data, features=np.zeros_like(data.features)), restarts=1)
-    assert weights_of(found) == pytest.approx(np.full(4, 0.25))
+    solution = fit(replace(data, features=np.zeros_like(data.features)), restarts=1)
+    assert weights_of(solution) == pytest.approx(np.full(4, 0.25))

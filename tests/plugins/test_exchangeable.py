@@ -394,9 +394,11 @@ def test_the_scale_of_the_base_does_not_matter() -> None:
     data = sample_dataset(2)
     base = data.features @ np.array([0.7, -0.5, 0.0, 0.3])
     reranker = Exchangeable()
-    one = reranker.fit(SoftMax(), data, base, Run())
-    two = reranker.fit(SoftMax(), data, 1e6 * base - 3e5, Run())
-    np.testing.assert_allclose(one.as_dict()["weights"], two.as_dict()["weights"], rtol=1e-4)
+    model = reranker.fit(SoftMax(), data, base, Run())
+    other_model = reranker.fit(SoftMax(), data, 1e6 * base - 3e5, Run())
+    np.testing.assert_allclose(
+        model.as_dict()["weights"], other_model.as_dict()["weights"], rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -419,9 +421,9 @@ def test_a_smooth_loss_of_the_library_is_descended() -> None:
     data = sample_dataset(2)
     objective = objective_of(Pairwise(inner="logistic"), "cosine", data)
     start = objective.value_and_gradient(objective.start())[0]
-    found = objective.descend(100)
-    assert found.value < start
-    assert found.steps < 60
+    descent = objective.descend(100)
+    assert descent.value < start
+    assert descent.steps < 60
 
 
 def test_a_loss_that_is_no_cost_is_refused() -> None:
@@ -473,11 +475,13 @@ def test_terms_add_up_to_what_the_list_did(positive: str, terms: int, seed: int)
     features, base, fields = a_list(rng)
     moved = made.rerank(features, base, None, fields) - base
     assert isinstance(made, ExplainingReordering)
-    found = made.explain(features, base, fields)
-    assert [term.name for term in found] == [f"the list by {k}" for k in ALL_KERNELS.split(",")]
+    list_terms = made.explain(features, base, fields)
+    assert [term.name for term in list_terms] == [
+        f"the list by {k}" for k in ALL_KERNELS.split(",")
+    ]
     largest = np.abs(moved).max()
-    assert np.abs(sum(term.amounts for term in found) - moved).max() <= 1e-9 * largest
-    for term in found:
+    assert np.abs(sum(term.amounts for term in list_terms) - moved).max() <= 1e-9 * largest
+    for term in list_terms:
         assert term.by_document is not None
         added = term.by_document.sum(axis=1)
         assert np.abs(added - term.amounts).max() <= 1e-9 * (np.abs(term.by_document).max() + 1)
@@ -511,14 +515,14 @@ def test_a_document_that_is_taken_away_takes_what_it_added(rng: np.random.Genera
         rng, kernels="cosine,dot:1+2", kernel_sums="raw", normalise="none", positive="as-is"
     )
     features, base, _ = a_list(rng)
-    (one, other) = made.explain(features, base)
-    assert one.by_document is not None
+    (first, other) = made.explain(features, base)
+    assert first.by_document is not None
     assert other.by_document is not None
     scores = made.rerank(features, base)
     left = made.rerank(features[:-1], base[:-1])
     logarithms = sum(  # what the last document added to the log of each factor
         term.by_document[:-1, -1] * (term.logarithms / term.amounts)[:-1]
-        for term in (one, other)
+        for term in (first, other)
         if term.by_document is not None and term.logarithms is not None
     )
     np.testing.assert_allclose(np.log(scores[:-1] / left), logarithms, rtol=1e-6)
@@ -554,7 +558,9 @@ def test_lists_that_come_again_have_the_sums_that_they_have_alone(
     def sums(lists: list[Any]) -> Any:
         offsets = np.cumsum([0, *map(len, lists)])
         features = np.zeros((int(offsets[-1]), 4), np.float32)
-        joined = {name: [value for one in lists for value in one]}
+        joined = {name: [value for query_list in lists for value in query_list]}
         return made.sums(ListBatch(features, NAMES, offsets, joined))
 
-    np.testing.assert_array_equal(sums(several), np.concatenate([sums([one]) for one in several]))
+    np.testing.assert_array_equal(
+        sums(several), np.concatenate([sums([query_list]) for query_list in several])
+    )

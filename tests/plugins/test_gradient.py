@@ -66,10 +66,10 @@ class Angle:
 
 
 def test_a_loss_that_is_flat_at_zero_is_left_behind_and_has_no_gap() -> None:
-    found = Gradient(C=100.0).minimise(Angle(), binary_problem(4, queries=20), Run())
-    assert found.certificate.risk < 0.7 * found.certificate.risk_at_zero
-    assert np.isnan(found.certificate.gap)
-    assert np.isnan(found.certificate.relative_gap)
+    solution = Gradient(C=100.0).minimise(Angle(), binary_problem(4, queries=20), Run())
+    assert solution.certificate.risk < 0.7 * solution.certificate.risk_at_zero
+    assert np.isnan(solution.certificate.gap)
+    assert np.isnan(solution.certificate.relative_gap)
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Uphill(Angle):
 
 
 def test_a_gradient_that_is_not_that_of_the_loss_ends_in_words() -> None:
-    found = Gradient(C=100.0).minimise(Uphill(), binary_problem(4), Run())
-    assert "a gradient that is not that of the loss" in found.certificate.stop_reason
+    solution = Gradient(C=100.0).minimise(Uphill(), binary_problem(4), Run())
+    assert "a gradient that is not that of the loss" in solution.certificate.stop_reason
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
@@ -132,13 +132,13 @@ def test_the_compiled_gradient_is_that_of_finite_differences(hidden: int) -> Non
 @pytest.mark.parametrize("model", ["linear", "network"])
 def test_lambdarank_learns_an_order_and_claims_no_gap(model: Any) -> None:
     data, metric = binary_problem(6, queries=40, documents=20), parse_metric("ndcg@5")
-    found = Gradient(C=100.0, model=model).minimise(LambdaRank(), data, Run())
-    learned = metric.mean(found.model.score(data.features), data.labels, data.offsets)
+    solution = Gradient(C=100.0, model=model).minimise(LambdaRank(), data, Run())
+    learned = metric.mean(solution.model.score(data.features), data.labels, data.offsets)
     feature = metric.mean(data.features[:, 0], data.labels, data.offsets)
     assert learned > feature - 0.03
-    assert np.isnan(found.certificate.gap)
-    assert np.isnan(found.certificate.risk)
-    assert not found.certificate.collapsed
+    assert np.isnan(solution.certificate.gap)
+    assert np.isnan(solution.certificate.risk)
+    assert not solution.certificate.collapsed
 
 
 def test_adam_comes_near_the_optimum_that_descent_certifies() -> None:
@@ -162,9 +162,11 @@ def test_a_network_standardises_what_it_sees() -> None:
     data = binary_problem(12)
     stretched = replace(data, features=(data.features * 8 + 16).astype(np.float32))
     settings = Gradient(model="network", epochs=3)
-    one = settings.minimise(LambdaRank(), data, Run()).model.score(data.features)
-    two = settings.minimise(LambdaRank(), stretched, Run()).model.score(stretched.features)
-    assert one == pytest.approx(two, abs=1e-3)
+    scores = settings.minimise(LambdaRank(), data, Run()).model.score(data.features)
+    stretched_scores = settings.minimise(LambdaRank(), stretched, Run()).model.score(
+        stretched.features
+    )
+    assert scores == pytest.approx(stretched_scores, abs=1e-3)
 
 
 def test_a_network_scores_the_same_after_its_file(tmp_path: Path) -> None:

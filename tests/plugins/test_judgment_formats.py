@@ -20,7 +20,7 @@ from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
-from tests.judgment_writers import RAMBO, Ratings, entries, fetched, plain, told
+from tests.judgment_writers import RAMBO, Ratings, entries, fetched, plain, rows_of
 
 
 def written(rows: list[dict[str, Any]], folder: Path) -> Path:
@@ -56,11 +56,11 @@ def test_ids_and_grades_may_be_numbers_and_a_query_its_own_id(tmp_path: Path) ->
         {"query": "red", "doc_id": "8", "grade": 1e-5},
         {"query": "blue", "doc_id": 7, "grade": "3"},
     ]
-    found = plain(read(rows, tmp_path))
-    assert [(query, documents) for query, _, documents, _ in found] == [
+    entries_read = plain(read(rows, tmp_path))
+    assert [(query, documents) for query, _, documents, _ in entries_read] == [
         ("red", ["7", "8"]), ("blue", ["7"]),
     ]  # fmt: skip
-    assert found[0][3] == pytest.approx([2, 1e-5])
+    assert entries_read[0][3] == pytest.approx([2, 1e-5])
 
 
 @given(
@@ -129,13 +129,13 @@ def test_bad_lines_are_named_by_their_number(text: str, message: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [([1.0], [1.5]), ([1.0], None), (None, [1.0]), (1, True), ("a", "b"), ({"a": 1}, {"a": 2})],
 )
 def test_a_parameter_of_two_values_is_refused_by_both_lines(
-    one: Any, other: Any, tmp_path: Path
+    first: Any, other: Any, tmp_path: Path
 ) -> None:
-    rows = [judged("d", p=one), judged("e"), judged("f", p=other)]
+    rows = [judged("d", p=first), judged("e"), judged("f", p=other)]
     with pytest.raises(BadInput, match=r"line 3: query 'q' has p '.*', and '.*' on line 1: give"):
         read(rows, tmp_path)
 
@@ -160,18 +160,18 @@ def read_workbench(content: Any, folder: Path, **how: Any) -> Judgments:
 def test_a_list_is_read_in_either_form_however_it_is_printed(
     form: Any, how: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert told(read_workbench(form(RAMBO), tmp_path, **how)) == [
+    assert rows_of(read_workbench(form(RAMBO), tmp_path, **how)) == [
         ("rambo", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 0.5}),
         ("- rocky? §", dict.fromkeys(("keywords", "query"), "- rocky? §"), {"a b": 3}),
     ]
 
 
 def test_a_query_has_the_same_id_in_every_list_and_in_tables_without_ids(tmp_path: Path) -> None:
-    one = read_workbench(imported({"rambo": [("a", "1")]}), tmp_path).queries[0].query_id
+    query_id = read_workbench(imported({"rambo": [("a", "1")]}), tmp_path).queries[0].query_id
     other = read_workbench(fetched({"rocky": [("b", "1")], "rambo": [("c", "0")]}), tmp_path)
     (tmp_path / "a.csv").write_text("query,doc_id,grade\nrambo,d,1\n")
     table = read_judgments(tmp_path / "a.csv").queries[0].query_id
-    assert one == other.queries[1].query_id == table
+    assert query_id == other.queries[1].query_id == table
 
 
 def test_lines_of_json_stay_lines_of_json(tmp_path: Path) -> None:
@@ -184,18 +184,18 @@ def test_lines_of_json_stay_lines_of_json(tmp_path: Path) -> None:
 
 
 def test_queries_without_ratings_are_counted(tmp_path: Path) -> None:
-    found = read_workbench(imported({"rocky": [], "rambo": [("a", "1")], "": []}), tmp_path)
-    assert [query.query_id for query in found.queries] == ["rambo"]
-    assert found.notes == ("2 queries have no rating",)
+    judgments = read_workbench(imported({"rocky": [], "rambo": [("a", "1")], "": []}), tmp_path)
+    assert [query.query_id for query in judgments.queries] == ["rambo"]
+    assert judgments.notes == ("2 queries have no rating",)
 
 
 def test_a_rating_that_is_none_yet_can_be_left_out(tmp_path: Path) -> None:
     content = imported({"rambo": [("a", "1"), ("b", None), ("c", "")]})
     with pytest.raises(BadInput, match=r"rating 2: the grade '' is not a number.*--skip-unjudged"):
         read_workbench(content, tmp_path)
-    found = read_judgments(tmp_path / "list.json", skip_unjudged=True)
-    assert found.queries[0].doc_ids == ["a"]
-    assert found.notes == ("2 lines without a grade were left out",)
+    judgments = read_judgments(tmp_path / "list.json", skip_unjudged=True)
+    assert judgments.queries[0].doc_ids == ["a"]
+    assert judgments.notes == ("2 lines without a grade were left out",)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_a_million_ratings_are_read_in_one_go(tmp_path: Path) -> None:
     }
     path = tmp_path / "large.json"
     path.write_text(json.dumps(fetched(ratings)))
-    found = read_judgments(path)
-    assert (found.n_judgments, len(found.queries)) == (1_000_000, 2000)
-    assert found.queries[7].grades[:3].tolist() == [3, 0, 1]
+    judgments = read_judgments(path)
+    assert (judgments.n_judgments, len(judgments.queries)) == (1_000_000, 2000)
+    assert judgments.queries[7].grades[:3].tolist() == [3, 0, 1]
 
 
 def read_quepid(text: str, folder: Path, **how: bool) -> Judgments:
@@ -252,18 +252,18 @@ def read_quepid(text: str, folder: Path, **how: bool) -> Judgments:
 
 def test_an_export_is_read_with_the_queries_that_nobody_rated_counted(tmp_path: Path) -> None:
     text = 'query,docid,rating\nrambo,7555,4\nrocky\n"a, ""b""",x,1\nrambo,1370,0.5\n"c, d"\n'
-    found = read_quepid(text, tmp_path)
-    assert [(q.query_id, q.doc_ids, q.grades.tolist()) for q in found.queries] == [
+    judgments = read_quepid(text, tmp_path)
+    assert [(q.query_id, q.doc_ids, q.grades.tolist()) for q in judgments.queries] == [
         ("rambo", ["7555", "1370"], [4, 0.5]),
         ('a, "b"', ["x"], [1]),
     ]
-    assert found.notes == ("2 queries have no rating",)
+    assert judgments.notes == ("2 queries have no rating",)
 
 
 def test_texts_that_look_like_formulas_are_as_people_type_them(tmp_path: Path) -> None:
-    found = read_quepid("query,docid,rating\n -18 jeans,a,1\n@home,b,1\n =1+2,c,0\n", tmp_path)
-    assert [query.query_id for query in found.queries] == ["-18 jeans", "@home", "=1+2"]
-    assert found.queries[0].params == {"keywords": "-18 jeans", "query": "-18 jeans"}
+    judgments = read_quepid("query,docid,rating\n -18 jeans,a,1\n@home,b,1\n =1+2,c,0\n", tmp_path)
+    assert [query.query_id for query in judgments.queries] == ["-18 jeans", "@home", "=1+2"]
+    assert judgments.queries[0].params == {"keywords": "-18 jeans", "query": "-18 jeans"}
 
 
 def test_no_spreadsheet_takes_a_query_or_an_id_for_a_formula(tmp_path: Path) -> None:
@@ -279,8 +279,10 @@ def test_no_spreadsheet_takes_a_query_or_an_id_for_a_formula(tmp_path: Path) -> 
     assert not [cell for cell in cells if cell[:1] in {"=", "+", "-", "@"}]
     for header in ("query,docid,rating", "query,docid,ann"):
         path.write_text(path.read_text().replace("query,docid,rating", header))
-        found = read_judgments(path).queries
-        assert [(query.query_id, query.doc_ids) for query in found] == [(q, texts) for q in texts]
+        judged_queries = read_judgments(path).queries
+        assert [(query.query_id, query.doc_ids) for query in judged_queries] == [
+            (q, texts) for q in texts
+        ]
 
 
 def test_what_csv_reads_too_is_read_as_csv_reads_it(tmp_path: Path) -> None:

@@ -218,10 +218,10 @@ def test_bregman_orders_by_expected_gain(psi: str) -> None:
         parts = [loss.value_and_gradient(scores, labels) for labels in judged]
         return sum(part[0] for part in parts) / 2, (parts[0][1] + parts[1][1]) / 2
 
-    found = minimize(mean, np.zeros(4), jac=True, options={"gtol": 1e-8})
+    minimum = minimize(mean, np.zeros(4), jac=True, options={"gtol": 1e-8})
     expected = np.mean([best_gains(labels.astype(float)) for labels in judged], axis=0)
-    assert np.argsort(-found.x[:3]).tolist() == np.argsort(-expected[:3]).tolist()
-    assert found.x[:3].min() > found.x[3]
+    assert np.argsort(-minimum.x[:3]).tolist() == np.argsort(-expected[:3]).tolist()
+    assert minimum.x[:3].min() > minimum.x[3]
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_every_step_has_the_values_of_the_metric(
     metric = parse_metric(f"{name},ties={ties}")
     for tied in (False, True):
         scores, direction = scores_of(data, rng, tied)
-        found = values_of(str(metric), data, scores, direction)
-        for step, values in zip(STEPS, found, strict=True):
+        values_of_steps = values_of(str(metric), data, scores, direction)
+        for step, values in zip(STEPS, values_of_steps, strict=True):
             expected = metric.per_query(scores + step * direction, data.labels, data.offsets)
             if tied:
                 np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-15)
@@ -70,8 +70,10 @@ def test_the_sample_tells_conventions_apart(rng: np.random.Generator) -> None:
     data = ragged(rng)
     scores, direction = scores_of(data, rng, tied=True)
     for measure in ("map", "ndcg@5", "mrr", "precision@5"):
-        found = [values_of(f"{measure},ties={ties}", data, scores, direction) for ties in TIES]
-        assert found[0].mean() != found[1].mean()
+        values_of_ties = [
+            values_of(f"{measure},ties={ties}", data, scores, direction) for ties in TIES
+        ]
+        assert values_of_ties[0].mean() != values_of_ties[1].mean()
     values = [values_of(name, data, scores, direction).tolist() for name in METRICS]
     assert len({str(value) for value in values}) == len(METRICS)
 
@@ -82,9 +84,9 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
     data = make_dataset(np.zeros((len(queries), 1)), rng.integers(0, 3, len(queries)), queries)
     measured = MeanMetric(data, "map")
     scores, direction = scores_of(data, rng, tied=False)
-    one, two = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
+    values, other_values = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
     assert len(scores) * len(STEPS) > 200_000
-    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(values, other_values)
 
 
 @pytest.mark.parametrize("name", ["map", "ndcg@5", "err@5", "pairwise-error", "map,empty=skip"])
@@ -145,11 +147,11 @@ def test_what_is_not_seen_adds_at_most_the_residual(seen: list[int], p: float) -
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20))
 def test_who_never_goes_on_sees_the_winner(documents: list[tuple[int, int]]) -> None:
     scores, labels = np.array(documents, dtype=np.float64).T
-    found, wanted = (
+    values, wanted = (
         parse_metric(text).per_query(scores, labels.astype(np.float32), np.array([0, len(labels)]))
         for text in ("rbp,persistence=0", "winner-takes-all")
     )
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    np.testing.assert_allclose(values, wanted, atol=1e-12)
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=20))

@@ -109,24 +109,26 @@ def test_scaled_features_are_the_same_problem_as_multiplied_ones(
     optimizer: Callable[..., Optimizer], loss: Loss, _cost: Any
 ) -> None:
     data, scales = binary_problem(4), np.array([0.5, 2.0, 1.0, 4.0])
-    one, other = (
+    scaled, other = (
         optimizer(tolerance=1e-6).minimise(loss, part, Run())
         for part in (replace(data, feature_scales=scales), multiplied(data, scales))
     )
-    assert one.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-5)
+    assert scaled.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-5)
     wanted = other.model.score(multiplied(data, scales).features)
-    assert one.model.score(data.features) == pytest.approx(wanted, abs=1e-2)
+    assert scaled.model.score(data.features) == pytest.approx(wanted, abs=1e-2)
 
 
-@pytest.mark.parametrize("optimizer", [AdaRank(), CoordinateAscent()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "optimizer", [AdaRank(), CoordinateAscent()], ids=lambda parameter: parameter.name
+)
 def test_scaled_features_take_the_same_steps_as_multiplied_ones(optimizer: Optimizer) -> None:
     data, scales = binary_problem(8, queries=12), np.array([0.5, 2.0, 0.0, 4.0])
     run = Run(metric="ndcg@5")
-    one = optimizer.minimise(OWPC(), replace(data, feature_scales=scales), run)
+    scaled = optimizer.minimise(OWPC(), replace(data, feature_scales=scales), run)
     other = optimizer.minimise(OWPC(), multiplied(data, scales), run)
-    assert one.history == other.history
+    assert scaled.history == other.history
     wanted = other.model.score(multiplied(data, scales).features)
-    assert one.model.score(data.features) == pytest.approx(wanted, abs=1e-6)
+    assert scaled.model.score(data.features) == pytest.approx(wanted, abs=1e-6)
 
 
 SHARES: dict[str, Any] = {"trees": 8, "leaf": 1.0, "subsample": 0.5, "colsample": 0.5}
@@ -148,16 +150,16 @@ SEEDED: list[Any] = [
 )  # fmt: skip
 def test_threads_change_nothing(optimizer: Optimizer, loss: Loss) -> None:
     data = binary_problem(7, queries=200)
-    one, two = (optimizer.minimise(loss, data, Run(seed=1, threads=n)) for n in (1, 2))
-    assert one.model.as_dict() == two.model.as_dict()
-    assert str(one.certificate) == str(two.certificate)
+    first, second = (optimizer.minimise(loss, data, Run(seed=1, threads=n)) for n in (1, 2))
+    assert first.model.as_dict() == second.model.as_dict()
+    assert str(first.certificate) == str(second.certificate)
 
 
 @pytest.mark.parametrize(("optimizer", "loss"), SEEDED, ids=str)
 def test_another_seed_is_another_fit(optimizer: Optimizer, loss: Loss) -> None:
     data = binary_problem(7, queries=200)
-    one, other = (optimizer.minimise(loss, data, Run(seed=seed)) for seed in (1, 2))
-    assert one.model.as_dict() != other.model.as_dict()
+    first, other = (optimizer.minimise(loss, data, Run(seed=seed)) for seed in (1, 2))
+    assert first.model.as_dict() != other.model.as_dict()
 
 
 @pytest.mark.parametrize(
@@ -173,9 +175,9 @@ def test_missing_values_count_zero(optimizer: Optimizer, loss: Loss) -> None:
     data = binary_problem(8)
     holes = np.where(np.abs(data.features) < 0.2, np.nan, data.features).astype(np.float32)
     holed, filled = (replace(data, features=part) for part in (holes, np.nan_to_num(holes)))
-    one, two = (optimizer.minimise(loss, part, Run()).model for part in (holed, filled))
-    assert one.as_dict() == two.as_dict()
-    assert np.array_equal(one.score(holes), two.score(filled.features))
+    model, other_model = (optimizer.minimise(loss, part, Run()).model for part in (holed, filled))
+    assert model.as_dict() == other_model.as_dict()
+    assert np.array_equal(model.score(holes), other_model.score(filled.features))
 
 
 @pytest.mark.parametrize(

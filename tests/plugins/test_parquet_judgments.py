@@ -82,7 +82,10 @@ def tables(draw: st.DrawFn) -> pa.Table:
     whole = st.integers(0, 2**40)
     days = st.dates(datetime.date(1, 1, 1), datetime.date(9999, 1, 1))
     single = st.floats(width=32, allow_nan=False, allow_infinity=False)
-    grades = [st.lists(one, min_size=size, max_size=size) for one in (whole, st.floats(0, 2**60))]
+    grades = [
+        st.lists(elements, min_size=size, max_size=size)
+        for elements in (whole, st.floats(0, 2**60))
+    ]
 
     def a_query(values: st.SearchStrategy[Any], *kinds: Any) -> pa.Array:
         """A value for each query, in a column of one of these types."""
@@ -128,18 +131,18 @@ def test_vectors_of_any_type_are_lists_of_their_shortest_numbers(
     kind: Any, form: str, tmp_path: Path
 ) -> None:
     whole = pa.types.is_integer(kind.value_type)
-    one: list[float] = [1, -2, 3] if whole else [0.1, -2.5, 1e-3]
-    as_numbers = [np.dtype(kind.value_type.to_pandas_dtype()).type(value) for value in one]
+    numbers: list[float] = [1, -2, 3] if whole else [0.1, -2.5, 1e-3]
+    as_numbers = [np.dtype(kind.value_type.to_pandas_dtype()).type(value) for value in numbers]
     vectors = pa.array([as_numbers, None, as_numbers], kind)
     write(pa.table(TABLE | {"vector": vectors}), tmp_path / "a", form)
     with_vector, without = read_judgments(tmp_path / "a").queries
     assert "vector" not in without.params
-    found = with_vector.params["vector"]
+    vector = with_vector.params["vector"]
     if pa.types.is_float16(kind.value_type):
-        assert [np.float16(value) for value in found] == as_numbers
+        assert [np.float16(value) for value in vector] == as_numbers
     else:
-        assert found == one
-    assert {type(value) for value in found} == {int if whole else float}
+        assert vector == numbers
+    assert {type(value) for value in vector} == {int if whole else float}
 
 
 def test_an_empty_list_is_a_value_and_a_null_is_none(tmp_path: Path) -> None:
@@ -336,6 +339,6 @@ def test_times_are_parameters_as_engines_read_dates(
     (query,) = read_judgments(tmp_path / "j.parquet").queries
     text = query.params["at"]
     assert "T" in text
-    told = datetime.datetime.fromisoformat(text)
+    time = datetime.datetime.fromisoformat(text)
     wanted = moment if zone is None else moment.replace(tzinfo=datetime.UTC)
-    assert told == wanted
+    assert time == wanted

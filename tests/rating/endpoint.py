@@ -35,20 +35,20 @@ class Stub:
 
     def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
         prompt = body["messages"][0]["content"]
-        found, query = DOCUMENT.search(prompt), QUERY.search(prompt)
-        assert found is not None
+        document, query = DOCUMENT.search(prompt), QUERY.search(prompt)
+        assert document is not None
         assert query is not None
         with self.lock:
             self.requests.append(body)
             number = len(self.requests)
-            self.documents[found[2]] += 1
+            self.documents[document[2]] += 1
         time.sleep(self.latency)
-        fault = self.fault(number, found[2])
+        fault = self.fault(number, document[2])
         if isinstance(fault, int):
             return fault, b'{"error": "later"}'
         if fault is not None:
             return self.status, fault
-        grade = self.grade(query[1], found[2])
+        grade = self.grade(query[1], document[2])
         text = json.dumps({"intent": "x", "match": 1, "trust": 1, "grade": grade})
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20}
         return 200, answer_of(text, usage=usage)

@@ -31,12 +31,12 @@ def of(pairs: Any, per_query: int = 3, seed: int = 0) -> RaterPair:
 @given(GRADES)
 def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     a, b = zip(*pairs, strict=True)
-    found = of(pairs)
+    measured = of(pairs)
     if len({*a, *b}) == 1:
-        assert np.isnan(found.kappa)
+        assert np.isnan(measured.kappa)
         return
     wanted = cohen_kappa_score(a, b, weights="quadratic", labels=[0, 1, 2, 3, 4])
-    assert found.kappa == pytest.approx(wanted, abs=1e-9)
+    assert measured.kappa == pytest.approx(wanted, abs=1e-9)
 
 
 @given(GRADES, st.integers(-2, 2))
@@ -66,8 +66,8 @@ def world(rng: np.random.Generator, queries: int, kind: str) -> list[tuple[int, 
 
 
 ALSO = [
-    pytest.param(*one, marks=pytest.mark.thorough)
-    for one in (("plain", 12), ("rare", 12), ("plain", 40), ("query", 40))
+    pytest.param(*case, marks=pytest.mark.thorough)
+    for case in (("plain", 12), ("rare", 12), ("plain", 40), ("query", 40))
 ]
 
 
@@ -77,9 +77,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind: str, queries: int) 
     truth = of(world(rng, 4_000, kind), 6)
     held = np.zeros(2)
     for seed in range(100):
-        found = of(world(rng, queries, kind), 6, seed)
+        measured = of(world(rng, queries, kind), 6, seed)
         for place, (value, ends) in enumerate(
-            ((truth.kappa, found.kappa_interval), (truth.shift, found.shift_interval))
+            ((truth.kappa, measured.kappa_interval), (truth.shift, measured.shift_interval))
         ):
             held[place] += ends[0] <= value <= ends[1]
     assert held.min() >= 100 * (0.82 if queries == 12 else 0.88)
@@ -94,10 +94,10 @@ def test_pairs_of_one_query_do_not_make_an_interval() -> None:
 
 
 def test_few_queries_have_no_interval_and_equal_grades_no_kappa() -> None:
-    found = of([(1, 1)] * 20)
-    assert np.isnan([found.kappa, *found.kappa_interval]).all()
-    assert json.loads(json.dumps(found.as_dict()))["kappa"] is None
-    assert (found.equal, found.worst) == (1.0, ())
+    measured = of([(1, 1)] * 20)
+    assert np.isnan([measured.kappa, *measured.kappa_interval]).all()
+    assert json.loads(json.dumps(measured.as_dict()))["kappa"] is None
+    assert (measured.equal, measured.worst) == (1.0, ())
 
 
 def rating_file(
@@ -119,18 +119,18 @@ def test_raters_are_compared_pair_by_pair_and_with_themselves(tmp_path: Path) ->
     model = rating_file(
         tmp_path / "m.jsonl", "model:m", {d: min(3, g + 1) for d, g in truth.items()}
     )
-    found = judge_agree([ann, bob, model])
-    assert [one.raters for one in found.agreements] == [
+    raters = judge_agree([ann, bob, model])
+    assert [each.raters for each in raters.agreements] == [
         ("ann", "bob"),
         ("ann", "model:m"),
         ("bob", "model:m"),
     ]
-    planted = found.agreements[1]
+    planted = raters.agreements[1]
     assert (planted.shift, planted.pairs, planted.equal) == (-0.75, 40, 0.25)
     assert planted.shift_interval[1] < 0
-    assert found.agreements[0].kappa == 1.0
-    assert found.themselves == {"ann": (1, 1), "bob": (1, 0)}
-    for shown in (str(found), found._repr_html_()):
+    assert raters.agreements[0].kappa == 1.0
+    assert raters.themselves == {"ann": (1, 1), "bob": (1, 0)}
+    for shown in (str(raters), raters._repr_html_()):
         assert "ann graded 1 pairs twice, 1 of them alike" in shown
         assert "kappa" in shown.lower()
 
@@ -170,5 +170,5 @@ def test_the_table_fits_80_columns(
     code, out, _ = run("judge", "agree", "a.jsonl", "m.jsonl")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    told = json.loads(run("judge", "agree", "a.jsonl", "m.jsonl", "--json")[1])
-    assert told["agreements"][0]["pairs"] == 40
+    result = json.loads(run("judge", "agree", "a.jsonl", "m.jsonl", "--json")[1])
+    assert result["agreements"][0]["pairs"] == 40

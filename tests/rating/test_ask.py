@@ -60,22 +60,22 @@ def sheet(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
-    with running(Stub(counted)) as found:
-        yield found
+    with running(Stub(counted)) as running_stub:
+        yield running_stub
 
 
 def asked(sheet: Path, stub: Stub, **how: Any) -> ModelRatings:
     out = how.pop("out", sheet.parent / "model.jsonl")
-    found: ModelRatings = judge_ask(
+    ratings: ModelRatings = judge_ask(
         sheet, endpoint=stub.url, model="m", out=out, **{"canaries": 0, **how}
     )
-    return found
+    return ratings
 
 
 def test_the_ratings_are_judgments_of_the_model(sheet: Path, stub: Stub, tmp_path: Path) -> None:
     truth = grading_sheet(sheet)
-    found = asked(sheet, stub)
-    assert (found.pairs, found.graded, found.asked, found.left) == (30, 30, 30, 0)
+    ratings = asked(sheet, stub)
+    assert (ratings.pairs, ratings.graded, ratings.asked, ratings.left) == (30, 30, 30, 0)
     read = read_judgments(tmp_path / "model.jsonl")
     grades = {
         (query.query_id, document): grade
@@ -112,7 +112,7 @@ def test_a_grade_of_a_model_that_did_not_finish_or_refused_is_none(
     stub.fault = lambda _number, document: content if "title 2" in document else None
     with pytest.raises(EngineUnavailable, match="6 of 30 pairs have no grade") as raised:
         asked(sheet, stub)
-    assert {why in one.reason for one in raised.value.result.failures} == {True}
+    assert {why in failure.reason for failure in raised.value.result.failures} == {True}
 
 
 @pytest.mark.parametrize("fault", BROKEN, ids=str)
@@ -124,10 +124,10 @@ def test_what_is_no_grade_is_a_failure_that_the_next_run_asks_again(
     stub.fault = lambda _number, document: BROKEN[fault] if "title 2" in document else None
     with pytest.raises(EngineUnavailable, match="6 of 30 pairs have no grade") as raised:
         asked(sheet, stub)
-    found = raised.value.result
-    assert (found.asked, found.graded, len(found.failures)) == (30, 24, 6)
+    ratings = raised.value.result
+    assert (ratings.asked, ratings.graded, len(ratings.failures)) == (30, 24, 6)
     lines = read_ratings(sheet.parent / "model.jsonl").values()
-    assert sum(one.grade is None and one.reason.startswith("failed: ") for one in lines) == 6
+    assert sum(line.grade is None and line.reason.startswith("failed: ") for line in lines) == 6
     stub.fault = lambda _number, _document: None
     again = asked(sheet, stub)
     assert (again.calls, again.graded, again.failures) == (6, 30, ())
@@ -164,8 +164,8 @@ def test_another_model_prompt_host_or_text_is_another_question(
     monkeypatch.delenv(KEY, raising=False)
     pair = Pair("q", "red", "d", {"title": "red shoe"})
     keys = {
-        Rater(ChatEndpoint(url, model), template, Journal(None)).key(one)
-        for url, model, template, one in (
+        Rater(ChatEndpoint(url, model), template, Journal(None)).key(question)
+        for url, model, template, question in (
             ("http://127.0.0.1:1/v1", "m", "{{query}} {{document}}", pair),
             ("http://127.0.0.1:2/v1", "m", "{{query}} {{document}}", pair),
             ("http://127.0.0.1:1/v1", "n", "{{query}} {{document}}", pair),
@@ -187,18 +187,18 @@ def test_canaries_find_what_sways_a_model(sheet: Path, stub: Stub) -> None:
 
     stub.grade = swayed
     with pytest.warns(OwpcLtrWarning, match="follow what should not matter: query words"):
-        found = asked(sheet, stub, canaries=10)
-    shifts = {one.name: one.shift for one in found.canaries}
+        ratings = asked(sheet, stub, canaries=10)
+    shifts = {canary.name: canary.shift for canary in ratings.canaries}
     assert shifts["query words in another document"] == 2.0
     assert shifts["an instruction in another document"] == 3.0
     assert shifts["fields in reverse order"] == 0.0
-    assert found.graded == 30
+    assert ratings.graded == 30
 
 
 @pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
 def test_a_model_that_nothing_sways_has_canaries_of_zero(sheet: Path, stub: Stub) -> None:
     stub.grade = lambda _query, _document: 1
-    assert all(one.shift == 0.0 for one in asked(sheet, stub, canaries=10).canaries)
+    assert all(canary.shift == 0.0 for canary in asked(sheet, stub, canaries=10).canaries)
 
 
 def test_documents_stay_between_their_marks(tmp_path: Path) -> None:
@@ -232,7 +232,9 @@ def test_the_key_is_of_the_environment_alone(
 ) -> None:
     monkeypatch.setenv(KEY, "s3cret-key-of-the-model")
     asked(sheet, stub)
-    assert {one["Authorization"] for one in stub.headers} == {"Bearer s3cret-key-of-the-model"}
+    assert {header["Authorization"] for header in stub.headers} == {
+        "Bearer s3cret-key-of-the-model"
+    }
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"s3cret" not in written
     with pytest.raises(UsageError, match="unencrypted: use https"):
@@ -279,9 +281,9 @@ def test_an_endpoint_that_is_gone_stops_the_run_and_what_was_graded_is_kept(
     before = log.read_bytes()
     with pytest.raises(
         EngineUnavailable, match=r"check that it runs.*same command goes on"
-    ) as told:
+    ) as caught:
         asked(sheet, replace(stub, url=f"http://{host}/v1"), in_flight=1)
-    assert str(told.value).startswith(f"the endpoint {host} gives no answer: ")
+    assert str(caught.value).startswith(f"the endpoint {host} gives no answer: ")
     assert [pause for pause in slept if pause] == [0.5, 1.0]
     assert log.read_bytes() == before
     assert asked(sheet, stub).calls == 23

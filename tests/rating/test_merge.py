@@ -154,14 +154,14 @@ def test_lists_of_every_tool_are_merged_by_the_text_of_the_query(tmp_path: Path)
     }
     (tmp_path / "list.json").write_text(json.dumps(workbench))
     names = ("sheet.csv", "case.csv", "judges.csv", "book.json", "list.json")
-    with pytest.warns(OwpcLtrWarning) as told:
+    with pytest.warns(OwpcLtrWarning) as caught:
         merged = judge_merge([tmp_path / name for name in names])
     assert grades_of(merged.judgments) == {
         ("q1", "a"): (2.5, "cleo@a.org=3, model:m1=1, unnamed:sheet=2"),
         ("q1", "b"): (2, "ann@a.org=3, unnamed:case=1"),
         ("q1", "c"): (2, "ann@a.org=0, bob@a.org=4"),
     }
-    notes = " ".join(str(one.message) for one in told)
+    notes = " ".join(str(warning.message) for warning in caught)
     for words in ("2 lines without a grade", "1 judgements without a rating", "1 documents that"):
         assert words in notes
 
@@ -281,9 +281,9 @@ def test_raters_on_other_scales_or_without_common_pairs_are_warned_of(tmp_path: 
         path.write_text("query_id,query,doc_id,grade,judged_by\n" + "\n".join(rows) + "\n")
         return path
 
-    with pytest.warns(OwpcLtrWarning) as told:
+    with pytest.warns(OwpcLtrWarning) as caught:
         judge_merge([sheet("ann", 0, 0), sheet("bob", 30, 1)])
-    said = " ".join(str(one.message) for one in told)
+    said = " ".join(str(warning.message) for warning in caught)
     assert "ann and bob graded no pair that another rater graded" in said
     assert "different scales (ann 0 to 3, bob 1 to 4)" in said
     judge_merge([sheet("ann", 0, 0), sheet("bob", 0, 0)])

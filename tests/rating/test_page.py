@@ -38,8 +38,8 @@ def sheet(tmp_path: Path) -> Path:
 
 def data_of(html: str) -> dict[str, Any]:
     (text,) = re.findall(r'<script type="application/json" id="sheet">(.*?)</script>', html)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    page_data: dict[str, Any] = json.loads(text)
+    return page_data
 
 
 def test_the_page_holds_what_raters_may_see_and_runs_its_own_script_alone(sheet: Path) -> None:
@@ -98,8 +98,8 @@ def test_the_command_says_what_to_do_next(
     code, out, err = run("judge", "page", "sheet.csv", "--out", "page.html", "--raters", "ann,bob")
     assert (code, err) == (0, "")
     assert out.startswith("30 pairs of 6 queries to rate. Open page.html in a browser")
-    told = json.loads(run("judge", "page", "sheet.csv", "--out", "page.html", "--json")[1])
-    assert told["pairs"] == 30
+    result = json.loads(run("judge", "page", "sheet.csv", "--out", "page.html", "--json")[1])
+    assert result["pairs"] == 30
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Pat
         with out.open("a") as file:
             file.write('{"sheet": "')
         assert post(url, {**answer, "doc_id": "d0-2", "grade": 1})[0] == 204
-        assert [one.grade for one in read_ratings(out).values()] == [2, 1]
+        assert [rating.grade for rating in read_ratings(out).values()] == [2, 1]
         before = out.read_bytes()
         for content, status, words in (
             ({**answer, "doc_id": "d0-1", "grade": 2, "sheet": "another"}, 409, "another sheet"),
@@ -211,9 +211,11 @@ def test_every_answer_that_is_acknowledged_is_read_by_judge_merge(
     assert status == 204
     assert len(out.read_text().splitlines()) == acknowledged
     merged = judge_merge([out], sheet=folder / "sheet.csv").judgments
-    known = {one.key: one.query for one in sheet.pairs}
+    known = {each.key: each.query for each in sheet.pairs}
     for query in merged.queries:
-        assert all(known[query.query_id, one] == query.params["query"] for one in query.doc_ids)
+        assert all(
+            known[query.query_id, doc_id] == query.params["query"] for doc_id in query.doc_ids
+        )
         assert set(query.grades.tolist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
         assert not any(map(is_machine, query.judged_by or ()))
 

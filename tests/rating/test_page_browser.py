@@ -24,19 +24,19 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="module")
 def browser_type() -> Iterator[tuple[Any, str]]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
         pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
-        yield started.chromium, found
+        yield started.chromium, program
 
 
 def launched(browser_type: tuple[Any, str], profile: Path, **how: Any) -> Any:
     """A browser whose storage outlives it, as a person's does."""
-    chromium, found = browser_type
+    chromium, program = browser_type
     return chromium.launch_persistent_context(
-        str(profile), executable_path=found, args=["--no-sandbox"], **how
+        str(profile), executable_path=program, args=["--no-sandbox"], **how
     )
 
 
@@ -71,7 +71,7 @@ def exported(page: Any) -> list[dict[str, Any]]:
 
 def axe(page: Any) -> list[str]:
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    return [found["id"] for found in page.evaluate("axe.run()")["violations"]]
+    return [violation["id"] for violation in page.evaluate("axe.run()")["violations"]]
 
 
 def test_a_thousand_pairs_by_keyboard_lose_no_answer(
@@ -117,12 +117,14 @@ def test_a_thousand_pairs_by_keyboard_lose_no_answer(
     assert page.faults == []
     context.close()
     assert len(lines) == 1030
-    first = {(one["query"], one["doc_id"]): one["grade"] for one in lines if not one.get("repeat")}
+    first = {
+        (line["query"], line["doc_id"]): line["grade"] for line in lines if not line.get("repeat")
+    }
     assert len(first) == len(truth) == 1000
     wanted = {(query, document): grade for (query, document), grade in given.items()}
-    found = {(query, doc_id.rpartition("-")[2]): grade for (query, doc_id), grade in first.items()}
-    assert found == wanted
-    assert sum(one.get("repeat", False) for one in lines) == 30
+    grades = {(query, doc_id.rpartition("-")[2]): grade for (query, doc_id), grade in first.items()}
+    assert grades == wanted
+    assert sum(line.get("repeat", False) for line in lines) == 30
 
 
 def test_every_key_does_what_the_help_says(tmp_path: Path, browser_type: tuple[Any, str]) -> None:
@@ -158,14 +160,14 @@ def test_every_key_does_what_the_help_says(tmp_path: Path, browser_type: tuple[A
         page.keyboard.press("2")
     lines = exported(page)
     context.close()
-    (odd,) = [one for one in lines if one["grade"] is None]
+    (odd,) = [line for line in lines if line["grade"] is None]
     assert (odd["query"], odd["reason"]) == (second[0], "not shown")
     assert (lines[-1]["query"], lines[-1]["doc_id"].rpartition("-")[2]) == first
     # Queries are kept together, but for what was put off.
-    queries = [one["query_id"] for one in lines[:-1]]
+    queries = [line["query_id"] for line in lines[:-1]]
     assert len([1 for a, b in pairwise(queries) if a != b]) == 3
     grading = tmp_path / "export.jsonl"
-    grading.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    grading.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert len(read_ratings(grading)) == 12
 
 
@@ -186,8 +188,8 @@ def test_raters_share_the_queries_and_a_part_is_rated_by_all(
         while page.is_visible("#work"):
             page.keyboard.press("1")
         lines = exported(page)
-        assert {one["judged_by"] for one in lines} == {rater}
-        sides.append({(one["query_id"], one["doc_id"]) for one in lines})
+        assert {line["judged_by"] for line in lines} == {rater}
+        sides.append({(line["query_id"], line["doc_id"]) for line in lines})
     context.close()
     assert sides[0] | sides[1] == truth.keys()
     assert len(sides[0] & sides[1]) == 8
@@ -226,7 +228,7 @@ def test_served_answers_are_written_as_they_are_given(
         for key in ("1", "2", "Backspace", "3"):
             page.keyboard.press(key)
         page.wait_for_timeout(500)
-        assert [one.grade for one in read_ratings(out).values()] == [1, 3]
+        assert [rating.grade for rating in read_ratings(out).values()] == [1, 3]
     # What is rated while the service is down is kept, and sent once it is up.
     page.keyboard.press("2")
     page.wait_for_selector("#trouble:not([hidden])")
@@ -235,5 +237,5 @@ def test_served_answers_are_written_as_they_are_given(
         page.reload()
         page.keyboard.press("Enter")
         page.wait_for_timeout(500)
-        assert [one.grade for one in read_ratings(out).values()] == [1, 3, 2]
+        assert [rating.grade for rating in read_ratings(out).values()] == [1, 3, 2]
     context.close()

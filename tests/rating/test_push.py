@@ -47,20 +47,20 @@ def pushed(fake: FakeEngine, **how: Any) -> PushedJudgments:
 
 def test_a_list_and_its_query_set_carry_grades_and_parameters_as_texts() -> None:
     fake = engine()
-    found = pushed(fake)
-    assert found.as_dict() == {
+    push_report = pushed(fake)
+    assert push_report.as_dict() == {
         "name": "movies",
         "judgments": "judgment-id",
         "query_set": "query_set-id",
         "search_configuration": "",
     }
-    (judgments,) = (one.body for one in fake.asked("PUT", f"{BASE}/judgments"))
+    (judgments,) = (request.body for request in fake.asked("PUT", f"{BASE}/judgments"))
     assert (judgments["name"], judgments["type"]) == ("movies", "IMPORT_JUDGMENT")
     assert judgments["judgmentRatings"][0]["ratings"] == [
         {"docId": "a", "rating": "2"},
         {"docId": "b", "rating": "0.5"},
     ]
-    (queries,) = (one.body for one in fake.asked("PUT", f"{BASE}/query_sets"))
+    (queries,) = (request.body for request in fake.asked("PUT", f"{BASE}/query_sets"))
     assert queries["sampling"] == "manual"
     assert queries["querySetQueries"] == [
         {"queryText": "red shoe", "size": "42", "vector": "[0.5,1]"}

@@ -39,11 +39,11 @@ def world(seed: int, gain: float) -> tuple[RankingDataset, RankingDataset]:
 def verdict(seed: int, gain: float, n: int) -> str:
     people, model = world(seed, gain)
     human = random_sample(listed(people, range(QUERIES)).queries, n, seed)
-    found = ltr.compare(
+    comparison = ltr.compare(
         RANKERS, data=Judgments(human), proxy_labels=model,
         metrics="ndcg@10", resamples=1000, split="all", seed=seed,
     )  # fmt: skip
-    return str(found.pairs[0].verdict.outcome)
+    return str(comparison.pairs[0].verdict.outcome)
 
 
 @pytest.mark.thorough

@@ -169,17 +169,17 @@ class Elements(HTMLParser):
             self._told = ""
 
     def handle_endtag(self, tag: str) -> None:
-        told = " ".join(self._told.split())
+        text = " ".join(self._told.split())
         if tag == "caption":
-            self.tables[told] = []
+            self.tables[text] = []
         elif tag in {"th", "td"}:
-            list(self.tables.values())[-1][-1].append(told)
+            list(self.tables.values())[-1][-1].append(text)
         elif tag == "dt":
-            self.facts[told] = ""
+            self.facts[text] = ""
         elif tag == "dd":
-            self.facts[list(self.facts)[-1]] = told
+            self.facts[list(self.facts)[-1]] = text
         elif tag == "p":
-            self.paragraphs[-1] = (self.paragraphs[-1][0], told)
+            self.paragraphs[-1] = (self.paragraphs[-1][0], text)
         while self._open and self._open.pop() != tag:
             pass
 
@@ -196,14 +196,14 @@ class Elements(HTMLParser):
 
 def check_harmless(page: str) -> Elements:
     """No element, attribute or script is there but those of the template."""
-    found = Elements(page)
-    assert not found.named("img", "iframe", "object", "embed", "link", "base", "audio", "video")
-    assert len(found.scripts) == 3
-    for tag, attributes in found.tags:
+    elements = Elements(page)
+    assert not elements.named("img", "iframe", "object", "embed", "link", "base", "audio", "video")
+    assert len(elements.scripts) == 3
+    for tag, attributes in elements.tags:
         assert not [name for name in attributes if name.startswith("on")], tag
         for name in ("src", "href", "action"):
             assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
-    return found
+    return elements
 
 
 @cache

@@ -49,12 +49,12 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
         pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -121,13 +121,13 @@ def faults(seen: Seen, *rules: str, within: str = "html") -> list[str]:
     only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
     # Told are violations alone: what was found in order takes as long again to be described.
     options = {**only, "resultTypes": ["violations"]}
-    found = seen.page.evaluate(
+    violations = seen.page.evaluate(
         "([part, options]) => axe.run(part, options).then((found) => found.violations)",
         [within, options],
     )
     return [
         f"{each['id']}: {each['nodes'][0]['html'][:200]}"
-        for each in found
+        for each in violations
         if each["impact"] in {"serious", "critical"}
     ]
 

@@ -57,15 +57,17 @@ def test_colours_are_names_of_the_style_sheet(page: Page) -> None:
 def test_series_differ_by_more_than_colour() -> None:
     spec = lines({f"series {n}": [(1.0, 2.0)] for n in range(5)}, "x", "y")
     for layer, channel in zip(spec["layer"], ("strokeDash", "shape"), strict=True):
-        for one in ("color", channel):
-            values = layer["encoding"][one]["scale"]["range"]
+        for channel_name in ("color", channel):
+            values = layer["encoding"][channel_name]["scale"]["range"]
             assert len({str(value) for value in values}) == 5
 
 
 def test_the_forest_plot_holds_the_interval_of_the_comparison(page: Page) -> None:
-    found = [pair.comparison for pair in against(1.0, 0.0).pairs]
+    comparisons = [pair.comparison for pair in against(1.0, 0.0).pairs]
     rows = page.charts["comparison-all"].spec["data"]["values"]
-    assert [(row["low"], row["high"]) for row in rows] == [(one.low, one.high) for one in found]
+    assert [(row["low"], row["high"]) for row in rows] == [
+        (comparison.low, comparison.high) for comparison in comparisons
+    ]
     assert {row["outcome"] for row in rows} == {"better"}
 
 
@@ -101,9 +103,11 @@ def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
     model: Any = Anonymous()
     by_name = {curve.feature: curve for curve in curves_of(model, features)}
     assert set(by_name) == {"good", "bm25"}
-    found, own = by_name["good"], curves().curves["good"]
-    expected = own.at(found.values)
-    assert found.outputs - found.outputs[0] == pytest.approx(expected - expected[0], abs=1e-6)
+    mean_curve, own = by_name["good"], curves().curves["good"]
+    expected = own.at(mean_curve.values)
+    assert mean_curve.outputs - mean_curve.outputs[0] == pytest.approx(
+        expected - expected[0], abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])

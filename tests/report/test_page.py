@@ -48,11 +48,11 @@ def hostile() -> str:
 
 
 def test_hostile_texts_are_shown_and_do_nothing(hostile: str) -> None:
-    found = check_harmless(hostile)
-    text = " ".join(found.text)
+    elements = check_harmless(hostile)
+    text = " ".join(elements.text)
     assert HOSTILE[1] in text
     assert HOSTILE[2] in text
-    rows = json.loads(found.scripts[0])["queries"]["per-query"]["rows"]
+    rows = json.loads(elements.scripts[0])["queries"]["per-query"]["rows"]
     assert HOSTILE[3] in {row[1] for row in rows}
 
 
@@ -73,16 +73,16 @@ def test_numbers_that_there_are_not_are_null() -> None:
 
 
 def test_the_policy_allows_just_the_scripts_of_the_page_and_no_network() -> None:
-    found = Elements(owpc_ltr.report(linear(1.0, 0.0, 0.0)).html())
+    elements = Elements(owpc_ltr.report(linear(1.0, 0.0, 0.0)).html())
     policy = next(
         attributes["content"] or ""
-        for attributes in found.named("meta")
+        for attributes in elements.named("meta")
         if attributes.get("http-equiv") == "Content-Security-Policy"
     )
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe-eval" not in policy
     assert "http" not in policy
-    for script in found.scripts[1:]:
+    for script in elements.scripts[1:]:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     assert policy.count("sha256-") == 2
@@ -111,8 +111,8 @@ def test_no_folder_of_this_machine_is_on_a_page(tmp_path: Path) -> None:
     model = tmp_path / "secret-folder" / "new.json"
     model.parent.mkdir()
     linear(1.0, 0.1, 0.0).save(model)
-    found = evaluate(model, dataset().without_missing(), baseline="feature:bm25")
-    page = owpc_ltr.report([found, model])
+    evaluation = evaluate(model, dataset().without_missing(), baseline="feature:bm25")
+    page = owpc_ltr.report([evaluation, model])
     assert page.title == "new.json against feature:bm25"
     assert "secret-folder" not in page.html()
 
@@ -165,8 +165,8 @@ def test_a_chart_shows_itself_in_a_notebook() -> None:
 def test_a_cell_of_several_lines_is_escaped_line_by_line() -> None:
     moved = ExampleDocument(HOSTILE[0], HOSTILE[1], 1, 2, 0.0, ((HOSTILE[2], 1.0),))
     page = owpc_ltr.report(Example("words", "map 0.1 → 0.2", 5, [moved])).html()
-    found = check_harmless(page)
-    text = " ".join(found.text)
+    elements = check_harmless(page)
+    text = " ".join(elements.text)
     for part in HOSTILE[:3]:
         assert part in text
 
@@ -190,13 +190,15 @@ def figures(
     *pairs: tuple[Metric, Comparison, float], warnings: tuple[ResultWarning, ...] = ()
 ) -> RankerComparison:
     metrics = tuple(metric for metric, _, _ in pairs)
-    means = tuple(Measured(one, 0.5, np.zeros(100), np.nan, drawn=(0.4, 0.6)) for one in metrics)
+    means = tuple(
+        Measured(metric, 0.5, np.zeros(100), np.nan, drawn=(0.4, 0.6)) for metric in metrics
+    )
     return RankerComparison(
         metrics=metrics,
         rankers=tuple(ComparedRanker(name, means) for name in ("new", "old")),
         pairs=tuple(
-            ComparedPair("new", "old", str(one), found, p, one.higher_is_better, warnings)
-            for one, found, p in pairs
+            ComparedPair("new", "old", str(metric), gain, p, metric.higher_is_better, warnings)
+            for metric, gain, p in pairs
         ),
         baseline="old" if pairs else None,
         query_ids=pa.array(["q"] * 100),
@@ -214,10 +216,12 @@ def verdict(
     return verdict_of(figures(*pairs, warnings=warnings))
 
 
-def details(told: PageVerdict) -> list[str]:
+def details(page_verdict: PageVerdict) -> list[str]:
     """What the page says below the sentence."""
     return [
-        text for style, text in Elements(Page("title", told, []).html()).paragraphs if not style
+        text
+        for style, text in Elements(Page("title", page_verdict, []).html()).paragraphs
+        if not style
     ]
 
 
@@ -226,22 +230,22 @@ ends = st.floats(-1, 1, allow_nan=False)
 
 @given(ends, ends, st.floats(0, 1), st.booleans())
 def test_better_is_said_only_where_interval_and_corrected_p_agree(
-    one: float, other: float, p: float, more: bool
+    first: float, other: float, p: float, more: bool
 ) -> None:
-    low, high = sorted((one, other))
-    told = verdict((MORE if more else LESS, comparison(low, high), p))
+    low, high = sorted((first, other))
+    page_verdict = verdict((MORE if more else LESS, comparison(low, high), p))
     gains = low > 0 if more else high < 0
     losses = high < 0 if more else low > 0
-    assert (told.mood == "better") == (p < 0.05 and gains)
-    assert (told.mood == "worse") == (p < 0.05 and losses)
-    assert ("ranks better than" in told.sentence) == (told.mood == "better")
-    assert "old" in told.sentence
-    assert "95 % interval" in told.sentence
+    assert (page_verdict.mood == "better") == (p < 0.05 and gains)
+    assert (page_verdict.mood == "worse") == (p < 0.05 and losses)
+    assert ("ranks better than" in page_verdict.sentence) == (page_verdict.mood == "better")
+    assert "old" in page_verdict.sentence
+    assert "95 % interval" in page_verdict.sentence
 
 
 @given(ends, ends, st.floats(0, 1))
-def test_a_ranker_and_its_rival_are_never_both_better(one: float, other: float, p: float) -> None:
-    low, high = sorted((one, other))
+def test_a_ranker_and_its_rival_are_never_both_better(first: float, other: float, p: float) -> None:
+    low, high = sorted((first, other))
     pair = ComparedPair("a", "b", "ndcg@10", comparison(low, high), p)
     outcomes = {pair.verdict.outcome, pair.reversed().verdict.outcome}
     assert outcomes in ({"better", "worse"}, {"no significant difference"})
@@ -254,51 +258,53 @@ def test_a_smaller_error_is_better() -> None:
 
 
 def test_metrics_that_disagree_leave_no_verdict_and_stand_in_the_sentence() -> None:
-    told = verdict((MORE, comparison(0.1, 0.2), 0.01), (LESS, comparison(0.1, 0.2), 0.01))
-    assert told.mood == "cannot tell"
-    assert told.sentence == (
+    page_verdict = verdict((MORE, comparison(0.1, 0.2), 0.01), (LESS, comparison(0.1, 0.2), 0.01))
+    assert page_verdict.mood == "cannot tell"
+    assert page_verdict.sentence == (
         "Cannot tell: metrics disagree: better by ndcg@10, worse by pairwise-error."
     )
 
 
 def test_doubts_come_before_every_figure() -> None:
-    found = (MORE, comparison(0.1, 0.2), 0.001)
-    assert verdict(found).mood == "better"
-    for pairs in ((found,), (found, (LESS, comparison(0.1, 0.2), 0.01))):
-        told = verdict(*pairs, warnings=(SEEN,))
-        assert (told.mood, told.title) == ("cannot tell", "Cannot tell")
-        assert told.sentence == "Cannot tell: new was trained on these queries."
-        assert details(told)[0] == "To settle it: compare on others."
-        assert "ranks better" not in "".join(details(told))
+    gain = (MORE, comparison(0.1, 0.2), 0.001)
+    assert verdict(gain).mood == "better"
+    for pairs in ((gain,), (gain, (LESS, comparison(0.1, 0.2), 0.01))):
+        page_verdict = verdict(*pairs, warnings=(SEEN,))
+        assert (page_verdict.mood, page_verdict.title) == ("cannot tell", "Cannot tell")
+        assert page_verdict.sentence == "Cannot tell: new was trained on these queries."
+        assert details(page_verdict)[0] == "To settle it: compare on others."
+        assert "ranks better" not in "".join(details(page_verdict))
 
 
 def test_no_significant_difference_is_not_called_equal() -> None:
-    told = verdict((MORE, comparison(-0.01, 0.03), 0.3))
-    assert told.title == "No significant difference"
-    assert told.sentence.startswith("No significant difference between new and old: ")
-    assert any("does not mean that they are equal" in detail for detail in details(told))
+    page_verdict = verdict((MORE, comparison(-0.01, 0.03), 0.3))
+    assert page_verdict.title == "No significant difference"
+    assert page_verdict.sentence.startswith("No significant difference between new and old: ")
+    assert any("does not mean that they are equal" in detail for detail in details(page_verdict))
 
 
 def test_an_interval_above_0_that_the_corrected_test_denies_is_explained() -> None:
-    told = verdict((MORE, comparison(0.0044, 0.0484), 0.06))
-    assert told.mood == "no significant difference"
-    assert any("Interval and test disagree" in detail for detail in details(told))
+    page_verdict = verdict((MORE, comparison(0.0044, 0.0484), 0.06))
+    assert page_verdict.mood == "no significant difference"
+    assert any("Interval and test disagree" in detail for detail in details(page_verdict))
     assert not any(
-        "disagree" in one for one in details(verdict((MORE, comparison(0.1, 0.2), 0.01)))
+        "disagree" in detail for detail in details(verdict((MORE, comparison(0.1, 0.2), 0.01)))
     )
 
 
 def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
     alone = replace(figures(), metrics=(MORE,))
-    told = verdict_of(alone)
-    assert told.mood == "cannot tell"
-    assert "was measured without a baseline" in told.sentence
+    page_verdict = verdict_of(alone)
+    assert page_verdict.mood == "cannot tell"
+    assert "was measured without a baseline" in page_verdict.sentence
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    told = verdict_of(comparison_of(against(1.0, 0.0)))
-    assert (told.mood, told.title) == ("neutral", "Better on judged documents")
-    assert "compare-live" in told.words["live"] or "compare_live" in told.words["live"]
+    page_verdict = verdict_of(comparison_of(against(1.0, 0.0)))
+    assert (page_verdict.mood, page_verdict.title) == ("neutral", "Better on judged documents")
+    assert (
+        "compare-live" in page_verdict.words["live"] or "compare_live" in page_verdict.words["live"]
+    )
     of_lists = replace(against(1.0, 0.0), on_judged_documents=False)
     assert verdict_of(comparison_of(of_lists)).mood == "better"
     assert verdict_of(comparison_of(against(0.0, 1.0))).mood == "worse"

@@ -41,11 +41,11 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
     pairs = comparison(metrics=["ndcg@5", "mrr"]).prediction_powered
     rows = page.charts["proxy-labels"].spec["data"]["values"]
     expected = [
-        (one.mean, one.low, one.high)
+        (interval.mean, interval.low, interval.high)
         for pair in pairs
-        for found in [pair.prediction_powered]
-        if found is not None
-        for one in (found.by_both, found.by_human, found.by_proxy)
+        for estimate in [pair.prediction_powered]
+        if estimate is not None
+        for interval in (estimate.by_both, estimate.by_human, estimate.by_proxy)
     ]
     assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
     assert {row["outcome"] for row in rows[2::3]} == {"cannot tell"}
@@ -53,16 +53,16 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
 
 
 def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
-    found = comparison(metrics="ndcg@5").prediction_powered[0].prediction_powered
-    assert found is not None
+    estimate = comparison(metrics="ndcg@5").prediction_powered[0].prediction_powered
+    assert estimate is not None
     shown = Elements(page.html())
     facts = shown.facts
     (line,) = [text for _, text in shown.paragraphs if text.startswith("ndcg@5 a − b: ")]
     assert "by 60 human-labelled and 240 proxy-labelled queries" in line
     assert line.endswith("; no more human labels are needed")
     assert facts["ideal ranking (NDCG), relevant documents"] == "of the human-labelled documents"
-    assert found is not None
-    agreed = found.agreement
+    assert estimate is not None
+    agreed = estimate.agreement
     assert agreed.correlation is not None
     named = facts["agreement with human labels (correlation of differences)"]
     assert float(named) == pytest.approx(agreed.correlation, abs=0.005)
@@ -70,12 +70,12 @@ def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
 
 def test_a_pair_turned_round_says_the_opposite() -> None:
     rankers = {"b": "feature:likes", "a": "feature:bm25"}
-    found = owpc_ltr.report(comparison(rankers=rankers, baseline="a"))
+    report = owpc_ltr.report(comparison(rankers=rankers, baseline="a"))
     other = owpc_ltr.report(comparison(baseline="a"))
-    assert found.verdict is not None
-    assert found.verdict.mood == "worse"
-    assert found.verdict.sentence == other.verdict.sentence
-    rows = [one.charts["proxy-labels"].spec["data"]["values"] for one in (found, other)]
+    assert report.verdict is not None
+    assert report.verdict.mood == "worse"
+    assert report.verdict.sentence == other.verdict.sentence
+    rows = [each.charts["proxy-labels"].spec["data"]["values"] for each in (report, other)]
     assert rows[0] == rows[1]
     assert all(row["low"] <= row["value"] <= row["high"] for row in rows[0])
 
@@ -83,10 +83,10 @@ def test_a_pair_turned_round_says_the_opposite() -> None:
 def test_a_proxy_judge_who_is_sure_shows_nothing_that_people_contradict() -> None:
     """The proxy judge turns everything round: people decide, however many queries he has."""
     liar = replace(CLEAR, labels=1 - CLEAR.labels)
-    found = owpc_ltr.report(comparison(proxy=liar))
-    assert found.verdict is not None
-    assert found.verdict.title == "Better on judged documents"
-    row = found.charts["proxy-labels"].spec["data"]["values"][2]
+    report = owpc_ltr.report(comparison(proxy=liar))
+    assert report.verdict is not None
+    assert report.verdict.title == "Better on judged documents"
+    row = report.charts["proxy-labels"].spec["data"]["values"][2]
     assert row["high"] < 0
     assert row["outcome"] == "cannot tell"
 
@@ -96,19 +96,19 @@ def test_agreement_counts_one_query_after_the_other() -> None:
     human = np.where(np.arange(100) < 40, rng.integers(-1, 2, 100).astype(float), np.nan)
     proxy = rng.integers(-1, 2, 100).astype(float)
     ids = [f"q{n}" for n in range(100)]
-    found = prediction_powered(proxy, human, ids).agreement
+    agreement = prediction_powered(proxy, human, ids).agreement
     pairs = list(zip(proxy[:40], human[:40], strict=True))
-    assert found.differ == sum(h != 0 for _, h in pairs)
-    assert found.same == sum(c * h > 0 for c, h in pairs)
-    assert found.opposite == sum(c * h < 0 for c, h in pairs)
-    assert found.correlation == pytest.approx(np.corrcoef(proxy[:40], human[:40])[0, 1])
+    assert agreement.differ == sum(h != 0 for _, h in pairs)
+    assert agreement.same == sum(c * h > 0 for c, h in pairs)
+    assert agreement.opposite == sum(c * h < 0 for c, h in pairs)
+    assert agreement.correlation == pytest.approx(np.corrcoef(proxy[:40], human[:40])[0, 1])
     # A query that counts twice is two queries.
     weights = np.where(np.arange(100) < 20, 2.0, 1.0)
     twice = np.concatenate([proxy[:20], proxy[:40]]), np.concatenate([human[:20], human[:40]])
     weighed = prediction_powered(proxy, human, ids, weights=weights).agreement
     assert weighed.correlation == pytest.approx(np.corrcoef(*twice)[0, 1])
     none = prediction_powered(np.full(100, 0.3), human, ids).agreement
-    assert none == Agreement(None, found.differ, none.same, none.opposite)
+    assert none == Agreement(None, agreement.differ, none.same, none.opposite)
 
 
 def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:

@@ -48,7 +48,7 @@ def run(run: Run, tmp_path: Path) -> Run:
 
 def tables(page: Page, name: str) -> dict[str, Sequence[Row]]:
     """The rows of a section's tables, by their captions."""
-    (section,) = (one for one in page.sections if one.name == name)
+    (section,) = (each for each in page.sections if each.name == name)
     blocks = section.words["blocks"]
     return {block.caption: block.rows for block in blocks if isinstance(block, Table)}
 
@@ -59,24 +59,25 @@ def rows_of_models(page: Page) -> Sequence[Row]:
 
 
 def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> None:
-    found = clicked()
+    judgments = clicked()
     assert page.verdict is not None
-    said = f"{len(found.table):,} documents of 40 queries got judgments, by {found.chosen.name}"
+    n, model = len(judgments.table), judgments.chosen.name
+    said = f"{n:,} documents of 40 queries got judgments, by {model}"
     assert page.verdict.sentence.startswith(said)
     assert page.verdict.mood == "neutral"
-    best = max(found.chosen.held_out, key=lambda one: one.session_log_likelihood)
+    best = max(judgments.chosen.held_out, key=lambda likelihood: likelihood.session_log_likelihood)
     assert f"log likelihood {best.session_log_likelihood:.4f}" in page.verdict.sentence
 
 
 def test_what_to_doubt_comes_first() -> None:
     with pytest.warns(OwpcLtrWarning, match="clicks are few"):
         few = judge_clicks(events(400), options=EventOptions(min_people=1))
-    found = owpc_ltr.report(few)
-    assert found.verdict is not None
-    assert found.verdict.mood == "worse"
-    assert "clicks are few" in found.verdict.sentence.split(".")[0]
-    assert f"<strong>Warning:</strong> {few.warnings[0]}" in html.unescape(found.html())
-    assert "too few clicks for an interval" in found.charts["examination"].sentence
+    report = owpc_ltr.report(few)
+    assert report.verdict is not None
+    assert report.verdict.mood == "worse"
+    assert "clicks are few" in report.verdict.sentence.split(".")[0]
+    assert f"<strong>Warning:</strong> {few.warnings[0]}" in html.unescape(report.html())
+    assert "too few clicks for an interval" in report.charts["examination"].sentence
 
 
 def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
@@ -89,12 +90,12 @@ def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
 
 
 def test_every_document_is_counted_once_by_impressions_grade_and_weight(page: Page) -> None:
-    found = clicked()
+    judgments = clicked()
     for name in ("impressions", "click-grades", "click-weights"):
         rows = page.charts[name].spec["data"]["values"]
-        assert sum(row["y"] for row in rows) == len(found.table)
+        assert sum(row["y"] for row in rows) == len(judgments.table)
     grades = {str(row["x"]): row["y"] for row in page.charts["click-grades"].spec["data"]["values"]}
-    assert {name: n for name, n in grades.items() if n} == found.as_dict()["grades"]
+    assert {name: n for name, n in grades.items() if n} == judgments.as_dict()["grades"]
 
 
 def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
@@ -107,13 +108,15 @@ def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
 
 
 def test_every_model_is_shown_with_how_users_look_and_how_it_predicts(page: Page) -> None:
-    found = clicked()
+    judgments = clicked()
     looked = page.charts["examination"].spec["data"]["values"]
-    assert [row["value"] for row in looked] == found.chosen.fit.examination.tolist()
+    assert [row["value"] for row in looked] == judgments.chosen.fit.examination.tolist()
     assert all(row["low"] <= row["value"] <= row["high"] for row in looked)
     rows = rows_of_models(page)
-    assert [row[0] for row in rows if row[3] == "judges"] == [found.chosen.name]
-    assert {row[0] for row in rows} == {one.model for one in found.chosen.held_out}
+    assert [row[0] for row in rows if row[3] == "judges"] == [judgments.chosen.name]
+    assert {row[0] for row in rows} == {
+        likelihood.model for likelihood in judgments.chosen.held_out
+    }
     for chart in page.charts.values():
         check(chart)
 
@@ -121,12 +124,12 @@ def test_every_model_is_shown_with_how_users_look_and_how_it_predicts(page: Page
 def test_a_ranking_that_never_changes_is_said_first() -> None:
     static = simulate.clicks(simulate.example_world(40, 20), None, (0.6,), 8000)
     with pytest.warns(OwpcLtrWarning, match="the ranking never changes"):
-        found = judge_clicks(static)
-    made = owpc_ltr.report(found)
+        judgments = judge_clicks(static)
+    made = owpc_ltr.report(judgments)
     assert made.verdict is not None
     assert made.verdict.mood == "worse"
     assert "clicks do not identify examination" in made.verdict.sentence
-    assert f"auto chose {found.chosen.name}" in made.verdict.sentence
+    assert f"auto chose {judgments.chosen.name}" in made.verdict.sentence
     assert "of 4 click models the log identifies 2" in made.verdict.sentence
     rows = rows_of_models(made)
     assert sorted(str(row[0]) for row in rows if "not identified" in str(row[3])) == [
@@ -135,9 +138,9 @@ def test_a_ranking_that_never_changes_is_said_first() -> None:
 
 
 def test_one_model_that_was_asked_for_stands_alone() -> None:
-    found = owpc_ltr.report(clicked(model="sdbn"))
-    assert found.verdict is not None
-    assert "the only model asked for" in found.verdict.sentence
+    report = owpc_ltr.report(clicked(model="sdbn"))
+    assert report.verdict is not None
+    assert "the only model asked for" in report.verdict.sentence
 
 
 @pytest.mark.thorough
@@ -149,9 +152,9 @@ def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() ->
         for seed in range(4):
             _, behaviour = simulated(sessions, users, seed=seed, queries=60)
             looked = model.fit(behaviour.counts).examination
-            found = examination_interval(model, behaviour.counts, looked)
-            assert found is not None
-            low, high = found
+            interval = examination_interval(model, behaviour.counts, looked)
+            assert interval is not None
+            low, high = interval
             truth = users.examination(len(low))
             held.append(((low <= truth) & (truth <= high))[1:])
             widths.append((high - low)[1:].mean())
@@ -162,23 +165,23 @@ def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() ->
 def test_nobody_and_no_rare_query_is_on_the_page() -> None:
     table = events()
     for column in ("session", "client"):
-        names = pa.array([f"secret-{one}" for one in table[column].to_pylist()])
+        names = pa.array([f"secret-{value}" for value in table[column].to_pylist()])
         table = table.set_column(table.schema.get_field_index(column), column, names)
     place = table.schema.get_field_index("query")
     table = table.set_column(place, "query", table["query"].cast(pa.string()))
     rare = table.slice(0, 4)
     rare = rare.set_column(place, "query", pa.array(["a rare and telling query"] * 4))
-    found = judge_clicks(pa.concat_tables([table, rare]))
-    text = owpc_ltr.report(found).html()
+    judgments = judge_clicks(pa.concat_tables([table, rare]))
+    text = owpc_ltr.report(judgments).html()
     assert "a rare and telling query" not in text
     assert "a query that fewer than 5 people asked" in text
-    assert str(found.behaviour.counts.queries[0]) in text
+    assert str(judgments.behaviour.counts.queries[0]) in text
     assert "secret-" not in text
 
 
 def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
-    found = check_harmless(owpc_ltr.report(hostile_clicked()).html())
-    assert any("<script>alert(1)</script>" in text for text in found.text)
+    elements = check_harmless(owpc_ltr.report(hostile_clicked()).html())
+    assert any("<script>alert(1)</script>" in text for text in elements.text)
 
 
 def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, run: Run) -> None:
@@ -271,11 +274,14 @@ def test_without_the_extra_one_line_says_what_to_install(
 
 
 def test_each_step_of_a_report_is_named_as_it_begins() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     rankers = {"one": linear(1.0, 0.5, 0.0), "other": linear(0.5, 1.0, 0.0)}
     owpc_ltr.report(
-        rankers, data=dataset(), split="all", progress=lambda message, _done: told.append(message)
+        rankers,
+        data=dataset(),
+        split="all",
+        progress=lambda message, _done: messages.append(message),
     )
     steps = ["choosing examples", "inspecting the data", "computing risk bounds"]
-    assert [step for step in dict.fromkeys(told) if step in steps] == steps
-    assert told[-1] == "drawing the page"
+    assert [step for step in dict.fromkeys(messages) if step in steps] == steps
+    assert messages[-1] == "drawing the page"

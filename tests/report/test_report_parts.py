@@ -22,29 +22,29 @@ class Visits:
     text: str
 
 
-def sections(found: Visits) -> list[ReportSection]:
-    table = Table(["day", "visits"], [(found.text, 3), ("Tuesday", None)], found.text)
+def sections(visits: Visits) -> list[ReportSection]:
+    table = Table(["day", "visits"], [(visits.text, 3), ("Tuesday", None)], visits.text)
     blocks: list[Block] = [
-        FactList([(found.text, found.text), ("left out", None)]),
-        Tiles([(found.text, found.text, found.text)]),
+        FactList([(visits.text, visits.text), ("left out", None)]),
+        Tiles([(visits.text, visits.text, visits.text)]),
         table,
         ChartData(
             "visits",
-            found.text,
-            found.text,
+            visits.text,
+            visits.text,
             table,
             kind="bars",
-            rows=[(found.text, 3)],
+            rows=[(visits.text, 3)],
             words={"title": "n"},
         ),
-        f"warning: {found.text}",
-        found.text,
+        f"warning: {visits.text}",
+        visits.text,
     ]
-    return [ReportSection("visits", "Visits", found.text, found.text, blocks)]
+    return [ReportSection("visits", "Visits", visits.text, visits.text, blocks)]
 
 
-def verdict(found: Visits) -> ReportVerdict:
-    return ReportVerdict("better", found.text, found.text, found.text, [found.text])
+def verdict(visits: Visits) -> ReportVerdict:
+    return ReportVerdict("better", visits.text, visits.text, visits.text, [visits.text])
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
@@ -56,11 +56,11 @@ def test_a_page_has_what_a_plugin_says_of_its_result(monkeypatch: pytest.MonkeyP
     page = owpc_ltr.report(Visits("Monday"))
     assert page.title == str(page) == "Monday"
     assert list(page.charts) == ["visits"]
-    found = Elements(page.html())
-    assert found.tables["Monday"] == [["day", "visits"], ["Monday", "3"], ["Tuesday", "–"]]
+    elements = Elements(page.html())
+    assert elements.tables["Monday"] == [["day", "visits"], ["Monday", "3"], ["Tuesday", "–"]]
     styles = {
         style
-        for style, text in found.paragraphs
+        for style, text in elements.paragraphs
         if text in {"Monday", "Monday.", "Warning: Monday"}
     }
     assert styles >= {"", "lead", "warning"}

@@ -71,13 +71,13 @@ def test_documents_of_an_example_have_the_ranks_that_their_scores_give(seed: int
     start, end = data.offsets[1], data.offsets[2]
     rank = {f"d{row}": 1 + int((after[start:end] > after[row]).sum()) for row in range(start, end)}
     was = {f"d{row}": 1 + int((before[start:end] > before[row]).sum()) for row in range(start, end)}
-    ranks = [one.rank for one in moved if one.rank is not None]
+    ranks = [document.rank for document in moved if document.rank is not None]
     assert len(ranks) == len(moved)
     assert ranks == sorted(ranks)
     assert ranks[:TOP_DOCUMENTS] == [1, 2, 3, 4]
-    for one in moved:
-        assert (one.rank, one.before) == (rank[one.doc_id], was[one.doc_id])
-        assert rank[one.doc_id] <= TOP_DOCUMENTS or was[one.doc_id] <= TOP_DOCUMENTS
+    for document in moved:
+        assert (document.rank, document.before) == (rank[document.doc_id], was[document.doc_id])
+        assert rank[document.doc_id] <= TOP_DOCUMENTS or was[document.doc_id] <= TOP_DOCUMENTS
 
 
 def test_reasons_are_what_sets_a_document_apart_from_its_list() -> None:
@@ -86,10 +86,10 @@ def test_reasons_are_what_sets_a_document_apart_from_its_list() -> None:
     scores = model.score(data.features)
     moved = example_documents(data, 0, (scores, scores), lambda part: part * model.weights)
     mean = scores[:12].mean()
-    for one in moved:
-        assert {name for name, _ in one.reasons} == {"good", "bm25"}
-        apart = sum(value for _, value in one.reasons)
-        assert apart == pytest.approx(scores[int(one.doc_id[1:])] - mean)
+    for document in moved:
+        assert {name for name, _ in document.reasons} == {"good", "bm25"}
+        apart = sum(value for _, value in document.reasons)
+        assert apart == pytest.approx(scores[int(document.doc_id[1:])] - mean)
 
 
 @pytest.fixture(scope="module")
@@ -218,24 +218,36 @@ def compared(**how: Any) -> RankerComparison:
 def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
     baseline: str | None,
 ) -> None:
-    found = compared(baseline=baseline)
-    comparison = comparison_of(found)
+    result = compared(baseline=baseline)
+    comparison = comparison_of(result)
     # The pair that the terminal and the JSON discuss.
-    assert (comparison.rankers[0].name, comparison.baseline) == found.headline
+    assert (comparison.rankers[0].name, comparison.baseline) == result.headline
     assert comparison.baseline == baseline or baseline is None
-    by_pair = {(one.a, one.b, one.metric): one for one in found.pairs}
-    for one in comparison.pairs:
-        means = [comparison.ranker(name).means[one.metric].mean for name in (one.a, one.b)]
-        assert one.comparison.mean_difference == pytest.approx(means[0] - means[1])
-        assert (one.comparison.mean_a, one.comparison.mean_b) == pytest.approx(means)
-        assert one.comparison.low <= one.comparison.mean_difference <= one.comparison.high
-        pair = by_pair.get((one.a, one.b, one.metric)) or by_pair[(one.b, one.a, one.metric)]
-        assert (one.p_holm, one.better) == (pair.p_holm, pair.better)
+    by_pair = {(each.a, each.b, each.metric): each for each in result.pairs}
+    for compared_pair in comparison.pairs:
+        means = [
+            comparison.ranker(name).means[compared_pair.metric].mean
+            for name in (compared_pair.a, compared_pair.b)
+        ]
+        assert compared_pair.comparison.mean_difference == pytest.approx(means[0] - means[1])
+        assert (compared_pair.comparison.mean_a, compared_pair.comparison.mean_b) == pytest.approx(
+            means
+        )
+        assert (
+            compared_pair.comparison.low
+            <= compared_pair.comparison.mean_difference
+            <= compared_pair.comparison.high
+        )
+        pair = (
+            by_pair.get((compared_pair.a, compared_pair.b, compared_pair.metric))
+            or by_pair[(compared_pair.b, compared_pair.a, compared_pair.metric)]
+        )
+        assert (compared_pair.p_holm, compared_pair.better) == (pair.p_holm, pair.better)
     outcome = verdict_of(comparison).words["verdict"].outcome
     assert outcome == ("worse" if baseline == "new" else "better")
     assert verdict_of(comparison).mood == ("worse" if baseline == "new" else "neutral")
-    assert outcome == found.as_dict()["verdict"]["outcome"]
-    assert repr(found).startswith(f"{outcome} on judged documents: ")
+    assert outcome == result.as_dict()["verdict"]["outcome"]
+    assert repr(result).startswith(f"{outcome} on judged documents: ")
 
 
 def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
@@ -250,10 +262,10 @@ def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
 def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     second: float, title: str, mood: str
 ) -> None:
-    found = fused(second)
-    (learned,) = [line for line in str(found).splitlines() if line.startswith("learned weights  ")]
-    assert learned.split()[-1] == f"{found.decision.p_permutation:.4f}"
-    page = owpc_ltr.report(found)
+    fusion = fused(second)
+    (learned,) = [line for line in str(fusion).splitlines() if line.startswith("learned weights  ")]
+    assert learned.split()[-1] == f"{fusion.decision.p_permutation:.4f}"
+    page = owpc_ltr.report(fusion)
     assert page.verdict is not None
     assert (page.verdict.title, page.verdict.mood) == (title, mood)
     assert [section.name for section in page.sections] == ["fusion", "queries"]
@@ -266,27 +278,27 @@ def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
     ]  # fmt: skip
     # The one comparison that decides, and no corrected one.
     own = dict(zip(headers, rows[-1], strict=True))
-    assert own["diff"] == signed(found.decision.mean_difference)
-    assert own["p"] == f"{found.decision.p_permutation:.4f}"
+    assert own["diff"] == signed(fusion.decision.mean_difference)
+    assert own["p"] == f"{fusion.decision.p_permutation:.4f}"
     recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
     assert recall == {
-        **found.recall.legs,
-        "all legs": found.recall.union, "the one request": found.recall.request,
+        **fusion.recall.legs,
+        "all legs": fusion.recall.union, "the one request": fusion.recall.request,
     }  # fmt: skip
     text = page.html()
     for said in (
-        f"{found.recall.unreachable:,} of {found.recall.relevant:,} relevant documents",
-        f"{found.optimism.expected:+.4f}", amount(found.optimism.lost), found.engine_setting,
+        f"{fusion.recall.unreachable:,} of {fusion.recall.relevant:,} relevant documents",
+        f"{fusion.optimism.expected:+.4f}", amount(fusion.optimism.lost), fusion.engine_setting,
     ):  # fmt: skip
         assert said in text
 
 
 def test_a_comparison_is_on_the_page_as_it_prints() -> None:
     rankers = {"new": linear(1.0, 0.1, 0.0), "old": "feature:bm25"}
-    found = owpc_ltr.compare(rankers, data=dataset(), metrics="ndcg@5,map", resamples=500)
-    shown = Elements(owpc_ltr.report(found).html())
-    printed = " ".join(str(found).split())
-    for block in found.figure_blocks():
+    comparison = owpc_ltr.compare(rankers, data=dataset(), metrics="ndcg@5,map", resamples=500)
+    shown = Elements(owpc_ltr.report(comparison).html())
+    printed = " ".join(str(comparison).split())
+    for block in comparison.figure_blocks():
         if isinstance(block, Table):
             headers, *rows = shown.tables[block.caption]
             cells = [[cell_text(cell) for cell in row] for row in block.rows]
@@ -304,10 +316,10 @@ def signs(cell: str) -> str:
 
 
 def test_an_inspection_says_its_findings() -> None:
-    found = owpc_ltr.inspect(dataset())
+    inspection = owpc_ltr.inspect(dataset())
     finding = Finding("leak", "warning", "good", "it <tells> the grade", "leave it out")
-    found = replace(found, findings=(finding,))
-    page = owpc_ltr.report(found)
+    inspection = replace(inspection, findings=(finding,))
+    page = owpc_ltr.report(inspection)
     assert page.verdict is not None
     assert page.verdict.mood == "worse"
     assert "it <tells> the grade: leave it out" in page.verdict.sentence
@@ -316,7 +328,7 @@ def test_an_inspection_says_its_findings() -> None:
     assert leads[0].startswith("1 warning that")
     rows = shown.tables["Findings, the worst first"]
     assert rows[1:] == [["warning", "it <tells> the grade leave it out"]]
-    quiet = owpc_ltr.report(replace(found, findings=()))
+    quiet = owpc_ltr.report(replace(inspection, findings=()))
     assert ("lead", "No finding that affects figures or models.") in Elements(
         quiet.html()
     ).paragraphs
@@ -357,9 +369,9 @@ def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_p
     [("2.19.1", 71), pytest.param("3.0.0", 82, marks=pytest.mark.thorough)],
 )
 def test_settings_that_the_engine_refuses_are_not_tried(version: str, number: int) -> None:
-    found = fused(0.0, version)
-    assert found.best_engine == f"best of {number} engine settings"
-    assert number == 82 or "z_score" not in found.engine_setting
+    fusion = fused(0.0, version)
+    assert fusion.best_engine == f"best of {number} engine settings"
+    assert number == 82 or "z_score" not in fusion.engine_setting
 
 
 def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> None:
@@ -368,9 +380,9 @@ def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> Non
     after[0] = 1000.0
     before[:10], after[19] = np.nan, np.nan
     moved = example_documents(data, 0, (before, after))
-    ranks = {one.doc_id: (one.rank, one.before) for one in moved}
+    ranks = {document.doc_id: (document.rank, document.before) for document in moved}
     assert ranks["d0"] == (1, None)
     assert ranks["d19"] == (None, 1)
     assert ranks["d18"] == (2, 2)
     nothing = np.full(240, np.nan)
-    assert not any(one.rank for one in example_documents(data, 3, (before, nothing)))
+    assert not any(document.rank for document in example_documents(data, 3, (before, nothing)))

@@ -16,8 +16,8 @@ def java_casts(text: str, documents: int) -> list[float]:
     Raises ClassCastException in its words, and for a list with a gap.
     """
     scores: list[float | None] = [None] * documents
-    found = re.findall(r'"index":([^,}]+),"relevance_score":([^,}]+)', text)
-    for index, score in found:
+    results = re.findall(r'"index":([^,}]+),"relevance_score":([^,}]+)', text)
+    for index, score in results:
         if not re.fullmatch(r"[0-9]{1,9}", index):
             raise TypeError(f"{index} cannot be cast to class java.lang.Integer")
         if not JAVA_DOUBLE.fullmatch(score):

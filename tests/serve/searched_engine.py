@@ -86,12 +86,12 @@ class SearchedEngine:
         logs = "ltr_log" in body.get("ext", {})
         scored = logs or params.get("include_named_queries_score") == "true"
         if ids is not None:
-            found = [int(one[1:]) for one in ids["values"]]
+            numbers = [int(doc_id[1:]) for doc_id in ids["values"]]
         else:
             first = body.get("from", 0)
-            found = list(range(self.documents))[first : first + body.get("size", 10)]
+            numbers = list(range(self.documents))[first : first + body.get("size", 10)]
         window = body["rescore"][0]["window_size"] if "rescore" in body else 0
-        hits = [self._hit(n, body, scored and (ids is not None or n < window)) for n in found]
+        hits = [self._hit(n, body, scored and (ids is not None or n < window)) for n in numbers]
         most = body.get("track_total_hits", 10_000)
         total = {"value": self.documents, "relation": "eq"}
         if type(most) is int and most < self.documents:

@@ -60,8 +60,8 @@ class Service:
             content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             connection.request(method, path, content, {**JSON, **(headers or {})})
             response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, response.read())
+            headers_by_name = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers_by_name, response.read())
         finally:
             connection.close()
 

@@ -79,7 +79,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         SearchedEngine().scripts(fake)
         rankers = Rankers(connect(fake.url), [folder / "movies-owpc.json"], "movies")
         handlers = {
-            one.path: one.handler for one in rerank_endpoints(rankers, Metrics(rankers.states))
+            endpoint.path: endpoint.handler
+            for endpoint in rerank_endpoints(rankers, Metrics(rankers.states))
         }
 
         def answer(path: str, body: str) -> str:
@@ -89,16 +90,18 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def test_the_first_request_of_the_page(answers: Any) -> None:
-    (block,) = (one for one in blocks_of(PAGE) if "curl" in one.source and "rerank" in one.source)
+    (block,) = (
+        each for each in blocks_of(PAGE) if "curl" in each.source and "rerank" in each.source
+    )
     words = shlex.split(block.source.partition("$ ")[2])
     path = words[1].removeprefix(ADDRESS)
-    found = json.loads(answers(path, words[words.index("-d") + 1]))
-    assert found.keys() == {"id", "results", "meta"}
-    assert sorted(one["index"] for one in found["results"]) == [0, 1, 2]
+    answer = json.loads(answers(path, words[words.index("-d") + 1]))
+    assert answer.keys() == {"id", "results", "meta"}
+    assert sorted(result["index"] for result in answer["results"]) == [0, 1, 2]
 
 
 def file_of(title: str) -> Any:
-    (block,) = (one for one in blocks_of(PAGE) if one.title == title)
+    (block,) = (each for each in blocks_of(PAGE) if each.title == title)
     return json.loads(block.source)
 
 
@@ -126,10 +129,10 @@ def test_elasticsearch_finds_all_three_paths(answers: Any) -> None:
     body = re.sub(r"\$\{(\w+)\}", lambda name: filled[name[1]], settings["request"])
     results = json.loads(answers("/v2/rerank", body))["results"]
     paths = settings["response"]["json_parser"]
-    found = {key: [at(one, path) for one in results] for key, path in paths.items()}
-    assert sorted(found["reranked_index"]) == [0, 1, 2]
-    assert found["document_text"] == [DOCUMENTS[index] for index in found["reranked_index"]]
-    assert found["relevance_score"] == pytest.approx(sorted(SCORES, reverse=True))
+    values = {key: [at(result, path) for result in results] for key, path in paths.items()}
+    assert sorted(values["reranked_index"]) == [0, 1, 2]
+    assert values["document_text"] == [DOCUMENTS[index] for index in values["reranked_index"]]
+    assert values["relevance_score"] == pytest.approx(sorted(SCORES, reverse=True))
 
 
 def at(result: Any, path: str) -> Any:

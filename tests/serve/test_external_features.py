@@ -26,16 +26,16 @@ small = shared_cluster(documents=40)
 
 def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_order() -> None:
     sources = [ExternalSource("old.parquet", "00", ("document_id",), ("views", "age"))]
-    one = table_of({"doc_id": ["a", "b"], "age": [1, 2], "other": [7, 8]})
-    two = table_of({"query": ["x", "y"], "views": [10, 20]})
-    columns = columns_for(sources, [one, two], "the model")
+    first = table_of({"doc_id": ["a", "b"], "age": [1, 2], "other": [7, 8]})
+    second = table_of({"query": ["x", "y"], "views": [10, 20]})
+    columns = columns_for(sources, [first, second], "the model")
     assert columns is not None
     values = columns.of_query(None, {"keywords": "y"})(["b", "c"])
     np.testing.assert_array_equal(values, np.array([[20, 2], [20, np.nan]], np.float32))
     assert columns.of_query(None, {"keywords": "y"})([]).shape == (0, 2)
-    assert columns_for([], [one], "the model") is None
+    assert columns_for([], [first], "the model") is None
     with pytest.raises(UsageError, match=r"'views' \(from old.parquet\).*no table given"):
-        columns_for(sources, [one], "the model")
+        columns_for(sources, [first], "the model")
     with pytest.raises(UsageError, match=r"'shop' reads 'views' .*, 'age' .*: give the table with"):
         columns_for(sources, [], "the model 'shop'")
     with pytest.raises(UsageError, match="has no id"):

@@ -123,11 +123,11 @@ def test_the_page_has_the_models_order_and_all_else_is_the_engines(
 
 @pytest.mark.parametrize("size", [7, 40, 100])
 def test_pages_show_every_document_once_down_to_the_last(served: Served, size: int) -> None:
-    found = []
+    doc_ids = []
     for first in range(0, served.engine.documents, size):
         body = {"query": QUERY, "from": first, "size": size, **asking(window=90)}
-        found += [hit["_id"] for hit in served.search(body)[2]["hits"]["hits"]]
-    assert found == expected(90)[0] + [f"d{n}" for n in range(90, served.engine.documents)]
+        doc_ids += [hit["_id"] for hit in served.search(body)[2]["hits"]["hits"]]
+    assert doc_ids == expected(90)[0] + [f"d{n}" for n in range(90, served.engine.documents)]
 
 
 def test_a_page_beyond_the_window_is_the_engines_own(served: Served) -> None:
@@ -167,7 +167,7 @@ def test_what_would_show_the_features_has_them_asked_for_apart(
     sent.setdefault("ext", {}).update(asking()["ext"])
     answer = served.search(sent)[2]
     assert [hit["_id"] for hit in answer["hits"]["hits"]] == expected()[0][:10]
-    first, second = (one.body for one in served.engine.asked)
+    first, second = (request.body for request in served.engine.asked)
     assert first == {**body, "from": 0, "size": 100}
     assert "constant_score" in second["query"]
     own = {hit["_id"]: hit for hit in served.plain({**body, "size": 100})["hits"]["hits"]}
@@ -479,4 +479,4 @@ def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
     assert [line["query_attributes"]["status"] for line in lines] == [
         "ranked", "ranked", "degraded",
     ]  # fmt: skip
-    assert all("ubi" not in one.body.get("ext", {}) for one in served.engine.asked)
+    assert all("ubi" not in request.body.get("ext", {}) for request in served.engine.asked)

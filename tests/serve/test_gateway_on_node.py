@@ -88,17 +88,17 @@ ONE_SHARD = pytest.mark.parametrize(
 
 def test_the_order_and_the_scores_are_those_of_a_search(asked: Asked) -> None:
     cluster = asked.small.cluster
-    for words in (f"{one} {other}" for one in WORDS[:3] for other in WORDS[3:6]):
+    for words in (f"{word} {other}" for word in WORDS[:3] for other in WORDS[3:6]):
         # Where the engine scores, each shard has a window of its own: here all documents are in it.
         status, answer = asked.search(words, size=60, own={"window": 200})
         assert status.startswith(f"ranked; {asked.small.name}-")
-        found = cluster.search(
+        search = cluster.search(
             words, model=asked.small.name, index=asked.small.index, query_template=QUERY, size=60,
             window=200,
         )  # fmt: skip
         hits = answer["hits"]["hits"]
-        assert [hit["_id"] for hit in hits] == [hit.document_id for hit in found.after], words
-        wanted = [hit.score for hit in found.after]
+        assert [hit["_id"] for hit in hits] == [hit.document_id for hit in search.after], words
+        wanted = [hit.score for hit in search.after]
         assert [hit["_score"] for hit in hits] == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
@@ -123,9 +123,9 @@ def test_all_but_order_scores_and_times_is_the_engines(asked: Asked, body: dict[
     assert status.startswith("ranked")
     own = asked.plain("alpha beta", **{**body, "from": 0, "size": 200})
     hits, known = answer["hits"].pop("hits"), own["hits"].pop("hits")
-    for one in (answer, own):
-        del one["took"]
-        one["hits"].pop("max_score")
+    for each in (answer, own):
+        del each["took"]
+        each["hits"].pop("max_score")
     assert answer == own
     by_id = {hit["_id"]: hit for hit in known}
     assert hits
@@ -135,13 +135,13 @@ def test_all_but_order_scores_and_times_is_the_engines(asked: Asked, body: dict[
 
 
 def test_pages_show_every_document_once(asked: Asked) -> None:
-    found: list[str] = []
+    doc_ids: list[str] = []
     for first in range(0, 200, 30):
         _, answer = asked.search("alpha beta", own={"window": 50}, **{"from": first, "size": 30})
-        found += [hit["_id"] for hit in answer["hits"]["hits"]]
+        doc_ids += [hit["_id"] for hit in answer["hits"]["hits"]]
     own = asked.plain("alpha beta", size=200)["hits"]["hits"]
-    assert len(found) == len(set(found)) == len(own)
-    assert found[50:] == [hit["_id"] for hit in own[50:]]
+    assert len(doc_ids) == len(set(doc_ids)) == len(own)
+    assert doc_ids[50:] == [hit["_id"] for hit in own[50:]]
 
 
 def test_a_reranker_reads_fields_that_the_answer_does_not_show(
@@ -156,11 +156,11 @@ def test_a_reranker_reads_fields_that_the_answer_does_not_show(
     rankers = Rankers(small.cluster, [tmp_path / "rr.json"])
     asked = Asked(small, rankers, "rr")
     cluster = small.cluster
-    found = cluster.search(
+    search = cluster.search(
         "alpha beta", reranker=tmp_path / "rr.json", index=small.index, query_template=QUERY,
         size=30, deadline=30,
     )  # fmt: skip
-    wanted = [hit.document_id for hit in found.after]
+    wanted = [hit.document_id for hit in search.after]
     for source in ({}, {"_source": ["size"]}, {"_source": False}):
         status, answer = asked.search("alpha beta", size=30, **source)
         assert status.startswith("ranked; rr@"), status
@@ -178,8 +178,8 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(sma
     asked = Asked(small, rankers, small.name)
     orders = {}
     for model in models:
-        one = Asked(small, Rankers(small.cluster, [model]), model)
-        orders[model] = [hit["_id"] for hit in one.search("alpha beta")[1]["hits"]["hits"]]
+        gateway = Asked(small, Rankers(small.cluster, [model]), model)
+        orders[model] = [hit["_id"] for hit in gateway.search("alpha beta")[1]["hits"]["hits"]]
     assert len({tuple(order) for order in orders.values()}) == 2
     ended = threading.Event()
 
@@ -227,9 +227,9 @@ def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small)
 
     try:
         aliases.delete(small.name)
-        status, found = until("degraded")
+        status, order = until("degraded")
         assert status.startswith("degraded; model: there is no model")
-        assert found == own
+        assert order == own
         aliases.switch(small.name, model, check=unchecked)
         assert until("ranked") == (f"ranked; {model}", ranked)
     finally:
@@ -252,13 +252,13 @@ def test_a_client_of_the_engine_speaks_to_the_gateway(
                 "query": {"rescore_query": {"sltr": sltr}, "query_weight": 0},
             },
         }
-        found = client.search(index=small.index, body=body, size=7, from_=2, preference="_local")
+        answer = client.search(index=small.index, body=body, size=7, from_=2, preference="_local")
         wanted = small.cluster.search(
             "alpha beta", model=small.name, index=small.index, query_template=QUERY, size=9,
             window=200,
         )  # fmt: skip
         ids = [hit.document_id for hit in wanted.after]
-        assert [hit["_id"] for hit in found["hits"]["hits"]] == ids[2:]
+        assert [hit["_id"] for hit in answer["hits"]["hits"]] == ids[2:]
         with pytest.raises(RequestError, match="unknown query"):
             client.search(index=small.index, body={**body, "query": {"nonsense": {}}})
         client.close()

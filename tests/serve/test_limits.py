@@ -52,8 +52,8 @@ class Running:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], Any]:
         service = Service(None, "127.0.0.1", self.port)  # type: ignore[arg-type]
-        found = service.ask(method, path, body, headers)
-        return found.status, found.headers, json.loads(found.content or b"null")
+        answer = service.ask(method, path, body, headers)
+        return answer.status, answer.headers, json.loads(answer.content or b"null")
 
 
 @contextlib.contextmanager
@@ -98,8 +98,8 @@ def test_a_token_is_demanded_of_all_but_health(tmp_path: Path) -> None:
     with running(tmp_path, token=Secret(SECRET)) as guarded:
         for given in (None, "Bearer wrong", f"Basic {SECRET}", SECRET, "Bearer", "Bearer é"):
             headers = {} if given is None else {"Authorization": given.encode().decode("latin-1")}
-            status, found, content = guarded.ask("POST", "/v2/rerank", BODY, headers)
-            assert (status, found["www-authenticate"]) == (401, "Bearer")
+            status, answer_headers, content = guarded.ask("POST", "/v2/rerank", BODY, headers)
+            assert (status, answer_headers["www-authenticate"]) == (401, "Bearer")
             assert content == {"message": "send the token as Authorization: Bearer TOKEN"}
         for given in (f"Bearer {SECRET}", f"bearer {SECRET}"):
             status, _, _ = guarded.ask("POST", "/v2/rerank", BODY, {"Authorization": given})
@@ -188,9 +188,9 @@ def test_a_body_has_a_largest_size(plain: Running) -> None:
 
 def test_more_at_once_are_told_to_come_again(plain: Running) -> None:
     plain.slow.clear()
-    found: list[int] = []
+    statuses: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(plain.ask("POST", "/slow", {})[0]))
+        threading.Thread(target=lambda: statuses.append(plain.ask("POST", "/slow", {})[0]))
         for _ in range(2)
     ]
     for thread in threads:
@@ -205,7 +205,7 @@ def test_more_at_once_are_told_to_come_again(plain: Running) -> None:
     for thread in threads:
         thread.join()
     # Too late, they are answered, and still hold their places.
-    assert found == [504, 504]
+    assert statuses == [504, 504]
     assert plain.ask("POST", "/gone", {})[2] == content
     plain.slow.set()
     until = time.monotonic() + 20
@@ -271,9 +271,9 @@ def test_feature_values_are_refused_where_too_many_come_at_once(plain: Running) 
             client.sendall(head % (path, len(body)) + body)
             clients.append(client)
         plain.slow.set()
-        found = [client.recv(12)[9:] for client in clients]
-    assert set(found[1:]) <= {b"200", b"503"}
-    assert found.count(b"503") >= 10
+        statuses = [client.recv(12)[9:] for client in clients]
+    assert set(statuses[1:]) <= {b"200", b"503"}
+    assert statuses.count(b"503") >= 10
     assert plain.ask("POST", "/v2/rerank", BODY)[0] == 200
 
 
@@ -327,8 +327,8 @@ def test_health_says_which_model_each_name_is(plain: Running) -> None:
 
 def test_it_ends_what_it_has_begun(tmp_path: Path) -> None:
     with running(tmp_path, deadline=10.0) as made:
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda: found.append(made.ask("POST", "/slow", {})))
+        answers: list[Any] = []
+        thread = threading.Thread(target=lambda: answers.append(made.ask("POST", "/slow", {})))
         thread.start()
         time.sleep(0.2)
         made.server.should_exit = True
@@ -337,20 +337,20 @@ def test_it_ends_what_it_has_begun(tmp_path: Path) -> None:
             made.ask("GET", "/health")
         made.slow.set()
         thread.join(10)
-        assert (found[0][0], found[0][1]["connection"]) == (200, "close")
+        assert (answers[0][0], answers[0][1]["connection"]) == (200, "close")
 
 
 def fastest(served: Service) -> float:
     """Seconds of the fastest of some requests on one connection."""
     connection = http.client.HTTPConnection(served.host, served.port, timeout=20)
-    found = []
+    seconds = []
     with contextlib.closing(connection):
         for _ in range(20):
             began = time.perf_counter()
             connection.request("POST", "/v2/rerank", json.dumps(BODY), JSON)
             connection.getresponse().read()
-            found.append(time.perf_counter() - began)
-    return min(found[1:])
+            seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
 
 
 def test_the_command_ends_with_a_signal_and_without_an_error(tmp_path: Path) -> None:
@@ -416,9 +416,11 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         at = ("--url", "http://127.0.0.1:1")
-        told = run.refusal(2, "serve", "model.json", "--port", str(port), *at)
-    assert told.startswith(f"owpc-ltr: cannot listen on port {port} of 127.0.0.1: Address already")
-    assert len(told.splitlines()) == 1
+        message = run.refusal(2, "serve", "model.json", "--port", str(port), *at)
+    assert message.startswith(
+        f"owpc-ltr: cannot listen on port {port} of 127.0.0.1: Address already"
+    )
+    assert len(message.splitlines()) == 1
 
 
 def test_a_package_that_lacks_is_named_with_its_extra(

@@ -39,11 +39,11 @@ def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
     reply = metrics.answer(Call("/metrics", b"", 0.0))
     assert reply.content_type.startswith("text/plain; version=")
     families = text_string_to_metric_families(reply.body.decode())
-    found = {}
+    samples = {}
     for sample in (sample for family in families for sample in family.samples):
         labels = (f"{key}={value}" for key, value in sorted(sample.labels.items()))
-        found[sample.name, *labels] = sample.value
-    return found
+        samples[sample.name, *labels] = sample.value
+    return samples
 
 
 def collected(states: dict[str, Any] | None = None) -> Metrics:
@@ -59,16 +59,16 @@ def test_requests_stages_and_degradations_are_counted() -> None:
     metrics.stage("/{index}/_search", "engine", 0.007)
     metrics.degraded("/{index}/_search", "deadline")
     metrics.impression_lost()
-    found = read(metrics)
-    assert found["owpc_ltr_requests_total", "path=/v2/rerank", "status=200"] == 3
-    assert found["owpc_ltr_requests_total", "path=/v2/rerank", "status=503"] == 1
-    assert found["owpc_ltr_request_seconds_count", "path=/v2/rerank"] == 4
-    assert found["owpc_ltr_request_seconds_bucket", "le=0.005", "path=/v2/rerank"] == 3
+    samples = read(metrics)
+    assert samples["owpc_ltr_requests_total", "path=/v2/rerank", "status=200"] == 3
+    assert samples["owpc_ltr_requests_total", "path=/v2/rerank", "status=503"] == 1
+    assert samples["owpc_ltr_request_seconds_count", "path=/v2/rerank"] == 4
+    assert samples["owpc_ltr_request_seconds_bucket", "le=0.005", "path=/v2/rerank"] == 3
     where = "path=/{index}/_search"
-    assert found["owpc_ltr_stage_seconds_sum", where, "stage=engine"] == pytest.approx(0.007)
-    assert found["owpc_ltr_degraded_total", where, "reason=deadline"] == 1
-    assert found["owpc_ltr_impressions_lost_total",] == 1
-    assert found["process_resident_memory_bytes",] > 0
+    assert samples["owpc_ltr_stage_seconds_sum", where, "stage=engine"] == pytest.approx(0.007)
+    assert samples["owpc_ltr_degraded_total", where, "reason=deadline"] == 1
+    assert samples["owpc_ltr_impressions_lost_total",] == 1
+    assert samples["process_resident_memory_bytes",] > 0
     assert read(collected())["owpc_ltr_impressions_lost_total",] == 0
 
 
@@ -76,10 +76,10 @@ def test_a_switched_alias_leaves_nothing_of_the_model_before(rng: np.random.Gene
     states = {"m": {"model": "m-11111111", "confirmed_seconds_ago": 1.5}}
     metrics = collected(states)
     metrics.scored(served(None), rng.random((3, 2), np.float32))
-    found = read(metrics)
-    assert found["owpc_ltr_model", "model=m-11111111", "name=m"] == 1
-    assert found["owpc_ltr_model_confirmed_seconds", "name=m"] == 1.5
-    assert found["owpc_ltr_feature_missing", "feature=title", "model=m-11111111"] == 0
+    samples = read(metrics)
+    assert samples["owpc_ltr_model", "model=m-11111111", "name=m"] == 1
+    assert samples["owpc_ltr_model_confirmed_seconds", "name=m"] == 1.5
+    assert samples["owpc_ltr_feature_missing", "feature=title", "model=m-11111111"] == 0
     states["m"] = {"model": "m-22222222", "confirmed_seconds_ago": 0.0}
     named = [key for key in read(metrics) if any("model=m-" in part for part in key)]
     assert named == [("owpc_ltr_model", "model=m-22222222", "name=m")]
@@ -96,8 +96,10 @@ def test_many_who_ask_at_once_share_a_rendering(monkeypatch: pytest.MonkeyPatch)
 
 
 def drift_of(metrics: Metrics, model: str = "m-11111111") -> list[float]:
-    found = read(metrics)
-    return [found["owpc_ltr_feature_drift", f"feature={name}", f"model={model}"] for name in NAMES]
+    samples = read(metrics)
+    return [
+        samples["owpc_ltr_feature_drift", f"feature={name}", f"model={model}"] for name in NAMES
+    ]
 
 
 def test_drift_is_that_of_verify_where_all_values_moved_alike(rng: np.random.Generator) -> None:
@@ -112,7 +114,7 @@ def test_drift_is_that_of_verify_where_all_values_moved_alike(rng: np.random.Gen
     metrics = collected()
     for part in np.array_split(np.nan_to_num(now), 9):
         metrics.scored(served(np.nan_to_num(before)), part)
-    wanted = {one.feature: one.by for one in feature_drifts(NAMES, [answered])}
+    wanted = {drift.feature: drift.by for drift in feature_drifts(NAMES, [answered])}
     assert drift_of(metrics) == pytest.approx([wanted[name] for name in NAMES], abs=1e-6)
     assert wanted["title"] > 0.2
 
@@ -123,8 +125,8 @@ def test_missing_values_count_as_0_and_their_share_is_told(rng: np.random.Genera
     live = np.full((8, 2), np.nan, np.float32)
     live[:2] = 1.0
     metrics.scored(served(before), live)
-    found = read(metrics)
-    assert found["owpc_ltr_feature_missing", "feature=votes", "model=m-11111111"] == 0.75
+    samples = read(metrics)
+    assert samples["owpc_ltr_feature_missing", "feature=votes", "model=m-11111111"] == 0.75
     trained = trained_features(served(before).samples, 2)
     assert trained is not None
     mean, scale = trained

@@ -46,13 +46,13 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 def asked_by_ids(rankers: Rankers, name: str, keywords: str, ids: list[str]) -> list[Any]:
     (handler,) = (
-        one.handler
-        for one in rerank_endpoints(rankers, Metrics(rankers.states))
-        if one.path == "/v2/rerank"
+        endpoint.handler
+        for endpoint in rerank_endpoints(rankers, Metrics(rankers.states))
+        if endpoint.path == "/v2/rerank"
     )
     body = json.dumps({"model": name, "query": keywords, "documents": ids}).encode()
     answer = json.loads(handler(Call("/v2/rerank", body, time.monotonic() + 20)).body)
-    return [(ids[one["index"]], one["relevance_score"]) for one in answer["results"]]
+    return [(ids[result["index"]], result["relevance_score"]) for result in answer["results"]]
 
 
 def test_ids_are_ranked_as_a_search_whose_window_the_client_scores(small: Small) -> None:
@@ -62,13 +62,13 @@ def test_ids_are_ranked_as_a_search_whose_window_the_client_scores(small: Small)
     cluster = small.cluster
     rankers = Rankers(cluster, [own.name])
     for keywords in ("alpha gamma", "beta delta eta", "theta"):
-        found = cluster.search(keywords, model=own.name, size=30, window=30)
-        assert found.scored_by == "client"
-        hits = [(hit.document_id, hit.score) for hit in found.after]
-        ids = [hit.document_id for hit in found.before]
+        answer = cluster.search(keywords, model=own.name, size=30, window=30)
+        assert answer.scored_by == "client"
+        hits = [(hit.document_id, hit.score) for hit in answer.after]
+        ids = [hit.document_id for hit in answer.before]
         ranked = asked_by_ids(rankers, own.name, keywords, ids)
-        assert [one[0] for one in ranked] == [one[0] for one in hits]
-        assert [one[1] for one in ranked] == pytest.approx([one[1] for one in hits], abs=1e-6)
+        assert [pair[0] for pair in ranked] == [pair[0] for pair in hits]
+        assert [pair[1] for pair in ranked] == pytest.approx([pair[1] for pair in hits], abs=1e-6)
         served = rankers.get(own.name)
         assert served.model == cluster.models.resolve(own.name)
 
@@ -256,8 +256,8 @@ def test_a_name_stays_what_it_was_while_the_engine_is_gone(
         monkeypatch.setattr(Aliases, "resolve", gone)
         wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] > 0.3)
         assert rankers.get(own.name) is served
-        told = f"the model of '{own.name}' is not confirmed any more: the engine is gone"
-        assert caplog.text.count(told) == 1
+        message = f"the model of '{own.name}' is not confirmed any more: the engine is gone"
+        assert caplog.text.count(message) == 1
         monkeypatch.undo()
         wait_for(lambda: f"the model of '{own.name}' is confirmed again" in caplog.text)
         wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] <= 0.1)
@@ -290,11 +290,11 @@ def test_a_new_name_is_loaded_once_however_many_ask(
         return load(self, name, file)
 
     monkeypatch.setattr(Rankers, "_of_file", counted)
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(rankers.get())) for _ in range(8)]
+    loaded: list[Any] = []
+    threads = [threading.Thread(target=lambda: loaded.append(rankers.get())) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert loads == ["shop"]
-    assert len({id(one) for one in found}) == 1
+    assert len({id(ranker) for ranker in loaded}) == 1

@@ -50,7 +50,10 @@ class Service:
 
     def reply(self, path: str, body: Any) -> Any:
         """An answer."""
-        handlers = {one.path: one.handler for one in rerank_endpoints(self.rankers, NotedMetrics())}
+        handlers = {
+            endpoint.path: endpoint.handler
+            for endpoint in rerank_endpoints(self.rankers, NotedMetrics())
+        }
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return handlers[path](Call(path, content, time.monotonic() + 20))
 
@@ -61,7 +64,7 @@ class Lacking(SearchedEngine):
     def search(self, body: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, Any]:
         ids = find(body.get("query"), "ids")
         if ids is not None:
-            ids["values"] = [one for one in ids["values"] if one[0] != "x"]
+            ids["values"] = [doc_id for doc_id in ids["values"] if doc_id[0] != "x"]
         answer = super().search(body, params)
         if ids is not None:
             answer["hits"]["total"]["value"] = len(ids["values"])
@@ -118,9 +121,9 @@ def test_every_kind_of_document_is_ranked_as_the_model_does(
     body = {"model": "model", "query": "title", "documents": documents}
     results = service.ask(path, body)["results"]
     order, scores = expected()
-    assert [one["index"] for one in results] == order
-    found = [one["relevance_score"] for one in results]
-    assert found == pytest.approx(scores, rel=1e-9)
+    assert [result["index"] for result in results] == order
+    relevance = [result["relevance_score"] for result in results]
+    assert relevance == pytest.approx(scores, rel=1e-9)
 
 
 def test_ids_cost_one_search_however_often_one_comes(service: Service) -> None:
@@ -128,7 +131,7 @@ def test_ids_cost_one_search_however_often_one_comes(service: Service) -> None:
     service.engine.asked.clear()
     documents = ["d4", "d2", "d4", "d2", "d9"]
     answer = service.ask("/v2/rerank", {"query": "title", "documents": documents})
-    assert [one["index"] for one in answer["results"]] == np.argsort(
+    assert [result["index"] for result in answer["results"]] == np.argsort(
         -np.array(model_scores([4, 2, 4, 2, 9])), kind="stable"
     ).tolist()
     (asked,) = service.engine.asked
@@ -140,7 +143,7 @@ def test_equal_scores_stay_in_the_order_of_the_request(service: Service) -> None
     same, better = features_of(1), {**features_of(1), "size": 99.0}
     documents = [same, same, better, same]
     answer = service.ask("/v2/rerank", {"query": "q", "documents": documents})
-    assert [one["index"] for one in answer["results"]] == [2, 0, 1, 3]
+    assert [result["index"] for result in answer["results"]] == [2, 0, 1, 3]
 
 
 def test_all_come_back_unless_fewer_are_asked_for(service: Service) -> None:
@@ -149,19 +152,19 @@ def test_all_come_back_unless_fewer_are_asked_for(service: Service) -> None:
     for path in PATHS:
         for top, many in ((None, 7), (3, 3), (7, 7), (100, 7)):
             body = {"query": "q", "documents": documents, "top_n": top}
-            found = [one["index"] for one in service.ask(path, body)["results"]]
-            assert found == order[:many]
+            indices = [result["index"] for result in service.ask(path, body)["results"]]
+            assert indices == order[:many]
 
 
 def test_documents_come_back_with_a_text(service: Service) -> None:
     texts = [json.dumps(features_of(number)) for number in NUMBERS]
     body = {"query": "q", "documents": texts, "return_documents": True}
     for path in PATHS:
-        for one in service.ask(path, body)["results"]:
-            assert one["document"] == {"text": texts[one["index"]]}
+        for result in service.ask(path, body)["results"]:
+            assert result["document"] == {"text": texts[result["index"]]}
     objects = [features_of(number) for number in NUMBERS]
-    for one in service.ask("/v1/rerank", {**body, "documents": objects})["results"]:
-        assert one["document"] == objects[one["index"]]
+    for result in service.ask("/v1/rerank", {**body, "documents": objects})["results"]:
+        assert result["document"] == objects[result["index"]]
     assert "document" not in service.ask("/v1/rerank", {"query": "q", "documents": texts})[
         "results"][0]  # fmt: skip
 
@@ -275,7 +278,7 @@ def test_anything_is_ranked_or_refused(
             answer = service.ask(path, content)
         except OwpcLtrError:
             continue
-        places = [one["index"] for one in answer["results"]]
+        places = [result["index"] for result in answer["results"]]
         assert len(set(places)) == len(places)
         sent = body["documents"]
         assert set(places) <= set(range(len(sent)))
@@ -300,9 +303,9 @@ def test_documents_that_the_index_lacks_come_last_and_are_told(service: Service)
     documents = ["x9", "d4", "x8", "d9"]
     reply = service.reply("/v2/rerank", {"query": "title", "documents": documents})
     results = json.loads(reply.body)["results"]
-    assert [one["index"] for one in results[2:]] == [0, 2]
+    assert [result["index"] for result in results[2:]] == [0, 2]
     lowest = min(model_scores([4, 9]))
-    assert [one["relevance_score"] for one in results[2:]] == pytest.approx([lowest - 1] * 2)
+    assert [result["relevance_score"] for result in results[2:]] == pytest.approx([lowest - 1] * 2)
     assert reply.headers["X-LTR-Status"] == "degraded; 2 of 4 documents without features"
     assert json.loads(reply.body)["meta"]["warnings"] == ["2 of 4 documents are not in the index"]
 
@@ -331,8 +334,8 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 @given(st.lists(st.one_of(FINITE, st.integers(-5, 5).map(float)), min_size=1, max_size=30))
 @example([-2595190770000000.0, 1e10, 9999999999.5, -4.862810965e-05])
 def test_java_casts_every_answer(values: list[float]) -> None:
-    found = Candidates(np.zeros((len(values), 1), np.float32), {})
-    scores = ranked(np.array(values), found)
+    candidates = Candidates(np.zeros((len(values), 1), np.float32), {})
+    scores = ranked(np.array(values), candidates)
     request = rerank.RerankRequest("q", ["d"] * len(values))
     content = rerank.cohere_answer("1", request, scores, ())
     text = json_reply(content).body.decode()
@@ -386,8 +389,8 @@ def test_external_features_are_looked_up_for_ids(service: Service, tmp_path: Pat
         for n in NUMBERS
     ]
     scores = model.score(np.array(rows, np.float32))
-    assert [one["index"] for one in answer["results"]] == np.argsort(-scores).tolist()
-    assert sorted(one["relevance_score"] for one in answer["results"]) == pytest.approx(
+    assert [result["index"] for result in answer["results"]] == np.argsort(-scores).tolist()
+    assert sorted(result["relevance_score"] for result in answer["results"]) == pytest.approx(
         sorted(scores.tolist())
     )
 
@@ -412,7 +415,7 @@ def test_a_reranker_of_whole_lists_sees_the_list(
     # What it compiles is no part of the request's time.
     scores = reranker.rerank(np.array(rows, np.float32))
     answer = lists.ask("/v2/rerank", {"query": "title", "documents": documents})
-    assert [one["index"] for one in answer["results"]] == np.argsort(-scores).tolist()
+    assert [result["index"] for result in answer["results"]] == np.argsort(-scores).tolist()
     assert np.abs(scores - MODEL.score(np.array(rows, np.float32))).max() > 1e-3
 
 
@@ -421,12 +424,12 @@ def test_documents_that_are_not_there_change_no_score(service: Service, tmp_path
     _, lists = of_whole_lists(service, tmp_path)
     for kind, nothing in (("id", "x1"), ("log", "")):
         whole = [KINDS[kind](number) for number in NUMBERS]
-        found = lists.ask("/v2/rerank", {"query": "title", "documents": whole})["results"]
+        results = lists.ask("/v2/rerank", {"query": "title", "documents": whole})["results"]
         gaps = [nothing, *whole[:3], nothing, *whole[3:]]
         places = [1, 2, 3, 5, 6, 7, 8]
         again = lists.ask("/v2/rerank", {"query": "title", "documents": gaps})["results"]
-        assert again[:-2] == [{**one, "index": places[one["index"]]} for one in found]
-        assert [one["index"] for one in again[-2:]] == [0, 4]
+        assert again[:-2] == [{**result, "index": places[result["index"]]} for result in results]
+        assert [result["index"] for result in again[-2:]] == [0, 4]
 
 
 def test_ids_are_told_where_nothing_can_be_asked(service: Service, tmp_path: Path) -> None:
@@ -437,4 +440,4 @@ def test_ids_are_told_where_nothing_can_be_asked(service: Service, tmp_path: Pat
     with pytest.raises(OwpcLtrError, match="the store holds no feature set with the reranker's"):
         lone.ask("/v2/rerank", {"query": "q", "documents": ["d1"]})
     answer = lone.ask("/v2/rerank", {"query": "q", "documents": [{"colour": 1}, {"colour": 2}]})
-    assert [one["index"] for one in answer["results"]] == [1, 0]
+    assert [result["index"] for result in answer["results"]] == [1, 0]

@@ -135,7 +135,7 @@ def recovers(made: Running) -> bool:
 def at_once(number: int, work: Callable[[], Any]) -> list[Any]:
     """What so many threads return."""
     with ThreadPoolExecutor(number) as pool:
-        return [one.result(60) for one in [pool.submit(work) for _ in range(number)]]
+        return [future.result(60) for future in [pool.submit(work) for _ in range(number)]]
 
 
 # The engine
@@ -156,10 +156,12 @@ def test_more_searches_than_an_engine_takes_that_hangs_end_in_time_and_it_recove
         started = time.monotonic()
         return said_order(gateway.search()), time.monotonic() - started
 
-    found = at_once(40, timed)
-    assert {word for word, _ in found} == {"503", "504"} or {word for word, _ in found} == {"503"}
-    assert max(seconds for _, seconds in found) < DEADLINE + LATE + 1
-    turned_away = [seconds for word, seconds in found if word == "503"]
+    answers = at_once(40, timed)
+    assert {word for word, _ in answers} == {"503", "504"} or {word for word, _ in answers} == {
+        "503"
+    }
+    assert max(seconds for _, seconds in answers) < DEADLINE + LATE + 1
+    turned_away = [seconds for word, seconds in answers if word == "503"]
     assert len(turned_away) >= 32
     release.set()
     gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
@@ -341,8 +343,8 @@ def check_slow_clients(made: Service, number: int, seconds: float) -> None:
         with contextlib.suppress(OSError):
             dripping.sendall(b"a")
     assert answered > 10
-    assert all(ended(one) == b"" for one in (*silent, *headers, dripping))
-    assert all(ended(one).startswith(b"HTTP/1.1 408") for one in bodies)
+    assert all(ended(connection) == b"" for connection in (*silent, *headers, dripping))
+    assert all(ended(connection).startswith(b"HTTP/1.1 408") for connection in bodies)
     assert time.monotonic() - started < seconds + 3
 
 
@@ -359,12 +361,13 @@ def test_the_time_of_a_request_begins_with_its_first_byte(gateway: Running) -> N
 
     def scopes() -> list[Any]:
         made = [
-            getattr(one, "cycle", None) for one in list(gateway.server.server_state.connections)
+            getattr(open_connection, "cycle", None)
+            for open_connection in list(gateway.server.server_state.connections)
         ]
-        return [one.scope for one in made if one is not None and FIRST_BYTE in one.scope]
+        return [cycle.scope for cycle in made if cycle is not None and FIRST_BYTE in cycle.scope]
 
-    assert eventually(lambda: [one for one in scopes() if one["path"] == "/v2/rerank"])
-    (scope,) = [one for one in scopes() if one["path"] == "/v2/rerank"]
+    assert eventually(lambda: [each for each in scopes() if each["path"] == "/v2/rerank"])
+    (scope,) = [each for each in scopes() if each["path"] == "/v2/rerank"]
     assert scope[FIRST_BYTE] < whole
     connection.close()
 
@@ -448,7 +451,7 @@ def test_other_paths_are_not_forwarded_and_say_so(gateway: Running) -> None:
         assert gateway.ask("GET", path).status == 405
     for path in ("/%2e%2e/_search", "/a%0d%0ab/_search", "/*/_search", "/_all/_search"):
         assert gateway.ask("POST", path, SEARCH).status in {400, 404}
-    asked = [one.path for one in gateway.fake.requests[before:]]
+    asked = [request.path for request in gateway.fake.requests[before:]]
     assert not [path for path in asked if path != "/"]
 
 
@@ -508,7 +511,7 @@ def test_faults_of_a_request_are_its_own(gateway: Running) -> None:
         {**ask, "query": "a " * 1_001},
         {**ask, "documents": ["", ""]},
     ]
-    texts = [json.dumps(one).encode() for one in wrong]
+    texts = [json.dumps(each).encode() for each in wrong]
     texts.append(b'{"query": "a", "query": "b", "documents": ["d1"]}')
     texts.append(b'{"query": "a", "documents": [{"title": 1, "title": 2}]}')
     texts.append(b'{"query": "a", "documents": ["{\\"title\\": 1, \\"title\\": 2}"]}')
@@ -559,7 +562,7 @@ def test_idle_connections_do_not_use_up_the_descriptors(
         assert gateway.ask("GET", "/health").status == 200
         # The oldest connection is one whose search is being answered.
         assert searched.result(20).status == 200
-    assert [ended(one) for one in idle] == [b""] * 20
+    assert [ended(connection) for connection in idle] == [b""] * 20
     assert eventually(lambda: len(gateway.server.server_state.connections) <= 5)
     assert caplog.text.count("5 connections are open: for each new one, the longest idle") == 1
 
@@ -594,7 +597,7 @@ def test_sigterm_ends_the_searches_that_have_begun_and_then_the_process(tmp_path
                 answers = [pool.submit(search, made) for _ in range(8)]
                 time.sleep(0.2)
                 made.process.send_signal(signal.SIGTERM)
-                assert [said_order(one.result(20)) for one in answers] == ["ranked"] * 8
+                assert [said_order(future.result(20)) for future in answers] == ["ranked"] * 8
             assert made.process.wait(20) == 0
             assert "title" not in made.printed()
         with pytest.raises(ConnectionRefusedError):
@@ -617,11 +620,11 @@ def test_a_killed_service_begins_again_and_its_log_has_whole_lines(tmp_path: Pat
 
             with ThreadPoolExecutor(4) as pool:
                 loads = [pool.submit(load) for _ in range(4)]
-                while len(answered) < 30 and not any(one.done() for one in loads):
+                while len(answered) < 30 and not any(future.done() for future in loads):
                     time.sleep(0.01)
                 os.kill(made.process.pid, signal.SIGKILL)
-                for one in loads:
-                    one.result(20)
+                for future in loads:
+                    future.result(20)
     # The next one has the port and the log of the one that was killed.
     with running(tmp_path, impressions=ImpressionLog(shown), port=port) as again:
         assert said_order(again.search()) == "ranked"

@@ -53,9 +53,9 @@ def test_folds_share_no_query_and_test_every_query_once() -> None:
 
 def test_jobs_change_nothing() -> None:
     folds = cut_folds(dataset(), 3)
-    one = cross_validate(folds, [PLAN], METRICS, Run())
-    assert one == cross_validate(folds, [PLAN], METRICS, Run(), jobs=2)
-    assert len(one) == 3 * 4
+    rows = cross_validate(folds, [PLAN], METRICS, Run())
+    assert rows == cross_validate(folds, [PLAN], METRICS, Run(), jobs=2)
+    assert len(rows) == 3 * 4
 
 
 def test_an_interrupted_selection_goes_on_from_its_journal(tmp_path: Path) -> None:

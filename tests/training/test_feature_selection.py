@@ -264,10 +264,10 @@ def test_train_takes_what_profile_printed(both: Both, run: RunCommand) -> None:
 
 def test_python_takes_the_costs_as_they_are(both: Both, tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text('{"strong": 100}')
-    found = [
+    records = [
         ltr.train(both[0], settings={"C": 10}, max_features=2, feature_cost=costs).record
         for costs in (tmp_path / "costs.json", {"strong": 100})
     ]
-    assert found[0]["feature_selection"] == found[1]["feature_selection"]
+    assert records[0]["feature_selection"] == records[1]["feature_selection"]
     profile = {"features": [{"feature": "a", "milliseconds": 1.0}], "derived": {"b": ["a"]}}
     assert costs_of(profile) == Costs({"a": 1.0}, {"b": ["a"]})

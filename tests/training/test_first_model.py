@@ -42,14 +42,14 @@ def quick_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = first_model.kinds
 
     def quick(*how: Any) -> list[Kind]:
-        found = []
+        quick_plans = []
         for kind in kinds(*how):
             settings = {"optimizer.C": 1.0}
             if "trees" in kind.name:
                 settings = {"optimizer.trees": 20, "optimizer.eta": 0.3}
             plan = replace(kind.plan, settings={**kind.plan.settings, **settings})
-            found.append(replace(kind, plan=plan))
-        return found
+            quick_plans.append(replace(kind, plan=plan))
+        return quick_plans
 
     monkeypatch.setattr(first_model, "kinds", quick)
 
@@ -59,7 +59,7 @@ def test_where_features_interact_trees_that_any_engine_runs_are_chosen() -> None
     crossing = ltr.train(world(crossed=1.0))
     choice = crossing.record["kinds"]
     assert choice["kind"] == "interaction trees"
-    assert [one["kind"] for one in choice["compared"]] == [
+    assert [row["kind"] for row in choice["compared"]] == [
         "linear", "piecewise-linear", "interaction trees", "boosted trees",
     ]  # fmt: skip
     assert len(crossing.record["interactions"]) <= 20
@@ -132,8 +132,8 @@ def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
     out = np.repeat([query in held_out for query in data.query_ids.to_pylist()],
                     np.diff(data.offsets))  # fmt: skip
     other = replace(data, labels=np.where(out, 3 - data.labels, data.labels).astype(np.float32))
-    one, two = (ltr.train(each).record["kinds"]["compared"] for each in (data, other))
-    assert [row["mean"] for row in one] == [row["mean"] for row in two]
+    rows, other_rows = (ltr.train(each).record["kinds"]["compared"] for each in (data, other))
+    assert [row["mean"] for row in rows] == [row["mean"] for row in other_rows]
 
 
 @pytest.mark.usefixtures("quick_kinds")
@@ -197,7 +197,7 @@ def test_of_data_in_parts_only_kinds_that_fit_are_compared(tmp_path: Path) -> No
     ltr.partition(tmp_path / "d.parquet", out=tmp_path / "parts")
     whole = ltr.train(ltr.open_dataset(tmp_path / "parts"))
     small = ltr.train(ltr.open_dataset(tmp_path / "parts", memory=1))
-    names = [[one["kind"] for one in model.record["kinds"]["compared"]] for model in (whole, small)]
+    names = [[row["kind"] for row in model.record["kinds"]["compared"]] for model in (whole, small)]
     assert names[0] == ["linear", "piecewise-linear", "interaction trees", "boosted trees"]
     assert names[1] == ["linear", "boosted trees"]
 
@@ -249,22 +249,22 @@ def test_labels_without_an_irrelevant_grade_are_refused_or_compared_with_each_ot
     with pytest.raises(Refused, match="no document is irrelevant: the lowest label is 1, and by"):
         job(data, metric="map")
     for metric in ("ndcg@10", "map,relevant-above=1"):
-        found = job(data, metric=metric)
+        selection = job(data, metric=metric)
         if job is train:
-            assert np.abs(found.weights).max() > 0
+            assert np.abs(selection.weights).max() > 0
         else:
-            assert all(row.settings["loss.grades"] == "thresholds" for row in found.rows)
+            assert all(row.settings["loss.grades"] == "thresholds" for row in selection.rows)
 
 
 def test_metrics_by_which_every_document_is_relevant_are_named() -> None:
     data = world()
     data = replace(data, labels=data.labels + 1)
     model = ltr.train(data, loss="pairwise", metric="ndcg@10")
-    for found in (
+    for text in (
         ltr.evaluate(model, data, metrics=["ndcg@10", "map", "mrr"]),
         ltr.compare([model, "feature:1"], data, metrics=["map", "mrr"]),
     ):
-        assert "by map and mrr every document is relevant" in " ".join(str(found).split())
+        assert "by map and mrr every document is relevant" in " ".join(str(text).split())
 
 
 def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
@@ -279,9 +279,12 @@ def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
     flat = [(settings, 1.0) for settings in plan.candidates()]
     assert plan.beyond(flat) is None
     named = Plan(OWPC, "larank", grid={"optimizer.C": [1.0, 10.0]})
-    assert named.beyond([(one, one["optimizer.C"]) for one in named.candidates()]) is None
+    assert (
+        named.beyond([(candidate, candidate["optimizer.C"]) for candidate in named.candidates()])
+        is None
+    )
     fixed = Plan(OWPC, "larank", settings={"optimizer.C": 1.0})
-    assert fixed.beyond([(one, 1.0) for one in fixed.candidates()]) is None
+    assert fixed.beyond([(candidate, 1.0) for candidate in fixed.candidates()]) is None
 
 
 def test_train_and_select_walk_the_same_candidates() -> None:
@@ -290,20 +293,20 @@ def test_train_and_select_walk_the_same_candidates() -> None:
     splits = data.split(validation=0.3, test=0.0)
     run = Run(validation=splits.validation)
     each = list(fit_each(plan, plan.candidates(), splits.training, run))
-    assert [one.settings["optimizer.C"] for one in each][:7] == sorted(
-        one.settings["optimizer.C"] for one in each[:7]
+    assert [row.settings["optimizer.C"] for row in each][:7] == sorted(
+        row.settings["optimizer.C"] for row in each[:7]
     )
-    values = [one.value for one in each]
+    values = [row.value for row in each]
     best = int(np.argmax(values))
-    ends = {min(one.settings["optimizer.C"] for one in each),
-            max(one.settings["optimizer.C"] for one in each)}  # fmt: skip
+    ends = {min(row.settings["optimizer.C"] for row in each),
+            max(row.settings["optimizer.C"] for row in each)}  # fmt: skip
     inside = each[best].settings["optimizer.C"] not in ends
     assert inside or len(each) == 10 or values.count(max(values)) > 1
 
 
 def test_select_chooses_by_the_first_metric() -> None:
-    found = ltr.select(world(), metrics="ndcg@5,map", folds=3, settings={"C": 1.0})
-    assert found.select == "ndcg@5"
+    selection = ltr.select(world(), metrics="ndcg@5,map", folds=3, settings={"C": 1.0})
+    assert selection.select == "ndcg@5"
     assert ltr.select(world(), metrics="map,ndcg@5", folds=3, settings={"C": 1.0}).select == "map"
 
 
@@ -312,5 +315,5 @@ def test_of_many_features_no_curves_and_no_pairs_are_tried() -> None:
     features = rng.normal(size=(40 * 8, 210)).astype(np.float32)
     labels = (features[:, 0] + rng.normal(size=len(features)) > 0.5).astype(int)
     data = ltr.make_dataset(features, labels, np.repeat([f"q{n}" for n in range(40)], 8))
-    kinds = [one["kind"] for one in ltr.train(data).record["kinds"]["compared"]]
+    kinds = [row["kind"] for row in ltr.train(data).record["kinds"]["compared"]]
     assert kinds == ["linear", "boosted trees"]

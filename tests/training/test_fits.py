@@ -139,8 +139,8 @@ class Unfit(Exchangeable):
     lie: int = 0
 
     def fit(self, loss: Loss, data: Any, base_scores: Any, run: Run) -> Any:
-        found: Reordering = Exchangeable(iterations=1).fit(loss, data, base_scores, run)
-        return np.zeros(3) if self.lie == 0 else replace(found, feature_names=("x",))  # type: ignore[type-var]
+        reordering: Reordering = Exchangeable(iterations=1).fit(loss, data, base_scores, run)
+        return np.zeros(3) if self.lie == 0 else replace(reordering, feature_names=("x",))  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ def data() -> ltr.RankingDataset:
 
 
 def evaluated(model: LinearModel, data: ltr.RankingDataset, **how: Any) -> tuple[str, float]:
-    found = ltr.evaluate(model, data, metrics=METRIC, **how)
-    return found.split, found[METRIC].mean
+    evaluation = ltr.evaluate(model, data, metrics=METRIC, **how)
+    return evaluation.split, evaluation[METRIC].mean
 
 
 def compared(model: LinearModel, data: ltr.RankingDataset, **how: Any) -> tuple[str, float]:
     rankers = {"new": model, "old": linear(0.5, 0.5)}
-    found = ltr.compare(rankers, data=data, metrics=METRIC, resamples=100, **how)
-    return found.split, found.rankers[0].means[METRIC].mean
+    comparison = ltr.compare(rankers, data=data, metrics=METRIC, resamples=100, **how)
+    return comparison.split, comparison.rankers[0].means[METRIC].mean
 
 
 def compared_over_folds(model: LinearModel, data: ltr.RankingDataset) -> tuple[str, float]:
@@ -158,12 +158,12 @@ def test_models_that_learned_from_fewer_queries_do_not_show_their_model_to_be_wo
 ) -> None:
     bad, good = crossed(data, (1.0, 0.1), (0.1, 1.0)), linear(1.0, 0.1)
     both = crossed(data, (1.0, 0.1), (1.0, 0.1))
-    for one in (
+    for doubtful in (
         ltr.evaluate(bad, data, metrics=METRIC, baseline=good).verdict(),
         ltr.compare({"bad": bad, "good": good}, data=data, metrics=METRIC).verdict("bad", "good"),
         ltr.compare({"bad": bad, "good": good}, data=data, metrics=METRIC).verdict("good", "bad"),
     ):
-        assert [warning.check for warning in one.warnings] == ["fewer-training-queries"]
+        assert [warning.check for warning in doubtful.warnings] == ["fewer-training-queries"]
     fair = ltr.compare({"bad": bad, "good": both}, data=data, metrics=METRIC)
     assert str(fair.verdict("bad", "good")) == "worse"
 
@@ -174,13 +174,13 @@ def test_p_is_doubled_on_every_path(
     """Models of folds are others than the model itself: the differences vary more than by query."""
     model, plain, old = crossed(data, (-1.0, -0.1), (1.0, 0.1)), linear(1.0, 0.1), linear(0.6, 0.4)
     paths: list[Callable[[LinearModel], Any]] = [
-        lambda one: ltr.evaluate(one, data, metrics=METRIC, baseline=old),
-        lambda one: ltr.compare({"a": one, "b": old}, data, metrics=METRIC, baseline="b"),
+        lambda ranker: ltr.evaluate(ranker, data, metrics=METRIC, baseline=old),
+        lambda ranker: ltr.compare({"a": ranker, "b": old}, data, metrics=METRIC, baseline="b"),
     ]
     for measured in paths:
         monkeypatch.setattr(AttemptsFile, "count", lambda *_: 0)
         by_folds, alone = measured(model), measured(plain)
-        p_folds, p_alone = (one.pairs[0].p_holm for one in (by_folds, alone))
+        p_folds, p_alone = (comparison.pairs[0].p_holm for comparison in (by_folds, alone))
         assert p_folds == min(1.0, 2.0 * p_alone)
         assert "p is doubled" in str(by_folds)
         assert "p is doubled" not in str(alone)
@@ -189,16 +189,16 @@ def test_p_is_doubled_on_every_path(
 def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> None:
     model = crossed(data, (-1.0, -0.1), (1.0, 0.1))
     assert "40 queries (cross-validated)" in str(ltr.evaluate(model, data, metrics=METRIC))
-    found = ltr.compare({"new": model, "old": linear(0.1, 1.0)}, data=data, metrics=METRIC)
-    assert "40 queries (cross-validated)" in str(found)
+    comparison = ltr.compare({"new": model, "old": linear(0.1, 1.0)}, data=data, metrics=METRIC)
+    assert "40 queries (cross-validated)" in str(comparison)
     pytest.importorskip("owpc_ltr_report")
-    page = ltr.report([found]).html()
+    page = ltr.report([comparison]).html()
     assert "cross-validated" in page
     assert "p is doubled" in page
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"validation": "the data"}, "`folds` and `validation` do not go together"),
         ({"max_features": 1}, "`folds` and `max_features` do not go together"),
@@ -206,10 +206,10 @@ def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> 
     ],
 )
 def test_what_does_not_go_with_folds_is_refused(
-    data: ltr.RankingDataset, given: dict[str, Any], told: str
+    data: ltr.RankingDataset, given: dict[str, Any], message: str
 ) -> None:
-    given = {key: data if one == "the data" else one for key, one in given.items()}
-    with pytest.raises(UsageError, match=told):
+    given = {key: data if value == "the data" else value for key, value in given.items()}
+    with pytest.raises(UsageError, match=message):
         ltr.train(data, folds=3, **given)
 
 

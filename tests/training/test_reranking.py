@@ -168,8 +168,8 @@ def corpus(path: Path, data: RankingDataset, **fields: Callable[[int], Any]) -> 
     assert data.doc_ids is not None
     ids = sorted(set(data.doc_ids.to_pylist()), reverse=True)
     lines = [
-        json.dumps({"key": one, **{name: of(int(one[1:])) for name, of in fields.items()}})
-        for one in [*ids, "d99999"]
+        json.dumps({"key": doc_id, **{name: of(int(doc_id[1:])) for name, of in fields.items()}})
+        for doc_id in [*ids, "d99999"]
     ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     return path
@@ -193,14 +193,14 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     path = corpus(tmp_path / "c.jsonl", data, site=lambda i: i if i % 2 else f"s{i}")
     nameless = make_dataset(np.ones((2, 1)), [0, 1], ["a", "a"])
     missing = r"does not hold document 'd0' \(ids: line numbers\): .* with `id_field`"
-    for one, file, key, message in (
+    for dataset, file, key, message in (
         (data, path, "key", "several kinds"),
         (data, path, None, missing),
         (data, None, None, "--documents FILE"),
         (nameless, path, None, "no document ids"),
     ):
         with pytest.raises(BadInput, match=message):
-            with_document_fields(one, ["site"], file, key)
+            with_document_fields(dataset, ["site"], file, key)
     assert with_document_fields(data, [], None) is data
 
 

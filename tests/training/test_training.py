@@ -120,12 +120,12 @@ def test_a_metric_selects_as_its_text_does() -> None:
     training, validation = split(dataset())
     adarank = REGISTRY.find("optimizer", "adarank")
     for optimizer in (LARANK, adarank):
-        one, other = (
+        by_text, other = (
             train_plan(training, Plan(OWPC, optimizer, select=select), Run(), validation)
             for select in ("ndcg@3,empty=one", parse_metric("ndcg@3,empty=one"))
         )
-        assert one.model.as_dict() == other.model.as_dict()
-        assert json.dumps(one.model.record) == json.dumps(other.model.record)
+        assert by_text.model.as_dict() == other.model.as_dict()
+        assert json.dumps(by_text.model.record) == json.dumps(other.model.record)
 
 
 @pytest.mark.parametrize("select", ["map", "pairwise-error"])
@@ -194,13 +194,13 @@ def test_what_cannot_be_learned_is_refused_before_any_work() -> None:
     data, infinite = dataset(), dataset()
     infinite.features[13, 2] = np.inf
     alike = replace(data, labels=np.zeros_like(data.labels))
-    for one, loss, error, message in (
+    for unlearnable, loss, error, message in (
         (data, LAMBDARANK, UsageError, "'larank' needs a convex loss, and 'lambdarank'"),
         (alike, OWPC, Refused, "no order to learn"),
         (infinite, OWPC, Refused, "feature '3' is infinite for query 'query 1', document 1"),
     ):
         with pytest.raises(error, match=message):
-            train_plan(one, Plan(loss, LARANK, {"optimizer.C": 1.0}), Run())
+            train_plan(unlearnable, Plan(loss, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 @settings(max_examples=20)
@@ -209,8 +209,8 @@ def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[floa
     data = dataset(queries=20, seed=seed)
     other = replace(data, features=(data.features * np.array(units)).astype(np.float32))
     plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
-    one, two = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
-    assert one.score(data.features) == pytest.approx(two.score(other.features), abs=2e-2)
+    model, other_model = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
+    assert model.score(data.features) == pytest.approx(other_model.score(other.features), abs=2e-2)
 
 
 def test_a_feature_that_never_differs_within_a_query_gets_scale_zero() -> None:
@@ -276,7 +276,7 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
     unlogged = replace(data, featureset_hash=None)
     turned = LinearModel(data.feature_names[::-1], np.ones(5))
     hashed = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
-    for model, one, message in (
+    for model, other_data, message in (
         (LinearModel(("1", "2", "x"), np.ones(3)), data,
          r"lacks 'x' and has '3' \(3 features against 5\)"),
         (turned, data, "the model's features in another order; .* log the data with the model's"),
@@ -284,7 +284,7 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
         (hashed, data, r"\(hash bbbbbbbbbbbb\); it was logged with aaaaaaaaaaaa: log"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
-            model_data(model, one)
+            model_data(model, other_data)
     assert model_data(hashed, unlogged)[:2] == (unlogged, "unknown")
     plain = replace(hashed, record={})
     assert model_data(plain, data)[:2] == (data, "unknown")

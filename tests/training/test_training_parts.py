@@ -42,31 +42,31 @@ def both(folder: Path, **how: Any) -> tuple[Any, Any, RankingDataset, Partitione
     """The models of the folder gone through in parts, and of the same in memory."""
     parts, whole = ltr.open_dataset(folder, memory=20_000), ltr.read_dataset(folder)
     streamed, loaded = parts.split(), whole.split()
-    one = ltr.train(streamed.training, validation=streamed.validation, **how)
+    streamed_model = ltr.train(streamed.training, validation=streamed.validation, **how)
     other = ltr.train(loaded.training, validation=loaded.validation, **how)
-    return one, other, whole, parts
+    return streamed_model, other, whole, parts
 
 
-def check_alike(one: Any, other: Any, whole: RankingDataset, parts: PartitionedDataset) -> None:
+def check_alike(model: Any, other: Any, whole: RankingDataset, parts: PartitionedDataset) -> None:
     """The same test figures and record, up to the tolerance of the fits."""
     metrics = ("ndcg@10", "map", "mrr")
-    a, b = ltr.evaluate(one, parts, metrics=metrics), ltr.evaluate(other, whole, metrics=metrics)
+    a, b = ltr.evaluate(model, parts, metrics=metrics), ltr.evaluate(other, whole, metrics=metrics)
     assert (a.split, a.data.n_queries) == ("test", b.data.n_queries)
     for own, its in zip(a.table, b.table, strict=True):
         assert own["mean"] == pytest.approx(its["mean"], abs=0.01)
         assert {**own, "mean": 0} == {**its, "mean": 0}
-    assert set(one.record) == set(other.record)
+    assert set(model.record) == set(other.record)
     for name in ("queries", "documents", "featureset_hash", "feature_ranges", "probes"):
-        assert one.record[name] == other.record[name], name
-    assert one.record["source"] == other.record["source"]
+        assert model.record[name] == other.record[name], name
+    assert model.record["source"] == other.record["source"]
 
 
 def test_a_convex_loss_is_solved_as_in_memory(folder: Path) -> None:
-    one, other, whole, parts = both(
+    model, other, whole, parts = both(
         folder, optimizer="bundle", settings={"tolerance": 1e-4}, grid=GRID
     )
-    check_alike(one, other, whole, parts)
-    for a, b in zip(one.record["table"], other.record["table"], strict=True):
+    check_alike(model, other, whole, parts)
+    for a, b in zip(model.record["table"], other.record["table"], strict=True):
         assert a["optimizer.C"] == b["optimizer.C"]
         assert a["objective"] == pytest.approx(b["objective"], rel=1e-3)
         assert a["validation"] == pytest.approx(b["validation"], abs=0.01)
@@ -74,23 +74,23 @@ def test_a_convex_loss_is_solved_as_in_memory(folder: Path) -> None:
 
 def test_a_smooth_loss_is_descended_as_in_memory(folder: Path) -> None:
     settings = {"inner": "logistic", "C": 1.0, "tolerance": 1e-6}
-    one, other, whole, parts = both(
+    model, other, whole, parts = both(
         folder, loss="pairwise", optimizer="gradient", settings=settings
     )
-    check_alike(one, other, whole, parts)
-    a, b = one.record["certificate"], other.record["certificate"]
+    check_alike(model, other, whole, parts)
+    a, b = model.record["certificate"], other.record["certificate"]
     assert a["objective"] == pytest.approx(b["objective"], rel=1e-6)
     assert a["relative_gap"] <= 1e-6
-    assert one.weights == pytest.approx(other.weights, abs=1e-2)
+    assert model.weights == pytest.approx(other.weights, abs=1e-2)
 
 
 @pytest.mark.parametrize("how", [{"normalise": "none"}, {"missing": "zero"}], ids=str)
 def test_scales_and_missing_values_are_treated_as_in_memory(folder: Path, how: Any) -> None:
     settings = {"C": 0.1, "tolerance": 1e-5}
-    one, other, whole, parts = both(folder, optimizer="bundle", settings=settings, **how)
-    check_alike(one, other, whole, parts)
-    assert isinstance(one, LinearModel)
-    assert one.weights == pytest.approx(other.weights, abs=0.02)
+    model, other, whole, parts = both(folder, optimizer="bundle", settings=settings, **how)
+    check_alike(model, other, whole, parts)
+    assert isinstance(model, LinearModel)
+    assert model.weights == pytest.approx(other.weights, abs=0.02)
 
 
 def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
@@ -99,22 +99,27 @@ def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
     model = LinearModel(names, np.array([1.0, -0.5, 0.5, 0.0, 0.0]))
     for split, baseline in (("all", f"feature:{names[0]}"), ("auto", None)):
         asked: dict[str, Any] = {"split": split, "baseline": baseline}
-        one = ltr.evaluate(model, parts, metrics=("ndcg@5", "map,empty=skip"), **asked)
+        evaluation = ltr.evaluate(model, parts, metrics=("ndcg@5", "map,empty=skip"), **asked)
         other = ltr.evaluate(model, whole, metrics=("ndcg@5", "map,empty=skip"), **asked)
-        rows, wanted = (found.table + found.as_dict()["pairs"] for found in (one, other))
+        rows, wanted = (
+            evaluation_or_other.table + evaluation_or_other.as_dict()["pairs"]
+            for evaluation_or_other in (evaluation, other)
+        )
         for a, b in zip(rows, wanted, strict=True):
             assert set(a) == set(b)
             for name in a:
                 number = isinstance(a[name], float)
                 assert a[name] == (pytest.approx(b[name], rel=1e-12) if number else b[name])
-        for column in one.per_query.column_names:
-            a, b = one.per_query[column], other.per_query[column]
+        for column in evaluation.per_query.column_names:
+            a, b = evaluation.per_query[column], other.per_query[column]
             if pa.types.is_string(a.type):
                 assert a.equals(b)
             else:
                 np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-14)
     tied = LinearModel(names, np.zeros(5))
-    assert any(one.startswith("all scores are equal") for one in ltr.evaluate(tied, parts).warnings)
+    assert any(
+        warning.startswith("all scores are equal") for warning in ltr.evaluate(tied, parts).warnings
+    )
 
 
 def test_queries_without_a_split_are_known_again(folder: Path) -> None:
@@ -123,8 +128,8 @@ def test_queries_without_a_split_are_known_again(folder: Path) -> None:
     model = train_on_all(some, optimizer="bundle", settings={"C": 1.0})
     whole = ltr.read_dataset(folder)
     for data in (parts, whole):
-        found = ltr.evaluate(model, data)
-        assert (found.split, found.data.n_queries) == ("test", parts.n_queries - 200)
+        evaluation = ltr.evaluate(model, data)
+        assert (evaluation.split, evaluation.data.n_queries) == ("test", parts.n_queries - 200)
 
 
 def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> None:
@@ -133,9 +138,9 @@ def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> N
         {"optimizer": "adarank"},
         {"optimizer": "bundle", "piecewise_linear": True, "settings": {"C": 1.0}},
     ):
-        one = ltr.train(parts.split().training, **how)
+        model = ltr.train(parts.split().training, **how)
         other = ltr.train(whole.split().training, **how)
-        assert one.as_dict() == other.as_dict()
+        assert model.as_dict() == other.as_dict()
 
 
 @pytest.mark.parametrize(
@@ -184,9 +189,9 @@ def test_folds_are_those_of_the_data_in_memory(folder: Path) -> None:
         "settings": {"tolerance": 1e-4},
         "metrics": ["map"],
     }
-    one = ltr.select(ltr.open_dataset(folder, memory=5000), **how)
+    selection = ltr.select(ltr.open_dataset(folder, memory=5000), **how)
     other = ltr.select(ltr.read_dataset(folder), **how)
-    for a, b in zip(one.rows, other.rows, strict=True):
+    for a, b in zip(selection.rows, other.rows, strict=True):
         assert (a.fold, a.settings) == (b.fold, b.settings)
         assert a.validation == pytest.approx(b.validation, abs=0.01)
         assert a.test["map"] == pytest.approx(b.test["map"], abs=0.01)
@@ -205,21 +210,21 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     save_dataset(ltr.read_dataset(folder), tmp_path / "whole.parquet")
 
     def evaluated(data: str, *more: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(
+        result: dict[str, Any] = json.loads(
             run.output("evaluate", "m.json", "--data", data, "--json", *more)
         )
-        return found
+        return result
 
     assert evaluated("parts", "--memory", "10K")["split"] == "test"
     parts, whole = (evaluated(name, "--split", "all") for name in ("parts", "whole.parquet"))
     assert parts["rankers"][0]["metrics"] == whole["rankers"][0]["metrics"]
     run.output("select", "parts", "--folds", "3", *chosen)
-    for words, told in (
+    for words, message in (
         ((*train, "--memory", "lots"), "'lots' is no amount of memory"),
         ((*train, "--optimizer", "adarank", "--memory", "1K"), "needs its data in memory"),
         (("evaluate", "m.json", "--data", "parts", "--run", "a.run"), "--run lists documents"),
     ):
-        assert told in run.refusal(2, *words)
+        assert message in run.refusal(2, *words)
 
 
 def test_a_half_written_folder_is_refused_by_commands(folder: Path, run: Run) -> None:
@@ -248,17 +253,17 @@ def test_judgments_are_looked_at(tmp_path: Path) -> None:
 def test_trees_grow_over_parts_as_in_memory(folder: Path) -> None:
     for objective in ("loss", "rank:ndcg"):
         settings = {"objective": objective, "trees": 30, "leaf": 1.0, "eta": 0.3, "bins": 64}
-        one, other, whole, parts = both(folder, optimizer="boosting", settings=settings)
+        model, other, whole, parts = both(folder, optimizer="boosting", settings=settings)
         if objective == "loss":
-            assert one.record["certificate"]["risk"] == pytest.approx(
+            assert model.record["certificate"]["risk"] == pytest.approx(
                 other.record["certificate"]["risk"], rel=0.15
             )
             zero = "risk_at_zero"
-            assert one.record["certificate"][zero] == pytest.approx(
+            assert model.record["certificate"][zero] == pytest.approx(
                 other.record["certificate"][zero], rel=1e-9
             )
         a, b = (
-            ltr.evaluate(one, parts, metrics="ndcg@10"),
+            ltr.evaluate(model, parts, metrics="ndcg@10"),
             ltr.evaluate(other, whole, metrics="ndcg@10"),
         )
         assert a.split == b.split == "test"
@@ -273,9 +278,9 @@ def test_trees_with_pairs_need_memory(folder: Path) -> None:
         train_on_all(training, optimizer="boosting", settings=settings)
 
 
-def check_gaps(one: Any, other: Any, tolerance: float) -> None:
+def check_gaps(model: Any, other: Any, tolerance: float) -> None:
     """Each optimum lies between the bounds of the other's."""
-    a, b = one.record["certificate"], other.record["certificate"]
+    a, b = model.record["certificate"], other.record["certificate"]
     assert a["relative_gap"] <= tolerance
     assert a["objective"] - a["gap"] <= b["objective"]
     assert b["objective"] - b["gap"] <= a["objective"]
@@ -289,9 +294,9 @@ def test_larank_begins_with_a_sample_and_its_gap_is_that_of_the_whole(
     for sample in (larank._SAMPLE, 5 * 200):
         monkeypatch.setattr(larank, "_SAMPLE", sample)
         settings = {"C": 1.0, "tolerance": 1e-3}
-        one, other, whole, parts = both(folder, optimizer="larank", settings=settings)
-        check_alike(one, other, whole, parts)
-        check_gaps(one, other, 1e-3)
+        model, other, whole, parts = both(folder, optimizer="larank", settings=settings)
+        check_alike(model, other, whole, parts)
+        check_gaps(model, other, 1e-3)
 
 
 def test_a_sample_is_of_whole_queries_wherever_they_stand(folder: Path) -> None:
@@ -313,12 +318,12 @@ def test_ohsumed_is_learned_as_in_memory(shared_data: Path, tmp_path: Path) -> N
         ltr.partition(texts, out=tmp_path / "parts")
     for optimizer in ("bundle", "larank"):
         how: dict[str, Any] = {"optimizer": optimizer, "settings": {"C": 0.1, "tolerance": 1e-4}}
-        one, other, whole, parts = both(tmp_path / "parts", **how)
+        model, other, whole, parts = both(tmp_path / "parts", **how)
         assert len(parts.pieces) > 20
-        check_gaps(one, other, 1e-4)
+        check_gaps(model, other, 1e-4)
         assert other.record["certificate"]["relative_gap"] <= 1e-4
         metrics = ("ndcg@10", "map")
-        ours = ltr.evaluate(one, parts, metrics=metrics).table
+        ours = ltr.evaluate(model, parts, metrics=metrics).table
         theirs = ltr.evaluate(other, whole, metrics=metrics).table
         for own, its in zip(ours, theirs, strict=True):
             assert own["mean"] == pytest.approx(its["mean"], abs=0.005)

@@ -301,9 +301,9 @@ class ExternalTable(ShortRepr):
 
     def at(self, rows: NDArray[np.int64]) -> Matrix:
         """The values of these rows; NaN for those that are nowhere."""
-        found = rows != NOWHERE
+        matched = rows != NOWHERE
         values = np.full((len(rows), self.values.shape[1]), np.nan, np.float32)
-        values[found] = self.values[rows[found]]
+        values[matched] = self.values[rows[matched]]
         return values
 
 

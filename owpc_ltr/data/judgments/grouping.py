@@ -257,7 +257,7 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
             row, before = int(differing[0]), int(first[queries[differing[0]]])
             typed = isinstance(column, TypedColumn)
             value, earlier = (
-                shown(column.told(place) if typed else column[place].as_py())
+                shown(column.json_at(place) if typed else column[place].as_py())
                 for place in (row, before)
             )
             raise lines.bad(
@@ -375,14 +375,14 @@ _NO_WEIGHT = (
 )
 
 
-class Weighed(NamedTuple):
+class UsedWeights(NamedTuple):
     """Whether any document, and whether any query, has a weight other than 1."""
 
     documents: bool
     queries: bool
 
     @classmethod
-    def among(cls, queries: Sequence[JudgedQuery]) -> Weighed:
+    def among(cls, queries: Sequence[JudgedQuery]) -> UsedWeights:
         """Of these queries."""
         return cls(
             any(query.weights is not None and (query.weights != 1).any() for query in queries),

@@ -269,7 +269,7 @@ class TypedColumn(ShortRepr):
         """Every judgment's value."""
         return [self.values[code] for code in self.codes.tolist()]
 
-    def told(self, row: int) -> str:
+    def json_at(self, row: int) -> str:
         """A judgment's value as JSON, for messages."""
         value = self.values[int(self.codes[row])]
         return "" if value is None else json_text(value)

@@ -47,7 +47,7 @@ answer, which would have 'sort': check the address, and what stands between it a
         """What an object has under a key."""
         inner = f"{self.place}.{key}" if self.place else key
         if not isinstance(self.value, dict) or key not in self.value:
-            raise strange(self.what, inner)
+            raise unexpected_answer(self.what, inner)
         return AnswerPart(self.value[key], self.what, inner)
 
     def __iter__(self) -> Iterator[AnswerPart]:
@@ -90,7 +90,7 @@ answer, which would have 'sort': check the address, and what stands between it a
         return self.value
 
     def _strange(self) -> MalformedAnswer:
-        return strange(self.what, self.place)
+        return unexpected_answer(self.what, self.place)
 
 
 def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def check_acknowledged(answer: Any, what: str) -> None:
             "try again"
         )
     if done is not True:
-        raise strange(what, "acknowledged")
+        raise unexpected_answer(what, "acknowledged")
 
 
 def check_written(answer: Any, what: str, identifier: str, *results: str) -> str:
     """What became of this document, if the answer says that it is one of these results."""
     written = AnswerPart(answer, what)
     if written["_id"].text != identifier or written["result"].text not in results:
-        raise strange(what, f"result: {' or '.join(results)}")
+        raise unexpected_answer(what, f"result: {' or '.join(results)}")
     return written["result"].text
 
 
@@ -133,9 +133,9 @@ def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[
     for item, identifier in zip(items, identifiers, strict=True):
         done = item["index"]
         if done["_id"].text != identifier or not 200 <= done["status"].count < 600:
-            raise strange(what, f"items[].index of '{identifier}'")
+            raise unexpected_answer(what, f"items[].index of '{identifier}'")
         if done["status"].count < 300 and done["result"].text not in {"created", "updated"}:
-            raise strange(what, "items[].index.result: created or updated")
+            raise unexpected_answer(what, "items[].index.result: created or updated")
         results.append(done.object)
     return results
 
@@ -144,7 +144,7 @@ class MalformedAnswer(EngineUnavailable):
     """An answer that no engine gives: what stands before one may answer anything."""
 
 
-def strange(what: str, place: str = "") -> MalformedAnswer:
+def unexpected_answer(what: str, place: str = "") -> MalformedAnswer:
     """The error for an answer that lacks what an engine has in this place."""
     lacking = f", which would have '{place}'" if place else ""
     return MalformedAnswer(
@@ -396,11 +396,11 @@ def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
 def _hit(part: AnswerPart, what: str, *, scored: bool) -> Hit:
     hit, identifier, score = part.object, part["_id"].text, part.value.get("_score")
     if not isinstance(hit.get("_source", {}), dict):
-        raise strange(what, "hits.hits[]._source")
+        raise unexpected_answer(what, "hits.hits[]._source")
     is_number = type(score) in (int, float)
     # JSON has integers of any length, and 1e400.
     if is_number and not abs(score) < _LARGEST_SCORE:
-        raise strange(what, "hits.hits[]._score")
+        raise unexpected_answer(what, "hits.hits[]._score")
     if scored and not is_number:
         raise Refused(
             f"document {shown(identifier)} came without a score: the query, or a feature of the "

@@ -28,8 +28,7 @@ from owpc_ltr.engine.versioned_documents import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.text import (
-    ShortRepr,
+from owpc_ltr.names import (
     check_alias,
     check_name,
     did_you_mean,
@@ -37,6 +36,7 @@ from owpc_ltr.text import (
     only_one,
     split_immutable,
 )
+from owpc_ltr.text import ShortRepr
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
@@ -269,7 +269,7 @@ class Aliases:
     def models_in_use(self) -> set[str]:
         """Every model that an alias uses (current, earlier, challenger), or that is pinned."""
         used = {model for alias in self.all() for model in alias.models}
-        return used | pinned(self._engine).keys()
+        return used | pinned_models(self._engine).keys()
 
     def users(self, model: str) -> list[Alias]:
         """The aliases that use a model."""
@@ -393,7 +393,7 @@ def _alias(content: dict[str, Any]) -> Alias:
     return alias
 
 
-def pinned(engine: Engine) -> dict[str, str]:
+def pinned_models(engine: Engine) -> dict[str, str]:
     """The models that a document beside the aliases pins, and what that document is.
 
     Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
@@ -409,7 +409,7 @@ def pinned(engine: Engine) -> dict[str, str]:
 
 def check_unpinned(engine: Engine, models: Collection[str]) -> None:
     """Raise Refused where one of these models is pinned."""
-    pins = pinned(engine)
+    pins = pinned_models(engine)
     for model in models:
         if model in pins:
             raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")

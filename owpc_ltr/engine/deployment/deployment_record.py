@@ -2,7 +2,7 @@
 
 Each model has one document beside the aliases, so that it can be verified from the cluster alone:
 the model itself, and the parity samples with their features and scores. A record belongs to a
-store, as its model does. In documents of the cluster its key is `certificate`.
+store, as its model does.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import immutable, split_immutable
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, immutable, split_immutable
+from owpc_ltr.text import ShortRepr
 
+_KEY = "deployment_record"
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
@@ -129,20 +131,18 @@ class DeploymentRecords:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
         self.engine = engine
         place = f"{store.kind}/{store.name}" if store.name else store.kind
-        self._documents = VersionedDocuments(
-            engine, "the deployment record of", f"certificate/{place}/"
-        )
+        self._documents = VersionedDocuments(engine, "the deployment record of", f"{_KEY}/{place}/")
 
     def put(self, deployment: DeploymentRecord) -> None:
         """Write a record; it replaces an earlier one of the same model."""
-        self._documents.put(deployment.model, {"certificate": deployment.as_dict()})
+        self._documents.put(deployment.model, {_KEY: deployment.as_dict()})
 
     def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
         """The record of an immutable name, if there is one.
 
         Unless `whole`, it lacks the model itself and the samples.
         """
-        excluded = ",".join(f"certificate.{part}" for part in _LARGE)
+        excluded = ",".join(f"{_KEY}.{part}" for part in _LARGE)
         params = {} if whole else {"_source_excludes": excluded}
         stored = self._documents.read(model, **params)
         return None if stored is None else _read(_what(model), stored.content)
@@ -180,7 +180,7 @@ def _sample(content: Any) -> dict[str, Any]:
 
 def _read(place: str, source: Any) -> DeploymentRecord:
     try:
-        content = source["certificate"]
+        content = source[_KEY]
         if content["format"] != _FORMAT:
             raise BadInput(
                 f"{place} has the format {content['format']!r}, which a later version of owpc-ltr "
@@ -282,10 +282,10 @@ def _without_queries(source: Mapping[str, Any]) -> dict[str, Any]:
     return {key: part for key, part in source.items() if key != "queries"}
 
 
-def differences(one: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
+def differences(first: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
     """Every fact in which two models differ, and every weight of linear ones."""
     facts, others = (
-        {**provenance(model), **dict(flattened(_weights(model)))} for model in (one, other)
+        {**provenance(model), **dict(flattened(_weights(model)))} for model in (first, other)
     )
     names = [*facts, *(name for name in others if name not in facts)]
     return [

@@ -57,8 +57,9 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import check_index, check_name
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, check_index, check_name
+from owpc_ltr.text import ShortRepr
 from owpc_ltr.text_tables import wrapped_text
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"

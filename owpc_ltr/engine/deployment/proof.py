@@ -45,8 +45,8 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import check_index
 
 Scored = tuple[Vector | None, Vector, Vector]
 """One query's labels (if known), its scores, and its other scores."""
@@ -56,7 +56,7 @@ _LEAST = {"documents": 10, "queries": 2}
 
 def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
     """The comparison of all queries."""
-    pairs = [pair_agreement(one, other) for _, one, other in scored]
+    pairs = [pair_agreement(before, now) for _, before, now in scored]
     swapped = sum(pair.swapped for pair in pairs)
     ties_broken = sum(pair.ties_broken for pair in pairs)
     taus = [pair.tau for pair in pairs if pair.tau is not None]
@@ -70,19 +70,23 @@ def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
 
 def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float | None:
     """Over the queries whose labels are known; None where there are none, or a score is none."""
-    labelled = [(labels, one, other) for labels, one, other in scored if labels is not None]
-    numbers = all(np.isfinite([one, other]).all() for _, one, other in labelled)
+    labelled = [(labels, before, now) for labels, before, now in scored if labels is not None]
+    numbers = all(np.isfinite([before, now]).all() for _, before, now in labelled)
     if not labelled or len(labelled) < len(scored) or not numbers:
         return None
     if same_rankings:
         return 0.0
 
     metric = parse_metric(METRIC)
-    labels = [one[0] for one in labelled]
+    labels = [labels_and_scores[0] for labels_and_scores in labelled]
     offsets = np.cumsum([0, *(len(part) for part in labels)])
     together = np.concatenate(labels).astype(np.float32)
     reference, other = (
-        metric.mean(np.concatenate([one[which] for one in labelled]), together, offsets)
+        metric.mean(
+            np.concatenate([labels_and_scores[which] for labels_and_scores in labelled]),
+            together,
+            offsets,
+        )
         for which in (1, 2)
     )
     difference = float(other - reference)
@@ -159,7 +163,7 @@ def prove(
     counts = {"documents": (present, documents), "queries": (len(answered), len(samples))}
     _refuse_few(counts, share, index)
     parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
-    absent, absent_queries = (total - found for found, total in counts.values())
+    absent, absent_queries = (total - there for there, total in counts.values())
     cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
     parity = replace(parity, absent=absent, absent_queries=absent_queries, cause=cause)
     features = feature_drifts(stored.featureset.feature_names, answered)
@@ -298,11 +302,11 @@ def _refuse_few(counts: dict[str, tuple[int, int]], share: float, index: str) ->
             f"none of the judged documents that the model remembers is in the index '{index}': is "
             "it the index that the features were logged from?"
         )
-    for what, (found, total) in counts.items():
+    for what, (there, total) in counts.items():
         least = max(math.ceil(share * total), min(total, _LEAST[what]))
-        if share and found < least:
+        if share and there < least:
             raise Refused(
-                f"only {found} of the {total} judged {what} that the model remembers are in "
+                f"only {there} of the {total} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
                 "features were logged from, and complete? a smaller "
                 f"`min_proof_coverage` needs fewer, and 0 accepts any number"

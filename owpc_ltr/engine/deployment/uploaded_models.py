@@ -32,8 +32,9 @@ from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
+from owpc_ltr.names import split_immutable
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr, split_immutable
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -126,8 +127,8 @@ class ModelDifferences(BlockResult):
 
     def _blocks(self) -> Iterator[Block]:
         rows = [
-            (fact, _cell(one), _cell(other))
-            for fact, one, other in self.differences
+            (fact, _cell(own), _cell(other))
+            for fact, own, other in self.differences
             if fact != "model"
         ]
         yield Table(["FACT", *self.models], rows)
@@ -280,8 +281,8 @@ def diff(
 
     Compares data, settings and checks, and the weights of linear models.
     """
-    one, two = _deployment(cluster, name), _deployment(cluster, other)
-    return ModelDifferences((one.model, two.model), differences(one, two))
+    first, second = _deployment(cluster, name), _deployment(cluster, other)
+    return ModelDifferences((first.model, second.model), differences(first, second))
 
 
 @job(finishes=True, changes_cluster=True)
@@ -306,7 +307,7 @@ def promote(
     store = cluster.holding(name).store
     alias = model_lifecycle.promote(cluster.engine, store, name, grounds)
     left = alias.previous[-1] if alias.previous else None
-    return switched(cluster, alias, left)
+    return switch_message(cluster, alias, left)
 
 
 @job(finishes=True, changes_cluster=True)
@@ -325,7 +326,7 @@ def rollback(
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
     undo = f'owpc-ltr models promote {left} --unproven "REASON"{cluster.typed_options}'
-    return switched(cluster, alias, left, undo)
+    return switch_message(cluster, alias, left, undo)
 
 
 @job(changes_cluster=True)
@@ -457,7 +458,7 @@ def _foreign(stored: StoredModel) -> dict[str, Any]:
     }
 
 
-def switched(
+def switch_message(
     cluster: Cluster | UploadedModels, alias: Alias, left: str | None, undo: str | None = None
 ) -> AliasSwitch:
     """What is told of a switch: whether a template serves the model, and what fetches it again."""

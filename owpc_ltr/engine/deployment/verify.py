@@ -16,8 +16,9 @@ from owpc_ltr.engine.deployment.parity import (
 )
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr, base_index, check_index
+from owpc_ltr.text import ShortRepr
 from owpc_ltr.text_tables import text_table, wrapped_text
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 
 from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import Weighed, judges_of
+from owpc_ltr.data.judgments.grouping import UsedWeights, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about
 from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, MalformedAnswer
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, QueryDocuments, cut
@@ -30,7 +30,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.text import check_index
+from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable, ExternalValues
@@ -54,7 +54,7 @@ class LogJob:
     chunks: list[Chunk]
     environment: Environment
     description: dict[str, Any]
-    weighed: Weighed
+    weighed: UsedWeights
     joined: ExternalValues | None = None
 
     @property
@@ -117,7 +117,7 @@ def plan(
         chunks=cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
         environment=environment,
         description=description,
-        weighed=Weighed.among(judgments.queries),
+        weighed=UsedWeights.among(judgments.queries),
         joined=joined,
     )
 

@@ -153,7 +153,9 @@ def compare_rankers(
     plan, began, engine = request.plan, now(), live.cluster.engine
     rankers = {name: live.of(ranker) for name, ranker in request.rankers.items()}
     searched = {
-        name: one.identified(engine) for name, one in rankers.items() if isinstance(one, LiveRanker)
+        name: ranker.identified(engine)
+        for name, ranker in rankers.items()
+        if isinstance(ranker, LiveRanker)
     }
     windows = [ranker.search.window for ranker in searched.values()]
     depth = max(filter(None, windows), default=live.depth)
@@ -179,8 +181,8 @@ def compare_rankers(
     graded = queries if people is None else _among(people, queries)
     warnings = _feature_warnings(live, searched.values(), graded, in_flight, plan.drawing.seed)
     live.trials.close()
-    of_template = any(one.of_template for one in searched.values())
-    found = LiveResults(
+    of_template = any(ranker.of_template for ranker in searched.values())
+    results = LiveResults(
         documents,
         queries,
         chosen,
@@ -191,7 +193,7 @@ def compare_rankers(
         weighted=request.weighted,
         same_query=live.same_query,
     )
-    comparison = found.compared() if people is None else found.compared_by_both(people)
+    comparison = results.compared() if people is None else results.compared_by_both(people)
     judged = queries if people is None else [*queries, *people]
     return LiveComparison(
         **comparison.with_warnings(warnings).facts,
@@ -229,15 +231,17 @@ def _attempts(
     None, with a warning, where they cannot be written: then the comparison is no evidence. Raises
     NotAllowed where it has to be.
     """
-    searched = [(name, one) for name, one in rankers.items() if isinstance(one, LiveRanker)]
+    searched = [
+        (name, ranker) for name, ranker in rankers.items() if isinstance(ranker, LiveRanker)
+    ]
     # The baseline, or the ranker that is named last, is what users have.
-    in_use = sorted(searched, key=lambda one: one[0] == baseline)
+    in_use = sorted(searched, key=lambda item: item[0] == baseline)
     alias = next((ranker.alias for _, ranker in reversed(in_use) if ranker.alias), None)
     others = [ranker.configuration for _, ranker in searched if ranker.alias != alias]
     # What the alias serves beside the query alone is no attempt to replace it.
     if alias is None or all(other.model is None for other in others):
         return None
-    sides = [digest_of(asdict(replace(one.configuration, name=""))) for _, one in searched]
+    sides = [digest_of(asdict(replace(ranker.configuration, name=""))) for _, ranker in searched]
     runs = sorted(rankers.keys() - {name for name, _ in searched})
     candidate = digest_of(sorted(sides) + runs)
     attempts = ClusterAttempts(live.cluster.engine, alias, candidate=candidate)
@@ -266,7 +270,7 @@ def _feature_warnings(
 
     The features are those of the first ranker that reads a feature set.
     """
-    read = [(one.search.index, *one.features) for one in rankers if one.features]
+    read = [(ranker.search.index, *ranker.features) for ranker in rankers if ranker.features]
     if not read:
         return []
     index, store, featureset = read[0]
@@ -326,7 +330,7 @@ class LiveResults:
         of = replace(
             of,
             warnings=(*of.warnings, *warnings),
-            messages=(*of.messages, *(one.line for one in low)),
+            messages=(*of.messages, *(warning.line for warning in low)),
             weights=of.weights if self.weighted else None,
         )
         rankers = {name: measure_lists(ranked, self.plan) for name, ranked in lists.items()}
@@ -355,7 +359,7 @@ class LiveResults:
     def compared_by_both(self, people: Sequence[JudgedQuery]) -> RankerComparison:
         """The comparison by human labels of a sample, with proxy labels of all queries."""
         by_id = {query.query_id: query for query in people}
-        places = [number for number, one in enumerate(self.queries) if one.query_id in by_id]
+        places = [number for number, query in enumerate(self.queries) if query.query_id in by_id]
         if len(places) < 2:
             raise Refused(
                 f"{len(places)} of the {len(self.queries)} compared queries have human labels, "
@@ -363,7 +367,7 @@ class LiveResults:
                 "(`judge_pool(sample=N)`)"
             )
         proxy = [self.queries[place] for place in places]
-        human = [replace(by_id[one.query_id], importance=one.importance) for one in proxy]
+        human = [replace(by_id[query.query_id], importance=query.importance) for query in proxy]
         sample = replace(
             self,
             documents={name: [of[n] for n in places] for name, of in self.documents.items()},

@@ -49,7 +49,7 @@ def names_between_commas(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False)
-class Pooled(BlockResult):
+class JudgmentPool(BlockResult):
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
     `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
@@ -155,7 +155,7 @@ def judge_pool(
     in_flight: InFlight = IN_FLIGHT,
     seed: Seed = 0,
     progress: Progress = silent,
-) -> Pooled:
+) -> JudgmentPool:
     """Write a sheet of the rankers' top documents, for people to grade.
 
     People fill in the column `grade`; log-features then reads the sheet. Each document of a query
@@ -234,7 +234,7 @@ def pool(
     in_flight: int = IN_FLIGHT,
     progress: Progress | None = None,
     common: int = 0,
-) -> Pooled:
+) -> JudgmentPool:
     """The first `depth` documents of every ranker, each once, without those judged already.
 
     Their order is drawn by the seed, and depends on nothing that a ranker said. `fields` of the
@@ -274,7 +274,7 @@ def pool(
     ]
     n_brought, n_asked = sum(map(len, brought.values())), sum(map(len, unjudged))
     n_pooled = sum(len(query.doc_ids) for query in pooled)
-    return Pooled(
+    return JudgmentPool(
         tuple(pooled),
         shown,
         n_brought - n_asked,
@@ -292,11 +292,11 @@ def _again(
         for query_id, documents in brought.items()
         for document in documents & judged.get(query_id, frozenset())
     ]
-    found: dict[str, set[str]] = {}
+    documents_by_query: dict[str, set[str]] = {}
     for pair in _drawn(seed, "common", set(pairs))[:n]:
         query_id, _, document = pair.partition("\0")
-        found.setdefault(query_id, set()).add(document)
-    return found
+        documents_by_query.setdefault(query_id, set()).add(document)
+    return documents_by_query
 
 
 def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:

@@ -144,8 +144,8 @@ class LiveRankers:
     def _file(self, path: Path, index: str | None) -> LiveRanker:
         if not {"kind", "record"} <= read_json_object(path).keys():
             return self._query(path, index)
-        found = self.model(load_model(path, self.plugins), index)
-        return replace(found, configuration=replace(found.configuration, name=str(path)))
+        ranker = self.model(load_model(path, self.plugins), index)
+        return replace(ranker, configuration=replace(ranker.configuration, name=str(path)))
 
     def _query(self, query: Any, index: str | None) -> LiveRanker:
         of_template = query == QUERY

@@ -30,7 +30,7 @@ from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel, ranker_source
-from owpc_ltr.text import check_name, split_immutable
+from owpc_ltr.names import check_name, split_immutable
 
 _LOG = "main"
 _QUERY = "logged"

@@ -21,7 +21,7 @@ from owpc_ltr.engine.client.responses import (
     check_complete,
     one_line,
     part_of,
-    strange,
+    unexpected_answer,
 )
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
@@ -54,7 +54,7 @@ from owpc_ltr.formats.client_models import client_model, is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.names import check_index, check_name
 
 _KEPT = 16
 """Sets, and parts of sets that models look at, which are kept ready."""
@@ -331,7 +331,7 @@ class PluginFreeStore(Store):
             listed = f"its list of {words_of(what)}s"
             hits = SearchAnswer.read(answer, body, listed).hits
             if not all(isinstance(hit.get("sort"), list) and hit["sort"] for hit in hits):
-                raise strange(listed, "hits.hits[].sort")
+                raise unexpected_answer(listed, "hits.hits[].sort")
             names += [str(hit["sort"][0]) for hit in hits]
             if len(hits) < _PAGE:
                 return names

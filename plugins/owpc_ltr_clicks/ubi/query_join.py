@@ -191,13 +191,13 @@ def _by_search(tables: Iterable[pa.Table], names: Sequence[str]) -> pa.Table:
             ranks["normal"] = normal.dictionary_encode().indices.take(column.indices)
     ends = [(name, end) for name in ranks if name != "key" for end in ("min", "max")]
     grouped = pa.table(ranks).group_by("key").aggregate(ends).sort_by("key")
-    found = {"key": grouped["key"], "time": grouped["time_min"]}
-    for name in ranks.keys() - found.keys():
+    columns = {"key": grouped["key"], "time": grouped["time_min"]}
+    for name in ranks.keys() - columns.keys():
         low, high = (_array(grouped, f"{name}_{end}") for end in ("min", "max"))
-        found[f"{name} differs"] = pc.not_equal(low, high).fill_null(False)
+        columns[f"{name} differs"] = pc.not_equal(low, high).fill_null(False)
         if name in words:
-            found[name] = words[name].take(low)
-    return pa.table(found)
+            columns[name] = words[name].take(low)
+    return pa.table(columns)
 
 
 def _client(table: pa.Table) -> pa.Array:

@@ -13,7 +13,15 @@ from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings
 from owpc_ltr.errors import EngineUnavailable, Refused
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line, told
+from tests.engine.fake_engine import (
+    WHOLE,
+    Clock,
+    FakeEngine,
+    Reply,
+    make_engine,
+    message_of_failure,
+    one_line,
+)
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["length told", "length untold"])
@@ -25,14 +33,14 @@ def test_a_cut_answer_is_never_a_result(
     fake.on("GET", "/docs", cut, cut, WHOLE)
     assert engine.request("GET", "/docs") == WHOLE
     fake.on("GET", "/docs", cut)
-    told(engine, "GET", "/docs", deadline=3)
+    message_of_failure(engine, "GET", "/docs", deadline=3)
 
 
 @pytest.mark.parametrize("slow", [{"drip": 0.05}, {"drip_headers": 0.05}], ids=["body", "headers"])
 def test_a_dripping_answer_ends_at_the_deadline(slow: dict[str, float], fake: FakeEngine) -> None:
     fake.on("GET", "/docs", Reply(WHOLE, **slow))  # type: ignore[arg-type]
     engine = Engine(ConnectionSettings(fake.url, timeout=0.2))
-    told(engine, "GET", "/docs", deadline=0.3)
+    message_of_failure(engine, "GET", "/docs", deadline=0.3)
     engine.close()
 
 
@@ -54,7 +62,7 @@ def test_an_answer_that_is_no_json_is_an_error(
     reply: Reply, fake: FakeEngine, engine: Engine
 ) -> None:
     fake.on("GET", "/docs", reply)
-    told(engine, "GET", "/docs", deadline=2)
+    message_of_failure(engine, "GET", "/docs", deadline=2)
 
 
 def test_a_gzip_bomb_is_not_unpacked(fake: FakeEngine, clock: Clock) -> None:
@@ -154,7 +162,9 @@ def test_a_no_is_told_once_with_the_engines_words(
 def test_a_redirect_is_not_followed(status: int, fake: FakeEngine, engine: Engine) -> None:
     with FakeEngine() as other:
         fake.on("POST", "/docs/_search", Reply({}, status, {"location": f"{other.url}/x"}))
-        assert "not followed" in told(engine, "POST", "/docs/_search", body={"secret": 1})
+        assert "not followed" in message_of_failure(
+            engine, "POST", "/docs/_search", body={"secret": 1}
+        )
         assert not other.requests
     assert len(fake.requests) == 1
 
@@ -162,7 +172,7 @@ def test_a_redirect_is_not_followed(status: int, fake: FakeEngine, engine: Engin
 def test_a_full_disk_is_not_taken_for_missing_rights(fake: FakeEngine, engine: Engine) -> None:
     blocked = {"error": {"type": "cluster_block_exception", "reason": "index [a] blocked"}}
     fake.on("PUT", "/docs", Reply(blocked, 403))
-    assert "blocked" in told(engine, "PUT", "/docs", kind=EngineRefusal)
+    assert "blocked" in message_of_failure(engine, "PUT", "/docs", kind=EngineRefusal)
 
 
 def test_a_right_that_lacks_is_told_apart_from_credentials_that_are_wrong(
@@ -223,5 +233,7 @@ def test_a_cluster_full_of_points_in_time_says_no_and_is_not_asked_again(
     )
     full = {"error": {"type": "rejected_execution_exception", "reason": reason}}
     fake.on("POST", "/docs/_search/point_in_time", Reply(full, 429))
-    assert reason in told(engine, "POST", "/docs/_search/point_in_time", kind=EngineRefusal)
+    assert reason in message_of_failure(
+        engine, "POST", "/docs/_search/point_in_time", kind=EngineRefusal
+    )
     assert len(fake.requests) == 1

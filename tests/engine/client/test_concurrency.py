@@ -179,16 +179,16 @@ def test_a_slot_that_is_rejected_cuts_once_however_often_it_is_tried(status: int
 
 
 def test_who_waits_for_a_slot_that_never_comes_is_told_at_the_end() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     waiting = threading.Event()
 
     def ask() -> None:
         waiting.set()
         try:
             with limiter.slot():
-                told.append("had a slot")
+                messages.append("had a slot")
         except EngineUnavailable as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     with ConcurrencyLimiter(1) as limiter, limiter.slot():
         thread = threading.Thread(target=ask)
@@ -196,7 +196,7 @@ def test_who_waits_for_a_slot_that_never_comes_is_told_at_the_end() -> None:
         waiting.wait(10)
         limiter.__exit__(None, None, None)
         thread.join(10)
-    assert told == ["the work that this request was part of has ended"]
+    assert messages == ["the work that this request was part of has ended"]
 
 
 def test_who_has_a_share_to_wait_is_told_when_it_is_over_and_what_it_waited() -> None:

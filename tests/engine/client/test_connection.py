@@ -13,13 +13,21 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line, told
+from tests.engine.fake_engine import (
+    WHOLE,
+    Clock,
+    FakeEngine,
+    Reply,
+    make_engine,
+    message_of_failure,
+    one_line,
+)
 
 
 def test_a_certificate_that_nobody_signed_is_tried_once(clock: Clock, certificates: Path) -> None:
     with FakeEngine(certificates / "local.pem") as fake:
         engine = make_engine(fake.url, clock)
-        assert "OWPC_LTR_CA" in told(engine, "GET", "/", deadline=5)
+        assert "OWPC_LTR_CA" in message_of_failure(engine, "GET", "/", deadline=5)
         assert (fake.handshakes, fake.requests, clock.pauses) == (1, [], [])
 
 
@@ -33,7 +41,7 @@ def test_a_certificate_of_our_ca_is_good_and_one_for_another_host_is_not(
         engine.close()
     with FakeEngine(certificates / "elsewhere.pem") as fake:
         engine = make_engine(fake.url, clock, ca=certificates / "ca.pem")
-        assert "127.0.0.1" in told(engine, "GET", "/")
+        assert "127.0.0.1" in message_of_failure(engine, "GET", "/")
         assert (fake.handshakes, fake.requests) == (1, [])
 
 
@@ -48,14 +56,16 @@ def test_insecure_goes_on_without_a_check_and_cautions(clock: Clock, certificate
 
 def test_https_to_a_server_that_speaks_http_is_told_at_once(fake: FakeEngine, clock: Clock) -> None:
     engine = make_engine(fake.url.replace("http:", "https:"), clock)
-    assert "without TLS; use http://127.0.0.1" in told(engine, "GET", "/")
+    assert "without TLS; use http://127.0.0.1" in message_of_failure(engine, "GET", "/")
     assert clock.pauses == []
 
 
 def test_http_to_a_server_that_speaks_tls_is_told(clock: Clock, certificates: Path) -> None:
     with FakeEngine(certificates / "local.pem") as fake:
         engine = make_engine(fake.url.replace("https:", "http:"), clock)
-        assert f"if it speaks TLS, use {fake.url}" in told(engine, "GET", "/", deadline=5)
+        assert f"if it speaks TLS, use {fake.url}" in message_of_failure(
+            engine, "GET", "/", deadline=5
+        )
         assert fake.requests == []
 
 
@@ -119,7 +129,7 @@ def test_ndjson_is_one_value_a_line(fake: FakeEngine, engine: Engine) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 def test_what_is_not_json_is_not_sent(value: Any, fake: FakeEngine, engine: Engine) -> None:
-    told(engine, "POST", "/docs/_search", body={"x": value}, kind=BadInput)
+    message_of_failure(engine, "POST", "/docs/_search", body={"x": value}, kind=BadInput)
     assert not fake.requests
 
 

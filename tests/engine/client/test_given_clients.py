@@ -113,9 +113,9 @@ class AsyncOpenSearch:
 def test_a_client_of_another_library_is_refused(other: Any, kind: str) -> None:
     with pytest.raises(UsageError) as error:
         ltr.connect(other)
-    told = one_line(error)
-    assert f"'{kind}'" in told
-    assert "give an address or an opensearchpy.OpenSearch" in told
+    message = one_line(error)
+    assert f"'{kind}'" in message
+    assert "give an address or an opensearchpy.OpenSearch" in message
 
 
 def test_certificates_are_the_clients_own(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_client_of_opensearch_py_does_the_jobs_of_a_cluster(
     documents.write_text("".join(f'{{"title": "pear {n}"}}\n' for n in range(30)))
     try:
         assert cluster.index(documents, index="given-client-test").documents == 30
-        found = client.search(index="given-client-test", body={"query": {"match_all": {}}})
-        assert found["hits"]["total"]["value"] == 30
+        answer = client.search(index="given-client-test", body={"query": {"match_all": {}}})
+        assert answer["hits"]["total"]["value"] == 30
     finally:
         client.indices.delete(index="given-client-test", ignore_unavailable=True)

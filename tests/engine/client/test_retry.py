@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.retry import Retrying, TransientError, seconds_requested
 from owpc_ltr.errors import EngineUnavailable
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, told
+from tests.engine.fake_engine import (
+    WHOLE,
+    Clock,
+    FakeEngine,
+    Reply,
+    make_engine,
+    message_of_failure,
+)
 
 
 def always_busy(wait: float, cost: float, clock: Clock) -> Callable[[float], None]:
@@ -124,7 +131,7 @@ def test_an_engine_that_stays_busy_is_given_up_at_the_deadline(
     deadline: float, fake: FakeEngine, engine: Engine, clock: Clock
 ) -> None:
     fake.on("GET", "/docs", Reply({"error": "busy"}, 503))
-    assert "503" in told(engine, "GET", "/docs", deadline=deadline)
+    assert "503" in message_of_failure(engine, "GET", "/docs", deadline=deadline)
     assert deadline - 1.001 <= sum(clock.pauses) <= deadline
     assert len(fake.requests) <= 25
 
@@ -168,13 +175,15 @@ def test_a_refused_write_is_repeated_because_it_was_not_done(
 def test_an_engine_that_was_never_there_is_told_in_its_time(clock: Clock) -> None:
     with FakeEngine() as fake:
         url = fake.url
-    assert "owpc-ltr engine start" in told(make_engine(url, clock), "GET", "/", deadline=4.0)
+    assert "owpc-ltr engine start" in message_of_failure(
+        make_engine(url, clock), "GET", "/", deadline=4.0
+    )
     assert 0 < sum(clock.pauses) <= 4
 
 
 def test_a_host_that_does_not_exist_is_named(clock: Clock) -> None:
     engine = make_engine("http://no-such-host.invalid:9200", clock)
-    assert "no-such-host.invalid" in told(engine, "GET", "/", deadline=2)
+    assert "no-such-host.invalid" in message_of_failure(engine, "GET", "/", deadline=2)
 
 
 def test_the_longest_time_that_a_user_allows_holds_for_long_requests_too(

@@ -156,8 +156,8 @@ def test_a_wait_that_a_server_asks_for_is_told_and_bounded(
         fake.on("POST", "/x", busy, busy, Reply({}, 503), Reply({"a": 1}))
         answer = Server(f"{fake.url}/x", seconds=5, tries=5).post({})
         assert (answer.content, slept) == (b'{"a": 1}', [40.0, 40.0, 2.0])
-        told = f"waiting 40 s, as {fake.url.removeprefix('http://')} asks\n"
-        assert capsys.readouterr().err == told * 2
+        message = f"waiting 40 s, as {fake.url.removeprefix('http://')} asks\n"
+        assert capsys.readouterr().err == message * 2
         fake.on("POST", "/x", busy)
         with pytest.raises(EngineUnavailable, match="it is busy, and asks to wait 40 s"):
             Server(f"{fake.url}/x", seconds=5, tries=5).post({})

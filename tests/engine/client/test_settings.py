@@ -17,8 +17,16 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, port_of, split_url
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr.text import check_index, check_name, check_store
-from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line, told
+from owpc_ltr.names import check_index, check_name, check_store
+from tests.engine.fake_engine import (
+    WHOLE,
+    Clock,
+    FakeEngine,
+    Reply,
+    make_engine,
+    message_of_failure,
+    one_line,
+)
 
 CANARY = "c4n4ry-s3cret"
 URL = "https://search.example.org:9200"
@@ -119,8 +127,8 @@ CARRYING = [
 @pytest.mark.parametrize("url", CARRYING)
 def test_a_password_in_the_address_is_refused_and_not_echoed(url: str, config: Path) -> None:
     assert refused(url, config).startswith("--url carries a user or password")
-    told = refused(None, config, OWPC_LTR_URL=url)
-    assert told.startswith("OWPC_LTR_URL carries a user or password")
+    message = refused(None, config, OWPC_LTR_URL=url)
+    assert message.startswith("OWPC_LTR_URL carries a user or password")
     write(config, f"# our cluster\nurl = {json.dumps(url)}")
     assert refused(None, config).startswith(f"url of {config}, line 2 carries a user or password")
     # It is refused although another address is asked for: credentials are compared with it.
@@ -304,8 +312,8 @@ def test_credentials_are_sent_and_shown_nowhere(
         engine.request("GET", "/docs", deadline=3)
     except (EngineUnavailable, EngineRefusal) as error:
         shown += [str(error), repr(error), "".join(traceback.format_exception(error))]
-        found = traceback.TracebackException.from_exception(error, capture_locals=True)
-        shown += list(found.format())
+        captured = traceback.TracebackException.from_exception(error, capture_locals=True)
+        shown += list(captured.format())
     shown.append(caplog.text)
     encoded = base64.b64encode(f"anna:{CANARY}".encode()).decode()
     assert not [text for text in shown if CANARY in text or encoded in text]
@@ -321,7 +329,7 @@ def test_refused_credentials_name_where_they_came_from(
     fake.on("GET", "/docs", Reply({"error": "no"}, status))
     for way, name in (("basic", "OWPC_LTR_PASSWORD"), ("api key", "OWPC_LTR_API_KEY")):
         engine = Engine(secret_settings(fake.url, way))
-        assert name in told(engine, "GET", "/docs")
+        assert name in message_of_failure(engine, "GET", "/docs")
         engine.close()
     assert len(fake.requests) == 2
     with pytest.raises(EngineUnavailable, match="OWPC_LTR_USER"):

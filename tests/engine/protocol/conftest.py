@@ -28,8 +28,8 @@ def replay(protocol: dict[str, Exchange]) -> Iterator[Callable[..., tuple[Engine
         engine = Engine(ConnectionSettings(fake.url))
 
         def make(*numbers: str | Exchange) -> tuple[Engine, Replay]:
-            found = [protocol[n] if isinstance(n, str) else n for n in numbers]
-            server = Replay(fake, found)
+            exchanges = [protocol[n] if isinstance(n, str) else n for n in numbers]
+            server = Replay(fake, exchanges)
             for method in ("GET", "PUT", "POST", "DELETE", "HEAD"):
                 fake.on(method, "*", server)
             return engine, server

@@ -13,7 +13,7 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.fake_engine import Reply
-from tests.engine.recorded import REFUSALS, Exchange, featureset_of, found, stored
+from tests.engine.recorded import REFUSALS, Exchange, answer_of_model, featureset_of, stored
 
 PARAMS = {"keywords": "alpha beta", "tag": "x"}
 LINEAR = {
@@ -34,7 +34,7 @@ def test_a_model_is_created_as_recorded_and_read_back(
     number: str, protocol: dict[str, Exchange], replay: Any
 ) -> None:
     model = stored(protocol, number)
-    engine, server = replay("032", number, found(protocol, model))
+    engine, server = replay("032", number, answer_of_model(protocol, model))
     LtrPluginStore(engine).put_model(model)
     assert not server.unexpected
     assert [asked.method for asked in server.fake.requests] == ["GET", "POST", "GET"]
@@ -46,7 +46,7 @@ def test_a_model_in_another_store_is_created_there(
     model = stored(protocol, "213")
     there = [
         Exchange(e.method, e.path.replace("/_ltr/", "/_ltr/other/"), {}, None, e.status, e.answer)
-        for e in (protocol["032"], found(protocol, model))
+        for e in (protocol["032"], answer_of_model(protocol, model))
     ]
     engine, server = replay(*there, "213")
     LtrPluginStore(engine, "other").put_model(model)
@@ -79,7 +79,7 @@ def test_a_name_that_is_taken_is_success_only_for_the_same_model(
     model = stored(protocol, "084")
     there = model if equal else stored(protocol, "076")
     kept = StoredModel(model.name, there.type, there.definition, there.featureset)
-    engine, server = replay("032", "084", found(protocol, kept))
+    engine, server = replay("032", "084", answer_of_model(protocol, kept))
     if equal:
         LtrPluginStore(engine).put_model(model)
     else:
@@ -140,7 +140,7 @@ def test_a_lost_answer_to_a_creation_is_read_back(
 ) -> None:
     """Stored, then the connection breaks; the retry meets a name that is taken, by us."""
     model = stored(protocol, "072")
-    engine, server = replay("032", found(protocol, model))
+    engine, server = replay("032", answer_of_model(protocol, model))
     path = "/_ltr/_featureset/fs1/_createmodel"
     taken = Reply(protocol["084"].answer, protocol["084"].status)
     server.fake.on("POST", path, Reply({}, reset=True), taken)

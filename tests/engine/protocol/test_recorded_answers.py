@@ -22,10 +22,10 @@ from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.text import check_name, check_store
+from owpc_ltr.names import check_name, check_store
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_engine import find
-from tests.engine.recorded import REFUSALS, Exchange, featureset_of, found, stored
+from tests.engine.recorded import REFUSALS, Exchange, answer_of_model, featureset_of, stored
 
 Protocol = dict[str, Exchange]
 PROFILE = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)
@@ -143,7 +143,7 @@ def test_our_own_requests_have_none_of_the_forms_that_are_never_asked(
     protocol: Protocol, replay: Any
 ) -> None:
     model = stored(protocol, "072")
-    engine, server = replay("005", "029", "032", "072", found(protocol, model))
+    engine, server = replay("005", "029", "032", "072", answer_of_model(protocol, model))
     store = LtrPluginStore(engine)
     store.prepare()
     store.put_featureset(featureset_of(protocol["029"], "fs1"))
