@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.data.options import row_number
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.files.input import shown
 from owpc_ltr.signatures import public
 
@@ -102,7 +102,7 @@ def _grouped(
             f"the rows of {scattered} of {len(query_ids)} queries did not stand together, and were "
             "brought together"
         )
-        give_warnings([note])
+        give_warning(note)
         parts["notes"] = (*parts.get("notes", ()), note)
         _check_rows("labels", len(labels), len(matrix))
         matrix, labels = matrix[order], labels[order]

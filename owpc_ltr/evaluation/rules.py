@@ -352,10 +352,8 @@ class DecidingDocuments:
         sides = zip((self.winner, self.loser), self.marks, strict=True)
         judges = [one for lists, marks in sides for _, _, one in lists.judges_at(marks)]
         voted = [any(map(is_machine, votes_of(one, 0.0))) for one in judges]
-        return (
-            sum(map(is_machine, judges)) / max(1, len(judges)),
-            sum(voted) / max(1, len(judges)),
-        )
+        count = max(1, len(judges))
+        return sum(map(is_machine, judges)) / count, sum(voted) / count
 
 
 def machine_warnings(

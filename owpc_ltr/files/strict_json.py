@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from owpc_ltr.errors import BadInput, give_warnings
+from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import (
     bad_line_of,
     first_duplicate,
@@ -260,7 +260,7 @@ def json_lines(path: Path, *, appended: bool = False) -> Iterator[tuple[int, dic
             lines = block.split(b"\n")
             if appended and is_torn(lines[-1]):
                 number = first + len(lines) - 1
-                give_warnings([f"{path}, line {number}: the last line is torn, and is left out"])
+                give_warning(f"{path}, line {number}: the last line is torn, and is left out")
                 lines.pop()
             for number, line in enumerate(lines, first):
                 if line.strip():

@@ -348,19 +348,16 @@ class Page:
         )
         # The content of <script> and <style> ends at its end tag alone, and is not escaped.
         script, library = template("page.js"), chart_library()
+        page = _environment().get_template("page.html.jinja")
         style = template("colours.css") + template("layout.css")
-        return (
-            _environment()
-            .get_template("page.html.jinja")
-            .render(
-                page=self,
-                version=VERSION,
-                allowed=" ".join(map(_digest, (library, script))),
-                style=Markup(style),  # noqa: S704
-                library=Markup(library),  # noqa: S704
-                script=Markup(script),  # noqa: S704
-                payload=payload,
-            )
+        return page.render(
+            page=self,
+            version=VERSION,
+            allowed=" ".join(map(_digest, (library, script))),
+            style=Markup(style),  # noqa: S704
+            library=Markup(library),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            payload=payload,
         )
 
 
