@@ -15,7 +15,7 @@ halving the range of j each time finds all of them in O(m log m), sorting includ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,10 +25,20 @@ from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from owpc_ltr.arrays import Labels, Vector
+
 
 @kernel
 def _average_precision(
-    scores: Any, labels: Any, weights: Any, _parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    _parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan
@@ -67,7 +77,7 @@ class AveragePrecisionLoss(KernelLoss):
 
 
 @compiled
-def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
+def _copies(scores: Vector, labels: Labels, weights: Labels, relevant: bool) -> NDArray[np.int64]:
     """The relevant (or the other) documents, best score first, each as often as its weight."""
     documents = np.empty(len(scores), dtype=np.int64)
     count, total = 0, 0
@@ -87,7 +97,9 @@ def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
 
 
 @compiled
-def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
+def _best_places(
+    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
     """How many relevant documents stay above each irrelevant one in the best π; its value."""
     n_upper, n_lower = len(upper), len(lower)
     places = np.empty(n_lower, dtype=np.int64)
@@ -120,7 +132,9 @@ def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
 
 
 @compiled
-def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
+def _gain(
+    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64], i: int, j: int
+) -> float:
     """δ_j(i), both counted from 1."""
     loss = j / (i + j) - (j - 1.0) / (i + j - 1.0)
     difference = scores[lower[j - 1]] - scores[upper[i - 1]]
@@ -129,7 +143,9 @@ def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
 
 
 @compiled
-def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
+def _value(
+    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64], places: NDArray[np.int64]
+) -> float:
     """Σ over relevant i of (what c_i irrelevant ones above it cost), c_i rising with i."""
     value, above, total = 0.0, 0, 0.0
     for i in range(1, len(upper) + 1):
@@ -143,7 +159,9 @@ def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
 
 
 @compiled
-def _add_shared(scores: Any, copies: Any, slopes: Any, sign: float, gradient: Any) -> None:
+def _add_shared(
+    scores: Vector, copies: NDArray[np.int64], slopes: Vector, sign: float, gradient: Vector
+) -> None:
     """Add the slopes of sorted copies to their documents; equal scores share theirs."""
     start = 0
     while start < len(copies):
