@@ -21,6 +21,10 @@ Matrix = NDArray[np.float32]
 """Features: one row a document, one column a feature; NaN where the engine had no value."""
 
 
+IntVector = NDArray[np.int64]
+"""Whole numbers, one-dimensional: positions, counts, numbers of documents."""
+
+
 Digests = NDArray[np.uint64]
 """Hashes, one-dimensional."""
 

@@ -26,9 +26,7 @@ from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from owpc_ltr.arrays import Labels, Vector
+    from owpc_ltr.arrays import IntVector, Labels, Vector
 
 
 @kernel
@@ -77,7 +75,7 @@ class AveragePrecisionLoss(KernelLoss):
 
 
 @compiled
-def _copies(scores: Vector, labels: Labels, weights: Labels, relevant: bool) -> NDArray[np.int64]:
+def _copies(scores: Vector, labels: Labels, weights: Labels, relevant: bool) -> IntVector:
     """The relevant (or the other) documents, best score first, each as often as its weight."""
     documents = np.empty(len(scores), dtype=np.int64)
     count, total = 0, 0
@@ -97,9 +95,7 @@ def _copies(scores: Vector, labels: Labels, weights: Labels, relevant: bool) -> 
 
 
 @compiled
-def _best_places(
-    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], float]:
+def _best_places(scores: Vector, upper: IntVector, lower: IntVector) -> tuple[IntVector, float]:
     """How many relevant documents stay above each irrelevant one in the best π; its value."""
     n_upper, n_lower = len(upper), len(lower)
     places = np.empty(n_lower, dtype=np.int64)
@@ -132,9 +128,7 @@ def _best_places(
 
 
 @compiled
-def _gain(
-    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64], i: int, j: int
-) -> float:
+def _gain(scores: Vector, upper: IntVector, lower: IntVector, i: int, j: int) -> float:
     """δ_j(i), both counted from 1."""
     loss = j / (i + j) - (j - 1.0) / (i + j - 1.0)
     difference = scores[lower[j - 1]] - scores[upper[i - 1]]
@@ -143,9 +137,7 @@ def _gain(
 
 
 @compiled
-def _value(
-    scores: Vector, upper: NDArray[np.int64], lower: NDArray[np.int64], places: NDArray[np.int64]
-) -> float:
+def _value(scores: Vector, upper: IntVector, lower: IntVector, places: IntVector) -> float:
     """Σ over relevant i of (what c_i irrelevant ones above it cost), c_i rising with i."""
     value, above, total = 0.0, 0, 0.0
     for i in range(1, len(upper) + 1):
@@ -160,7 +152,7 @@ def _value(
 
 @compiled
 def _add_shared(
-    scores: Vector, copies: NDArray[np.int64], slopes: Vector, sign: float, gradient: Vector
+    scores: Vector, copies: IntVector, slopes: Vector, sign: float, gradient: Vector
 ) -> None:
     """Add the slopes of sorted copies to their documents; equal scores share theirs."""
     start = 0

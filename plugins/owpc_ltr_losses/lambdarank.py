@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
@@ -126,7 +126,7 @@ def _ranks_that_count(parameters: Vector) -> int:
 
 
 @compiled
-def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> NDArray[np.int64]:
+def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVector:
     """Documents of positive weight, best score first; among equal scores low labels first.
 
     With `top` only so many are put in order, ahead of all others: one pass in place of a sort.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
@@ -39,7 +39,7 @@ from owpc_ltr.kernels.pairs import (
 from owpc_ltr.protocols import Loss
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 Generator = Literal["constant", "top", "inverse", "exponential", "logarithmic"]
 Grades = Literal["binary", "thresholds", "lower"]
@@ -203,7 +203,7 @@ def _add_level(
 def _order_shares(
     generator: int,
     scores: Vector,
-    lower: NDArray[np.int64],
+    lower: IntVector,
     weights: Labels,
     n: float,
     parameters: Vector,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -29,7 +29,7 @@ from owpc_ltr.kernels.pairs import (
 from owpc_ltr.protocols import Loss
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 Normalise = Literal["pairs", "relevant", "none"]
 
@@ -110,7 +110,7 @@ class Pairwise(KernelLoss):
 
 @compiled
 def _split(
-    labels: Labels, weights: Labels, grade: float, documents: NDArray[np.int64], shares: Vector
+    labels: Labels, weights: Labels, grade: float, documents: IntVector, shares: Vector
 ) -> int:
     """Put the documents of this grade first; all shares become the weights; how many."""
     count = 0
@@ -124,8 +124,8 @@ def _split(
 
 @compiled
 def _lower_of(
-    labels: Labels, weights: Labels, grade: float, documents: NDArray[np.int64], start: int
-) -> NDArray[np.int64]:
+    labels: Labels, weights: Labels, grade: float, documents: IntVector, start: int
+) -> IntVector:
     """The documents of lower grade, written to `documents` from `start` on."""
     end = start
     for j in range(len(labels)):
