@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from owpc_ltr.kernels.pairs import (
     weight_of,
 )
 from owpc_ltr.protocols import Loss
-
-if TYPE_CHECKING:
-    pass
 
 Generator = Literal["constant", "top", "inverse", "exponential", "logarithmic"]
 Grades = Literal["binary", "thresholds", "lower"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from owpc_ltr.kernels.pairs import (
     weight_of_pairs,
 )
 from owpc_ltr.protocols import Loss
-
-if TYPE_CHECKING:
-    pass
 
 Normalise = Literal["pairs", "relevant", "none"]
 
