@@ -349,7 +349,7 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
         )
 
 
-def numeric(column: Any) -> Any:
+def numeric(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
     """The column in a type that NumPy has, nulls included; None where it holds no numbers."""
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
@@ -412,7 +412,7 @@ def _arrow(values: Any, what: str) -> Any:
         ) from error
 
 
-def _decoded(column: Any) -> pa.ChunkedArray:
+def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of categories as their values; texts as plain strings, which all can be cast to."""
     kind = column.type.value_type
     plain = pa.string() if pa.types.is_string_view(kind) else kind
