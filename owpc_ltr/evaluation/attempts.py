@@ -77,7 +77,7 @@ def same_queries(one: Sketch, other: Sketch) -> bool:
     return shared / (1.0 + shared) * (n + m) / max(1, min(n, m)) >= _MOSTLY
 
 
-def is_sketch(content: Any) -> bool:
+def is_sketch(content: object) -> bool:
     """Whether this is a sketch that is not damaged."""
     return (
         isinstance(content, dict)

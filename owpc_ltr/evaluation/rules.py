@@ -165,7 +165,7 @@ def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
     )
 
 
-def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
+def template_warnings(query_template: object) -> Iterator[ResultWarning]:
     """Whether live results are those of an application's query, or of a default."""
     if query_template is not None:
         return
