@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from owpc_ltr.host.report_parts import (
 from owpc_ltr.text import cut
 from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _LONGEST_QUERY = 90
 
@@ -284,7 +287,7 @@ def _tenths(values: Vector) -> list[tuple[str, int]]:
     return [(f"{n / 10:.1f}–{(n + 1) / 10:.1f}", int(count)) for n, count in enumerate(counts)]
 
 
-def _queries(judgments: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
+def _queries(judgments: ClickJudgments, seen: Vector, sizes: NDArray[np.int64]) -> list[Row]:
     """Queries by the mean number of examinations of their documents."""
     counts = judgments.behaviour.counts
     query_of = counts.pair_query

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from owpc_ltr_demo.corpus import (
     read_corpus,
 )
 from owpc_ltr_demo.session import INDEX, DemoSession
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -131,7 +134,7 @@ def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: li
     return np.array([scores.get(document, 0.0) for document in doc_ids])
 
 
-def _plain_match(template: Any) -> str | None:
+def _plain_match(template: Json) -> str | None:
     """The field of a `match` query with nothing but the keywords."""
     if not isinstance(template, dict) or template.keys() != {"match"}:
         return None

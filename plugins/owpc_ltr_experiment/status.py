@@ -298,7 +298,7 @@ def guard_rails(searches: Counted, *, shadow: bool) -> list[ResultWarning]:
     return warnings
 
 
-def _is_higher(a: Any, b: Any) -> bool:
+def _is_higher(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether b happens more often than a, by more than chance at many looks."""
     if not len(a) or not len(b):
         return False

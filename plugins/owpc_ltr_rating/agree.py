@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
 from owpc_ltr_rating.ratings import Key, all_votes, query_texts, rater_warnings, read_votes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RESAMPLES = 1000
 FEWEST_QUERIES = 10
@@ -189,7 +192,7 @@ def agreement(
     )
 
 
-def _statistics(sums: Any) -> tuple[Vector, Vector, Vector]:
+def _statistics(sums: NDArray[Any]) -> tuple[Vector, Vector, Vector]:
     """Kappa, shift and share of equal grades of sums of 1, a, b, a², b², ab and a = b."""
     n, a, b, aa, bb, ab, equal = sums
     apart = (aa + bb - 2 * ab) / n
