@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.files.input import shown
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 
 # What `state` holds, between calls and blocks.
 (

@@ -109,7 +109,7 @@ def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
 def explain_metric(
     model: Annotated[Model | ReorderingModel | TrecRun | str | Path, Argument.RANKER],
     data: Annotated[RankingDataset, Argument.DATA],
-    metric: str | Metric = "ndcg@10",
+    metric: Any = "ndcg@10",
     *,
     split: str = "auto",
     plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),

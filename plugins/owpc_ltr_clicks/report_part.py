@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import WARNING, Block, ChartData, FactList, Row, Table, Tiles
@@ -24,9 +25,6 @@ from owpc_ltr.host.report_parts import (
 from owpc_ltr.text import cut
 from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_interval
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LONGEST_QUERY = 90
 

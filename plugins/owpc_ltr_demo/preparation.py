@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store, choose_store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+from owpc_ltr.files.strict_json import Json
 from owpc_ltr.host.commands import run_plugin_job
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.signatures import Progress
@@ -42,9 +43,6 @@ from owpc_ltr_demo.corpus import (
     read_corpus,
 )
 from owpc_ltr_demo.session import INDEX, DemoSession
-
-if TYPE_CHECKING:
-    from owpc_ltr.files.strict_json import Json
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)

@@ -15,18 +15,16 @@ halving the range of j each time finds all of them in O(m log m), sorting includ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import IntVector, Labels, Vector
 
 
 @kernel

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import IntVector, Labels, Vector
@@ -25,9 +26,6 @@ from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import logistic, reset
 from owpc_ltr.protocols import Loss
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Measure = Literal["ndcg", "map", "mrr", "winner-takes-all", "pairwise-error"]
 Pair = Literal["logistic", "margin"]

@@ -8,17 +8,15 @@ it in "Ranking: objectives and metrics".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import lowest_grade, next_grade
 from owpc_ltr.protocols import Loss
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels, Vector
 
 
 @kernel

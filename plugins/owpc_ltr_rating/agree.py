@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
@@ -21,9 +22,6 @@ from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
 from owpc_ltr_rating.ratings import Key, all_votes, query_texts, rater_warnings, read_votes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RESAMPLES = 1000
 FEWEST_QUERIES = 10

@@ -146,7 +146,13 @@ def upload(
     judged = read_dataset(Path(data)) if isinstance(data, Path | str) else data
     if judged is not None:
         _check_data(
-            cluster, judged, ranker, trained_on, index=index, query_template=template, window=window
+            cluster,
+            judged,
+            ranker,
+            trained_on,
+            index=index,
+            query_template=template,
+            window=window,
         )
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
     return upload_model(
