@@ -21,6 +21,10 @@ Matrix = NDArray[np.float32]
 """Features: one row a document, one column a feature; NaN where the engine had no value."""
 
 
+IntVector = NDArray[np.int64]
+"""Whole numbers, one-dimensional: positions, counts, numbers of documents."""
+
+
 Digests = NDArray[np.uint64]
 """Hashes, one-dimensional."""
 
@@ -36,7 +40,7 @@ Fields = Mapping[str, Sequence[Any]]
 """Fields of documents by name (site, text, vector): one value a document, None where it lacks."""
 
 
-def is_frame(values: Any) -> bool:
+def is_frame(values: object) -> bool:
     """Whether the values are a table with named columns."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(values, pandas.Series):
@@ -48,7 +52,7 @@ def is_frame(values: Any) -> bool:
     )
 
 
-def is_pandas(values: Any) -> bool:
+def is_pandas(values: object) -> bool:
     """Whether the values are a data frame of pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(values, pandas.DataFrame)

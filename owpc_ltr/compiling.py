@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, overload
 
-from owpc_ltr.errors import give_warnings
+from owpc_ltr.errors import give_warning
 from owpc_ltr.files.permissions import why_unsafe
 
 SMALL = 1 << 21
@@ -119,11 +119,9 @@ def _numba() -> Any:
     """numba, told what a `Compiled` is where another one names it."""
     _, why = private_cache()
     if why:
-        give_warnings(
-            [
-                f"compiled code is not kept, and will be compiled again, for {why}: set "
-                "NUMBA_CACHE_DIR to a folder that only you can write"
-            ]
+        give_warning(
+            f"compiled code is not kept, and will be compiled again, for {why}: set "
+            "NUMBA_CACHE_DIR to a folder that only you can write"
         )
     import numba
     from numba.core import event

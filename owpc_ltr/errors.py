@@ -94,6 +94,11 @@ def give_warnings(messages: Iterable[str]) -> None:
         warnings.warn(redacted(message), OwpcLtrWarning, stacklevel=level)
 
 
+def give_warning(message: str) -> None:
+    """Give a single warning, as `give_warnings` does."""
+    give_warnings((message,))
+
+
 def _is_ours(module: str) -> bool:
     """Whether it is a module of this library, or of its plugins."""
     return module.startswith(("owpc_ltr.", "owpc_ltr_"))

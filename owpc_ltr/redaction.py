@@ -62,7 +62,7 @@ def redacted(text: str, more: Iterable[str] = ()) -> str:
     return text if pattern is None else pattern.sub(BLACK, text)
 
 
-def redacted_values(value: Any) -> Any:
+def redacted_values(value: object) -> Any:
     """A JSON value whose texts are redacted, at any depth.
 
     >>> redacted_values({"url": ["http://me:pw@host", 1]})

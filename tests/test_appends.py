@@ -106,7 +106,7 @@ def _answers(folder: Path, _: pytest.MonkeyPatch) -> Appender:
 def _attempts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Appender:
     monkeypatch.setenv("OWPC_LTR_HOME", str(folder))
     said: list[str] = []
-    monkeypatch.setattr("owpc_ltr.evaluation.attempts.give_warnings", said.extend)
+    monkeypatch.setattr("owpc_ltr.evaluation.attempts.give_warning", said.append)
     path = AttemptsFile().path
 
     def append(number: int) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.data.options import row_number
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.files.input import shown
 from owpc_ltr.signatures import public
 
@@ -102,7 +102,7 @@ def _grouped(
             f"the rows of {scattered} of {len(query_ids)} queries did not stand together, and were "
             "brought together"
         )
-        give_warnings([note])
+        give_warning(note)
         parts["notes"] = (*parts.get("notes", ()), note)
         _check_rows("labels", len(labels), len(matrix))
         matrix, labels = matrix[order], labels[order]
@@ -349,7 +349,7 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
         )
 
 
-def numeric(column: Any) -> Any:
+def numeric(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
     """The column in a type that NumPy has, nulls included; None where it holds no numbers."""
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
@@ -412,7 +412,7 @@ def _arrow(values: Any, what: str) -> Any:
         ) from error
 
 
-def _decoded(column: Any) -> pa.ChunkedArray:
+def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of categories as their values; texts as plain strings, which all can be cast to."""
     kind = column.type.value_type
     plain = pa.string() if pa.types.is_string_view(kind) else kind

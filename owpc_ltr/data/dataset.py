@@ -266,7 +266,7 @@ class RankingDataset:
         return replace(self, features=filled)
 
 
-def take_rows(part: Any, rows: NDArray[np.int64]) -> Any:
+def take_rows(part: NDArray[Any] | pa.Array | None, rows: NDArray[np.int64]) -> Any:
     """Some rows of a NumPy or an Arrow array; None of None."""
     if part is None or isinstance(part, np.ndarray):
         return None if part is None else part[rows]
@@ -289,7 +289,7 @@ def arrow_of(numbers: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def check_shapes(data: Any) -> None:
+def check_shapes(data: RankingDataset) -> None:
     """Refuse arrays of types that compiled code does not read."""
     if data.features.ndim != 2 or data.features.dtype != np.float32:
         raise BadInput("features must be a float32 matrix, one row a document")
@@ -311,7 +311,7 @@ def check_shapes(data: Any) -> None:
             raise BadInput(f"{name} must be Arrow strings, without a missing one")
 
 
-def check_lengths(data: Any) -> None:
+def check_lengths(data: RankingDataset) -> None:
     """Refuse parts whose lengths do not fit together."""
     documents, columns = data.features.shape
     queries = len(data.offsets) - 1
@@ -334,7 +334,7 @@ def check_lengths(data: Any) -> None:
                 raise BadInput(f"{name} has {len(part)} entries where {size} are needed")
 
 
-def check_values(data: Any) -> None:
+def check_values(data: RankingDataset) -> None:
     """Refuse invalid labels and weights, and names of features or queries that occur twice."""
     for name in ("labels", "query_weights", "document_weights"):
         check_not_negative(name, getattr(data, name))
@@ -346,7 +346,7 @@ def check_values(data: Any) -> None:
         )
 
 
-def check_not_negative(name: str, part: Any) -> None:
+def check_not_negative(name: str, part: NDArray[Any] | None) -> None:
     """Refuse a negative number, a missing or an infinite one, naming its entry."""
     if part is not None and not ((part >= 0) & np.isfinite(part)).all():
         row = int(np.flatnonzero(~((part >= 0) & np.isfinite(part)))[0])
@@ -354,7 +354,7 @@ def check_not_negative(name: str, part: Any) -> None:
         raise BadInput(f"{name} must be finite and not negative: {where} is {part[row]}")
 
 
-def infinite_value(data: Any) -> str:
+def infinite_value(data: RankingDataset) -> str:
     """The place of the first infinite feature of a dataset, and the remedy."""
     for start in range(0, len(data.features), 1 << 14):
         places = np.argwhere(np.isinf(data.features[start : start + (1 << 14)]))

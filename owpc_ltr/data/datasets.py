@@ -68,7 +68,7 @@ def is_partitioned(path: Path) -> bool:
         return False
 
 
-def dataset_of(data: Any, **how: Any) -> Any:
+def dataset_of(data: Any, **how: int | None) -> Any:
     """The dataset of a file, of a folder, or of (features, labels, query ids); others unchanged."""
     if isinstance(data, Path | str):
         return open_or_read(data, **how)

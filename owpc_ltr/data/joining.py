@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,23 @@ def join_datasets(
     )
 
 
-def check_same_features(first: Any, name: str, other: Any, other_name: str) -> None:
+class Logged(Protocol):
+    """A dataset, in memory or in parts, with what is known of the log that its features are of."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+
+    @property
+    def featureset_hash(self) -> str | None:
+        """That of the feature set, if there is one."""
+
+    @property
+    def manifest(self) -> dict[str, Any] | None:
+        """What the log tells of itself."""
+
+
+def check_same_features(first: Logged, name: str, other: Logged, other_name: str) -> None:
     """Refuse datasets of other features. Raises BadInput."""
     if first.feature_names != other.feature_names:
         raise BadInput(
@@ -98,19 +114,19 @@ def check_alike(first: RankingDataset, name: str, other: RankingDataset, other_n
         raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
 
 
-def logged_with(data: Any) -> str:
+def logged_with(data: Logged) -> str:
     """The name of the feature set that a dataset was logged with, if known, and its hash."""
     about = (data.manifest or {}).get("featureset")
     name = [f"'{about['name']}'"] if isinstance(about, dict) and "name" in about else []
     return ", hash ".join([*name, str(data.featureset_hash)[:12]])
 
 
-def _sets(first: Any, other: Any) -> str:
+def _sets(first: Logged, other: Logged) -> str:
     hashes = first.featureset_hash and other.featureset_hash
     return f" ({logged_with(first)} and {logged_with(other)})" if hashes else ""
 
 
-def _difference(first: Any, other: Any) -> str:
+def _difference(first: Logged, other: Logged) -> str:
     sizes = f"{len(first.feature_names)} against {len(other.feature_names)}"
     pairs = zip(first.feature_names, other.feature_names, strict=False)
     differing = next((f", '{a}' where the other has '{b}'" for a, b in pairs if a != b), "")

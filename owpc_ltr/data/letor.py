@@ -440,7 +440,7 @@ class Strings:
 
 
 @compiled
-def _lay_out(cells: Any, rows: int, old: int, new: int) -> None:
+def _lay_out(cells: Labels, rows: int, old: int, new: int) -> None:
     """Change, in place, the width of the rows of a row-major matrix from `old` to `new`.
 
     New columns are 0; columns beyond `new` are lost.
@@ -654,7 +654,12 @@ def write_letor(dataset: RankingDataset, path: Path | str) -> None:
             out.write(_lines_of(labels[part], queries, dataset.features[part], comments[part]))
 
 
-def _lines_of(labels: Any, queries: Any, features: NDArray[np.float32], comments: Any) -> Any:
+def _lines_of(
+    labels: pa.StringArray,
+    queries: pa.StringArray,
+    features: NDArray[np.float32],
+    comments: pa.StringArray,
+) -> memoryview:
     """The bytes of these rows."""
     parts: list[Any] = [labels, " qid:", queries]
     for column in range(features.shape[1]):
@@ -681,7 +686,7 @@ def _comments(dataset: RankingDataset, path: Path) -> Any:
     return pc.if_else(pc.equal(text, ""), "", pc.binary_join_element_wise(" #", text, ""))
 
 
-def _ids_in(comments: Any, numbers: Any) -> Any:
+def _ids_in(comments: pa.StringArray, numbers: pa.StringArray) -> pa.StringArray:
     """The document id that reading these comments gives."""
     named = pc.struct_field(pc.extract_regex(comments, _DOCID), "id")
     word = pc.struct_field(pc.extract_regex(comments, _FIRST_WORD), "id")
@@ -695,7 +700,7 @@ def _row_numbers(dataset: RankingDataset) -> Any:
     return pc.cast(pa.array(np.arange(dataset.n_documents) - starts + 1), pa.string())
 
 
-def _refuse_pattern(path: Path, what: str, values: Any, pattern: str) -> None:
+def _refuse_pattern(path: Path, what: str, values: pa.StringArray, pattern: str) -> None:
     bad = pc.index(pc.match_substring_regex(values, pattern), True).as_py()
     if bad >= 0:
         raise BadInput(

@@ -11,7 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.files.input import shown
@@ -44,6 +46,7 @@ READ, BAD, UNSURE = 0, 1, 2
 LARGEST_INDEX = 1_000_000
 LONGEST_QUERY = 4096
 
+_Bytes = NDArray[np.uint8]
 _UNCERTAINTY = 2.0**-50
 LARGEST_POWER = 300
 _DIGITS = 19
@@ -52,7 +55,14 @@ _PLUS, _POINT, _ZERO, _E = 43, 46, 48, 101
 
 
 @compiled
-def read_lines(text: Any, state: Any, query: Any, rows: Any, buffers: Any, powers: Any) -> Any:
+def read_lines(
+    text: _Bytes,
+    state: IntVector,
+    query: _Bytes,
+    rows: tuple[Matrix, Labels, IntVector, IntVector],
+    buffers: tuple[_Bytes, _Bytes, _Bytes, NDArray[np.int64], NDArray[np.int64]],
+    powers: Vector,
+) -> Any:
     """Read lines from `state[POSITION]` on; DONE, FULL, WIDER (both can go on), or WRONG.
 
     `rows` are features, labels, and the ends of ids and comments. `buffers` are `ids`, `comments`
@@ -122,7 +132,7 @@ def read_lines(text: Any, state: Any, query: Any, rows: Any, buffers: Any, power
 
 
 @compiled
-def _find_query(text: Any, at: int) -> tuple[int, int]:
+def _find_query(text: _Bytes, at: int) -> tuple[int, int]:
     """The start (-1: there is none) and end of the id in the `qid:` token behind `at`."""
     at = _skip_blanks(text, at)
     if not _has_bytes(text, at, 113, 105, 100, _COLON):
@@ -139,7 +149,7 @@ def _find_query(text: Any, at: int) -> tuple[int, int]:
 
 
 @compiled
-def _find_comment(text: Any, at: int) -> tuple[int, int, int]:
+def _find_comment(text: _Bytes, at: int) -> tuple[int, int, int]:
     """The start and end of the comment at `at`, and the next line (-1: it is no comment)."""
     begin = at
     if _byte(text, at) == _HASH:
@@ -157,7 +167,13 @@ def _find_comment(text: Any, at: int) -> tuple[int, int, int]:
 
 @compiled
 def _read_features(
-    text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any
+    text: _Bytes,
+    at: int,
+    row: int,
+    features: Matrix,
+    unsure: NDArray[np.int64],
+    pending: int,
+    powers: Vector,
 ) -> tuple[int, int, int]:
     """The end of the features (or -WRONG, -WIDER), the last index, the number of unsure tokens."""
     width = features.shape[1]
@@ -202,7 +218,7 @@ def _read_features(
 
 
 @compiled
-def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
+def read_decimal(text: _Bytes, at: int, powers: Vector) -> tuple[float, int, int]:
     """The number at `text[at]`: its float32 value (as float64), where it ends, how it went.
 
     Signs, a point and an exponent are read; nothing else is (no inf, hex, underscores, blanks).
@@ -256,7 +272,7 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
 
 
 @compiled
-def _read_digits(text: Any, at: int, number: Any) -> tuple[Any, int]:
+def _read_digits(text: _Bytes, at: int, number: np.uint64) -> tuple[Any, int]:
     """The number with the digits that follow it, and their end."""
     digit = np.uint8(_byte(text, at) - _ZERO)
     while digit < 10:
@@ -267,7 +283,7 @@ def _read_digits(text: Any, at: int, number: Any) -> tuple[Any, int]:
 
 
 @compiled
-def _has_bytes(text: Any, at: int, first: int, second: int, third: int, fourth: int) -> Any:
+def _has_bytes(text: _Bytes, at: int, first: int, second: int, third: int, fourth: int) -> Any:
     """Whether four bytes stand at `at`."""
     # `and` stops at the first byte that differs, so before passing a line end.
     return (
@@ -279,7 +295,7 @@ def _has_bytes(text: Any, at: int, first: int, second: int, third: int, fourth: 
 
 
 @compiled
-def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
+def _keep_id(text: _Bytes, begin: int, end: int, state: IntVector, ids: _Bytes) -> Any:
     """Keep the id of `docid = X …` or `X …`; the row number in the query where there is none.
 
     Returns how many bytes of `ids` are used then.
@@ -305,7 +321,7 @@ def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
 
 
 @compiled
-def _word(text: Any, at: int, end: int) -> tuple[int, int]:
+def _word(text: _Bytes, at: int, end: int) -> tuple[int, int]:
     while at < end and (_byte(text, at) == _BLANK or _byte(text, at) == _TAB):
         at += 1
     begin = at
@@ -315,7 +331,7 @@ def _word(text: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _skip_blanks(text: Any, at: int) -> int:
+def _skip_blanks(text: _Bytes, at: int) -> int:
     byte = _byte(text, at)
     while (byte == _BLANK) | (byte == _TAB):
         at += 1
@@ -331,7 +347,7 @@ def _ends_token(byte: int) -> Any:
 
 
 @compiled
-def _copy(text: Any, begin: int, end: int, target: Any, used: int) -> int:
+def _copy(text: _Bytes, begin: int, end: int, target: _Bytes, used: int) -> int:
     """Append `text[begin:end]` to what is used of the target; how much is used then."""
     for offset in range(end - begin):
         target[used + offset] = text[begin + offset]
@@ -339,7 +355,7 @@ def _copy(text: Any, begin: int, end: int, target: Any, used: int) -> int:
 
 
 @compiled
-def _byte(text: Any, at: int) -> Any:
+def _byte(text: _Bytes, at: int) -> Any:
     """The byte at `at`, which is not negative: an unsigned index is never counted from the end."""
     return text[np.uint64(at)]
 

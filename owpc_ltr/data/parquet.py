@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, scrambled
+from owpc_ltr.arrays import Digests, IntVector, Matrix, scrambled
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
 from owpc_ltr.data.options import ROLES, judgment_list, row_number
@@ -245,7 +245,7 @@ def row_keys(rows: int) -> NDArray[np.uint64]:
     return scrambled(numbers) | np.uint64(1)
 
 
-def _add(digest: Any, part: Any) -> None:
+def _add(digest: Any, part: NDArray[Any] | pa.Array) -> None:
     """Add an array by its values; its layout in Arrow does not matter."""
     if isinstance(part, np.ndarray):
         digest.update(np.ascontiguousarray(part).view(np.uint8).data)
@@ -275,7 +275,7 @@ def _add(digest: Any, part: Any) -> None:
 
 
 @compiled
-def _add_rows(bits: Any, sums: Any) -> Any:
+def _add_rows(bits: NDArray[np.uint32], sums: Digests) -> Any:
     """Add each row, times its key, to the sums; how many values are infinite."""
     rows, width = bits.shape
     infinite = np.uint64(0)
@@ -451,7 +451,9 @@ class Parts:
             raise self._bad(f"the column '{name}' has no value in row {row_number(row)}")
         return whole
 
-    def _one_a_query(self, name: str, values: Any, offsets: Any, query_ids: Any) -> Any:
+    def _one_a_query(
+        self, name: str, values: pa.Array, offsets: IntVector, query_ids: pa.StringArray
+    ) -> pa.Array:
         """The value of each query, which all of its rows have."""
         if pa.types.is_dictionary(values.type):
             codes = self._one_a_query(name, values.indices, offsets, query_ids)
@@ -536,7 +538,7 @@ def transpose_into(rows: Matrix, columns: Matrix) -> None:
 
 
 @compiled
-def _fill(rows: Any, columns: Any) -> None:
+def _fill(rows: Matrix, columns: Matrix) -> None:
     """Transpose tile by tile, so that both sides stay in the cache."""
     count, width = rows.shape
     for row in range(0, count, _TILE):

@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.lines import NUMBER, bad_line
 from owpc_ltr.data.options import RUN_TAG
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.files.input import open_regular, read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
@@ -81,7 +81,7 @@ class TrecRun:
         }
         if any(counts.values()):
             messages = "; ".join(message for message, count in counts.items() if count)
-            give_warnings([f"{self.name}: {messages}"])
+            give_warning(f"{self.name}: {messages}")
         return ranked.scores
 
     def ranked(self, data: RankingDataset) -> RankedDocuments:
@@ -155,7 +155,7 @@ def write_scores(
     scores = _checked(scores, data, retrieved)
     if data.doc_ids is None:
         note = "the documents have no ids: each is named by its number in its query, from 0"
-        give_warnings([note])
+        give_warning(note)
     queries, documents = _repeated(data), document_names(data)
     _check_ids(data.query_ids, "query id")
     _check_ids(documents, "document id")

@@ -466,5 +466,5 @@ def _as_dict(seen: Mapping[str, QueryDigests]) -> dict[str, dict[str, str]]:
     return {side: seen[side].as_dict() for side in _SEEN if side in seen}
 
 
-def _unpacked(text: Any) -> Digests:
+def _unpacked(text: str) -> Digests:
     return np.frombuffer(base64.b64decode(text, validate=True), "<u8").astype(np.uint64)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
-from owpc_ltr.errors import give_warnings
+from owpc_ltr.errors import give_warning
 from owpc_ltr.names import check_store
 from owpc_ltr.signatures import public
 
@@ -46,7 +46,7 @@ def connect(
 
     if store is not None:
         check_store(store)
-    tell = caution or (lambda line: give_warnings([line]))
+    tell = caution or give_warning
     authority = None if ca is None else Path(ca)
     named = {"--url": url if isinstance(url, str) else None, "--ca": authority}
     typed = [str(word) for pair in named.items() if pair[1] is not None for word in pair]

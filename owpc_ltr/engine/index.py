@@ -34,7 +34,7 @@ from owpc_ltr.engine.staging_index import (
     replaceable,
     staging_index,
 )
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warning
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.commands import NO_STORE
 from owpc_ltr.names import check_index
@@ -136,7 +136,7 @@ def index(
     )
     if is_table(Path(documents)) and body is None and not append:
         how = "`settings` with a mapping makes numbers and dates of them"
-        give_warnings([f"the values of {documents} are indexed as text: {how}"])
+        give_warning(f"the values of {documents} are indexed as text: {how}")
     return replace(report, ids_are_lines=id_field is None)
 
 

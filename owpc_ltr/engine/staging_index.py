@@ -23,7 +23,7 @@ from owpc_ltr.engine.client.responses import (
     check_acknowledged,
     check_refreshed,
 )
-from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
+from owpc_ltr.errors import EngineUnavailable, Refused, give_warning
 from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
 from owpc_ltr.signatures import Progress
 
@@ -137,11 +137,9 @@ class StagingIndex:
                 answer = self._engine.request("DELETE", path, idempotent=False)
                 check_acknowledged(answer, f"the removal of '{self.index}'")
         except (EngineUnavailable, Refused) as error:
-            give_warnings(
-                [
-                    f"the index '{self.index}' is not used, and stays behind until documents are "
-                    f"indexed under its name again: {error}"
-                ]
+            give_warning(
+                f"the index '{self.index}' is not used, and stays behind until documents are "
+                f"indexed under its name again: {error}"
             )
 
     def _unmark(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import BadInput, give_warnings
+from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.folders import state_folder
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import open_to_append, sealed_line, unsealed, write_atomically
@@ -77,7 +77,7 @@ def same_queries(first: Sketch, other: Sketch) -> bool:
     return shared / (1.0 + shared) * (n + m) / max(1, min(n, m)) >= _MOSTLY
 
 
-def is_sketch(content: Any) -> bool:
+def is_sketch(content: object) -> bool:
     """Whether this is a sketch that is not damaged."""
     return (
         isinstance(content, dict)
@@ -150,7 +150,7 @@ class AttemptsFile:
                     write_atomically(self.path, b"".join([*lines, *new][-_LONGEST // 2 :]))
         except OSError as error:
             why = error.strerror or str(error)
-            give_warnings([f"this comparison is not counted: {self.path}: {why}"])
+            give_warning(f"this comparison is not counted: {self.path}: {why}")
             known = self._tests_on(queries)[0]
             before = len(known)
         return max((known.get(test, before) for test in tests), default=before)

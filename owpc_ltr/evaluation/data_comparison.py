@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
@@ -167,7 +167,7 @@ class FittedModel(SavedRanker):
     feature_names: tuple[str, ...]
     record: dict[str, Any] = field(default_factory=dict)
 
-    def score(self, features: Any) -> Vector:
+    def score(self, features: Matrix) -> Vector:
         """The predictions, (n_documents,)."""
         # XGBoost's Booster takes a matrix of its own elsewhere.
         predict = getattr(self.fitted, "inplace_predict", self.fitted.predict)
@@ -184,7 +184,7 @@ class FittedModel(SavedRanker):
         raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
-def is_live(ranker: Any) -> bool:
+def is_live(ranker: object) -> bool:
     """Whether a ranker is one that the engine serves: `live:…`."""
     return isinstance(ranker, str) and ranker.startswith(LIVE)
 

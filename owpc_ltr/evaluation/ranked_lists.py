@@ -333,15 +333,10 @@ def _unjudged_documents(
 def _grades_around(lists: Sequence[RankedLists], depth: int) -> list[NDArray[np.float32]]:
     """The grades of judged documents at each rank; of few, those of the ranks around, too."""
     at_rank = [
-        np.concatenate(
-            [
-                lists_of_ranker.grades[:, rank][~np.isnan(lists_of_ranker.grades[:, rank])]
-                for lists_of_ranker in lists
-                if rank < lists_of_ranker.depth
-            ]
-        )
+        np.concatenate([ranked.grades[:, rank] for ranked in lists if rank < ranked.depth])
         for rank in range(depth)
     ]
+    at_rank = [grades[~np.isnan(grades)] for grades in at_rank]
     pools = []
     for rank in range(depth):
         reach = rank // 4

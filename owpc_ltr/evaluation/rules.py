@@ -165,7 +165,7 @@ def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
     )
 
 
-def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
+def template_warnings(query_template: object) -> Iterator[ResultWarning]:
     """Whether live results are those of an application's query, or of a default."""
     if query_template is not None:
         return
@@ -352,10 +352,8 @@ class DecidingDocuments:
         sides = zip((self.winner, self.loser), self.marks, strict=True)
         judges = [judge for lists, marks in sides for _, _, judge in lists.judges_at(marks)]
         voted = [any(map(is_machine, votes_of(judge, 0.0))) for judge in judges]
-        return (
-            sum(map(is_machine, judges)) / max(1, len(judges)),
-            sum(voted) / max(1, len(judges)),
-        )
+        count = max(1, len(judges))
+        return sum(map(is_machine, judges)) / count, sum(voted) / count
 
 
 def machine_warnings(

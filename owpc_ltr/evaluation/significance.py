@@ -135,17 +135,12 @@ def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
     against = [metric for metric, verdict in others if verdict.outcome == opposite]
     if not against:
         return first
-    return Verdict(
-        Outcome.CANNOT_TELL,
-        (
-            ResultWarning(
-                "metrics-disagree",
-                f"metrics disagree: {first.outcome} by {name}, {opposite} by "
-                f"{' and '.join(against)}",
-                "state which metric decides before the comparison, and compare by that one",
-            ),
-        ),
+    warning = ResultWarning(
+        "metrics-disagree",
+        f"metrics disagree: {first.outcome} by {name}, {opposite} by {' and '.join(against)}",
+        "state which metric decides before the comparison, and compare by that one",
     )
+    return Verdict(Outcome.CANNOT_TELL, (warning,))
 
 
 POWER = 0.8

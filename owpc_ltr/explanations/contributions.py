@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import Refused
 from owpc_ltr.models.average import AverageModel
@@ -163,7 +163,13 @@ def _ways_down(
 
 
 @compiled
-def _next(value: Any, node: int, threshold: Any, left: Any, default_left: Any) -> Any:
+def _next(
+    value: float,
+    node: int,
+    threshold: NDArray[np.float32],
+    left: NDArray[np.int32],
+    default_left: NDArray[np.bool_],
+) -> Any:
     """The child that a document goes to."""
     if np.isnan(value):
         return left[node] + (0 if default_left[node] else 1)
@@ -172,18 +178,18 @@ def _next(value: Any, node: int, threshold: Any, left: Any, default_left: Any) -
 
 @compiled
 def _add_values(
-    rows: Any,
-    roots: Any,
-    feature: Any,
-    threshold: Any,
-    left: Any,
-    default_left: Any,
-    value: Any,
-    shares: Any,
-    points: Any,
-    weights: Any,
+    rows: Matrix,
+    roots: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float32],
+    left: NDArray[np.int32],
+    default_left: NDArray[np.bool_],
+    value: Vector,
+    shares: Vector,
+    points: Vector,
+    weights: Vector,
     depth: int,
-    amounts: Any,
+    amounts: NDArray[np.float64],
 ) -> None:
     """Add every leaf's values to `amounts`, going down each tree both ways.
 
@@ -243,12 +249,12 @@ def _go_down(
     column: int,
     its_share: float,
     goes: bool,
-    points: Any,
-    met: Any,
-    on: Any,
-    share: Any,
-    own: Any,
-    products: Any,
+    points: Vector,
+    met: NDArray[np.int64],
+    on: IntVector,
+    share: NDArray[np.float64],
+    own: NDArray[np.float64],
+    products: NDArray[np.float64],
 ) -> bool:
     """Make a level of the one above it and one split more; False where nobody comes here."""
     size = on[level - 1]
@@ -278,13 +284,13 @@ def _go_down(
 @compiled
 def _add_leaf(
     value: float,
-    met: Any,
-    share: Any,
-    own: Any,
-    products: Any,
-    points: Any,
-    weights: Any,
-    amounts: Any,
+    met: IntVector,
+    share: Vector,
+    own: Vector,
+    products: Vector,
+    points: Vector,
+    weights: Vector,
+    amounts: Vector,
 ) -> None:
     """Add what a leaf gives to each feature of its path."""
     for a in range(len(met)):

@@ -100,19 +100,17 @@ class ExplainedHit(ShortRepr):
             }
             for column, (name, value, contribution) in enumerate(rows)
         ]
-        content: dict[str, Any] = finite_json(
-            {
-                "document_id": self.document_id,
-                "title": self.title,
-                "rank": self.rank,
-                "rank_before": self.rank_before,
-                "score": self.score,
-                "features": features,
-                "parts": [part.as_dict() for part in self.parts],
-                **({"paths": [path.as_dict() for path in self.paths]} if self.paths else {}),
-            }
-        )
-        return content
+        content: dict[str, Any] = {
+            "document_id": self.document_id,
+            "title": self.title,
+            "rank": self.rank,
+            "rank_before": self.rank_before,
+            "score": self.score,
+            "features": features,
+            "parts": [part.as_dict() for part in self.parts],
+            **({"paths": [path.as_dict() for path in self.paths]} if self.paths else {}),
+        }
+        return dict(finite_json(content))
 
 
 LISTED = 5
@@ -158,20 +156,18 @@ class Explanation:
     def as_dict(self) -> dict[str, Any]:
         """The explanation as JSON."""
         means = zip(self.feature_names, self.mean_contributions.tolist(), strict=True)
-        content: dict[str, Any] = finite_json(
-            {
-                "query": self.query,
-                "model": self.model,
-                "kind": self.kind,
-                "method": self.method,
-                "documents": self.documents,
-                "baseline": self.baseline,
-                "mean_contributions": dict(means),
-                "hits": [hit.as_dict() for hit in self.hits],
-                "warnings": list(self.warnings),
-            }
-        )
-        return content
+        content = {
+            "query": self.query,
+            "model": self.model,
+            "kind": self.kind,
+            "method": self.method,
+            "documents": self.documents,
+            "baseline": self.baseline,
+            "mean_contributions": dict(means),
+            "hits": [hit.as_dict() for hit in self.hits],
+            "warnings": list(self.warnings),
+        }
+        return dict(finite_json(content))
 
     def __str__(self) -> str:
         """All of it: one document fully where one was asked for, else the hits of the list."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import (
@@ -19,6 +19,9 @@ from owpc_ltr.files.input import (
     open_regular,
     read_bytes,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 MOST_COLUMNS = 10_000
@@ -104,7 +107,7 @@ class ColumnFile:
         names = None if columns is None else list(columns)
         yield from parquet.iter_batches(_ROWS, columns=names, use_threads=False)
 
-    def _written_out(self, batch: Any) -> Any:
+    def _written_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its categories replaced by their values."""
         import pyarrow as pa
 
@@ -170,7 +173,7 @@ def columns_in(file: IO[bytes] | Any, path: Path | str, size: int) -> ColumnFile
     )
 
 
-def _plain_type(kind: Any) -> Any:
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     """The type without categories, also not in lists and objects."""
     import pyarrow as pa
 
@@ -185,7 +188,7 @@ def _plain_type(kind: Any) -> Any:
     return kind
 
 
-def _size_of(column: Any) -> int:
+def _size_of(column: pa.Array) -> int:
     """The bytes of a column, with the texts of its categories."""
     import pyarrow as pa
     import pyarrow.compute as pc

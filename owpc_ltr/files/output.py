@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
-from owpc_ltr.files.strict_json import is_torn
+from owpc_ltr.files.strict_json import Json, is_torn
 
 STANDARD_OUTPUT = "-"
 _LONGEST_CHAIN = 40
@@ -132,7 +132,7 @@ def disk_faults(path: Path | str) -> Iterator[None]:
         ) from error
 
 
-def finite_json(value: Any) -> Any:
+def finite_json(value: object) -> Any:
     """The value with None in place of NaN and of infinite numbers, at any depth.
 
     >>> finite_json({"gap": float("inf"), "rows": [(1, float("nan"))]})
@@ -473,7 +473,7 @@ class Journal:
         if path is not None and path.exists():
             self._read(path)
 
-    def append(self, key: str, value: Any, scope: str = "") -> None:
+    def append(self, key: str, value: Json, scope: str = "") -> None:
         """Make a piece durable. Raises DiskFault."""
         if self._path is not None:
             line = sealed_line({"key": key, "value": value, "scope": scope})
@@ -490,7 +490,7 @@ class Journal:
                 self.pieces[piece["key"]] = FinishedPiece(piece["value"], piece["scope"])
 
 
-def digest_of(content: Any) -> str:
+def digest_of(content: Json) -> str:
     """Hex SHA-256 of a JSON value, whatever the order of its keys."""
     return _sha256(json.dumps(content, sort_keys=True).encode())
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from owpc_ltr.errors import BadInput, give_warnings
+from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import (
     bad_line_of,
     first_duplicate,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
 
 T = TypeVar("T")
+Json = dict[str, Any] | list[Any] | str | float | bool | None
+"""A value of decoded JSON, of which nothing is known yet."""
 
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200
@@ -53,7 +55,7 @@ def why_no_json(raw: bytes, error: Exception) -> str:
     return "it holds binary data" if binary else str(error)
 
 
-def take(content: Any, key: str, where: str) -> Any:
+def take(content: Json, key: str, where: str) -> Any:
     """The value of a key of a JSON object. Raises BadInput."""
     if not isinstance(content, dict):
         raise BadInput(f"{where} is {a_json(content)}, not an object")
@@ -62,29 +64,29 @@ def take(content: Any, key: str, where: str) -> Any:
     return content[key]
 
 
-def take_object(content: Any, key: str, where: str) -> dict[str, Any]:
+def take_object(content: Json, key: str, where: str) -> dict[str, Any]:
     """A JSON object under a key. Raises BadInput."""
     return _take_of_type(content, key, where, dict, "an object")
 
 
-def take_list(content: Any, key: str, where: str) -> list[Any]:
+def take_list(content: Json, key: str, where: str) -> list[Any]:
     """A JSON list under a key. Raises BadInput."""
     return _take_of_type(content, key, where, list, "a list")
 
 
-def take_text(content: Any, key: str, where: str) -> str:
+def take_text(content: Json, key: str, where: str) -> str:
     """A JSON string under a key. Raises BadInput."""
     return _take_of_type(content, key, where, str, "text")
 
 
-def _take_of_type(content: Any, key: str, where: str, kind: type[T], words: str) -> T:
+def _take_of_type(content: Json, key: str, where: str, kind: type[T], words: str) -> T:
     value = take(content, key, where)
     if not isinstance(value, kind):
         raise BadInput(f"'{key}' of {where} is {a_json(value)}, not {words}")
     return value
 
 
-def take_strings(content: Any, key: str, where: str) -> list[str]:
+def take_strings(content: Json, key: str, where: str) -> list[str]:
     """A JSON list of strings under a key. Raises BadInput."""
     values = take_list(content, key, where)
     for value in values:
@@ -93,7 +95,7 @@ def take_strings(content: Any, key: str, where: str) -> list[str]:
     return values
 
 
-def take_integers(content: Any, key: str, where: str) -> NDArray[np.int64]:
+def take_integers(content: Json, key: str, where: str) -> NDArray[np.int64]:
     """A JSON list of 32-bit integers (or true and false) under a key. Raises BadInput."""
     import numpy as np
 
@@ -104,7 +106,7 @@ def take_integers(content: Any, key: str, where: str) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-def take_numbers(content: Any, key: str, where: str) -> Vector:
+def take_numbers(content: Json, key: str, where: str) -> Vector:
     """A JSON list of finite numbers under a key. Raises BadInput."""
     import numpy as np
 
@@ -184,12 +186,12 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Json) -> str:
     """The value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """The kind of a JSON value, in words.
 
     >>> [kind_of(value) for value in (True, 3, "x", [1], {}, None)]
@@ -208,7 +210,7 @@ def kind_of(value: Any) -> str:
     return "null"
 
 
-def not_finite(value: Any) -> float | None:
+def not_finite(value: object) -> float | None:
     """The first number in the value that is NaN or infinite; None if there is none."""
     if isinstance(value, float):
         return None if math.isfinite(value) else value
@@ -219,7 +221,7 @@ def not_finite(value: Any) -> float | None:
     return None
 
 
-def _half_a_pair(value: Any) -> bool:
+def _half_a_pair(value: Json) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -256,7 +258,7 @@ def json_lines(path: Path, *, appended: bool = False) -> Iterator[tuple[int, dic
             lines = block.split(b"\n")
             if appended and is_torn(lines[-1]):
                 number = first + len(lines) - 1
-                give_warnings([f"{path}, line {number}: the last line is torn, and is left out"])
+                give_warning(f"{path}, line {number}: the last line is torn, and is left out")
                 lines.pop()
             for number, line in enumerate(lines, first):
                 if line.strip():

@@ -20,7 +20,7 @@ from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet, refuse_by_client
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.files.input import shown
-from owpc_ltr.files.strict_json import a_json, parse_json
+from owpc_ltr.files.strict_json import Json, a_json, parse_json
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, ServingProfile
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
@@ -119,7 +119,7 @@ _Rounding = Callable[[float], float | np.float32]
 
 
 def read_linear(
-    definition: Any, normalisers: Any, names: Sequence[str], rounding: _Rounding = np.float32
+    definition: Json, normalisers: Json, names: Sequence[str], rounding: _Rounding = np.float32
 ) -> LinearModel:
     """The linear model of a definition and its normalisers. Raises BadInput.
 
@@ -141,7 +141,7 @@ def read_linear(
 
 
 def read_normalisers(
-    content: Any, names: Sequence[str], rounding: _Rounding = np.float32
+    content: Json, names: Sequence[str], rounding: _Rounding = np.float32
 ) -> dict[str, Normaliser]:
     """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
     if not isinstance(content, dict):
@@ -157,7 +157,7 @@ def read_normalisers(
     }
 
 
-def _normaliser(value: Any, where: str, rounding: _Rounding) -> Normaliser:
+def _normaliser(value: Json, where: str, rounding: _Rounding) -> Normaliser:
     if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _NORMALISERS:
         raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_NORMALISERS)}")
     kind, settings = next(iter(value.items()))
@@ -255,7 +255,9 @@ def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
 
 
 @compiled
-def _linear_scores(features: Any, weights: Any) -> Any:
+def _linear_scores(
+    features: NDArray[np.float32], weights: NDArray[np.float32]
+) -> NDArray[np.float32]:
     scores = np.zeros(features.shape[0], dtype=np.float32)
     for row in range(features.shape[0]):
         total = np.float32(0)

@@ -93,7 +93,7 @@ def _from_ranklib(text: str, names: tuple[str, ...]) -> _Imported:
     return model, RANKLIB, notes
 
 
-def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
+def _from_json(content: dict[str, Any] | list[Any], names: tuple[str, ...]) -> _Imported:
     if isinstance(content, list) or "splits" in content:
         return _from_dump(content, names)
     if "learner" in content:
@@ -101,7 +101,7 @@ def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
     return _from_plugin(content, names)
 
 
-def _from_dump(content: Any, names: tuple[str, ...]) -> _Imported:
+def _from_dump(content: dict[str, Any] | list[Any], names: tuple[str, ...]) -> _Imported:
     """A dump; its f0, f1, … are the columns where they are not among the names."""
     numbered = tuple(f"f{column}" for column in range(len(_needed(names))))
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import BadInput, give_warnings
+from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import shown
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
@@ -266,12 +266,10 @@ def from_sklearn(
     if missing == "zero":
         return model.with_missing_as_zero()
     if missing is None and not learned:
-        give_warnings(
-            [
-                f"no split of the {type(estimator).__name__} shows that it was fitted with missing "
-                "values, and it sends them with the larger part of the documents: say "
-                'missing="zero" if it was fitted with 0 in their place, else missing="as-trained"'
-            ]
+        give_warning(
+            f"no split of the {type(estimator).__name__} shows that it was fitted with missing "
+            "values, and it sends them with the larger part of the documents: say "
+            'missing="zero" if it was fitted with 0 in their place, else missing="as-trained"'
         )
     return model
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset, stored_part
 from owpc_ltr.text import ShortRepr
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +45,7 @@ def ranker_source(model: StoredModel) -> dict[str, Any]:
     }
 
 
-def read_model(source: Any, place: str) -> StoredModel:
+def read_model(source: Json, place: str) -> StoredModel:
     """The model of a stored document."""
     content = stored_part(source, "model", place)
     ranker = stored_part(content, "model", place)
@@ -69,7 +72,7 @@ def same_model(first: StoredModel, second: StoredModel) -> bool:
     )
 
 
-def _decoded(definition: Any) -> Any:
+def _decoded(definition: Json) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(definition) if isinstance(definition, str) else definition
     return definition

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import (
+    Json,
     a_json,
     take,
     take_integers,
@@ -63,7 +64,7 @@ def _with_missing_flag(model: TreeModel, content: dict[str, Any]) -> TreeModel:
     return model.with_missing_as_zero() if as_zero else model
 
 
-def from_dump(definition: Any, feature_names: tuple[str, ...]) -> TreeModel:
+def from_dump(definition: Json, feature_names: tuple[str, ...]) -> TreeModel:
     """The model of a dump: a list of trees, or an object with `splits` and `objective`.
 
     A dump has no base score. A split that does not say where missing values go sends them right.
@@ -88,7 +89,7 @@ _SPLIT = ("depth", "split", "split_condition", "yes", "no", "children")
 _NODE = frozenset({"nodeid", "leaf", "missing", "gain", "cover", *_SPLIT})
 
 
-def _read_dump_tree(root: Any, columns: dict[str, int], where: str) -> NodeTable:
+def _read_dump_tree(root: Json, columns: dict[str, int], where: str) -> NodeTable:
     """Unroll one nested tree, level by level."""
     rows: list[Node] = []
     nodes = [root]
@@ -190,7 +191,10 @@ def _dump_trees(model: TreeModel) -> list[dict[str, Any]]:
 
 
 def from_raw(
-    content: Any, feature_names: tuple[str, ...] | None = None, *, slice_best: bool = True
+    content: dict[str, Any],
+    feature_names: tuple[str, ...] | None = None,
+    *,
+    slice_best: bool = True,
 ) -> TreeModel:
     """The model of an XGBoost file, which scores as XGBoost predicts.
 
@@ -232,7 +236,7 @@ def from_raw(
     return _with_missing_flag(model, content)
 
 
-def _read_raw_tree(tree: Any, weight: float, where: str) -> NodeTable:
+def _read_raw_tree(tree: Json, weight: float, where: str) -> NodeTable:
     if not isinstance(tree, dict):
         raise BadInput(f"{where} is {a_json(tree)}, not an object")
     parameters = tree.get("tree_param", {})
@@ -329,7 +333,7 @@ def _names(learner: dict[str, Any], columns: tuple[str, ...] | None) -> tuple[st
     return columns
 
 
-def _base_margin(objective: Any, content: dict[str, Any], learner: dict[str, Any]) -> float:
+def _base_margin(objective: Json, content: dict[str, Any], learner: dict[str, Any]) -> float:
     """What XGBoost adds to the sum of the trees for the `base_score` of its file.
 
     Logistic objectives state a probability; `binary:logitraw` did before XGBoost 2.

@@ -336,7 +336,7 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
     return plugin
 
 
-def checked_name(kind: str, cls: Any) -> str:
+def checked_name(kind: str, cls: object) -> str:
     """The name of a plugin class that has all that its kind asks for.
 
     Raises PluginError, in one line, with everything that is missing and what to add.
@@ -450,7 +450,7 @@ def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
             yield f"has {name} = {value!r}, which must be {_type_words(member)}"
 
 
-def _method_faults(name: str, method: Any, required: inspect.Signature) -> Iterator[str]:
+def _method_faults(name: str, method: object, required: inspect.Signature) -> Iterator[str]:
     """Why the host could not call a method with all arguments, or without optional ones."""
     if not callable(method):
         yield f"has {name} = {method!r}, which must be the method {_words(name, required)}"
@@ -469,7 +469,7 @@ def _method_faults(name: str, method: Any, required: inspect.Signature) -> Itera
             return
 
 
-def _words(name: str, member: Any) -> str:
+def _words(name: str, member: object) -> str:
     """A member as an author writes it: `convex: ClassVar[bool]`, `fit(loss, data, run)`."""
     if not isinstance(member, inspect.Signature):
         return f"{name}: ClassVar[{_type_words(member)}]"
@@ -482,7 +482,7 @@ def _words(name: str, member: Any) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def _type_words(hint: Any) -> str:
+def _type_words(hint: object) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 

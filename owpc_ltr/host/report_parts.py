@@ -94,7 +94,7 @@ def capital(text: str) -> str:
     return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
 
 
-def configured(name: Any, settings: Mapping[str, Any]) -> str:
+def configured(name: str | None, settings: Mapping[str, Any]) -> str:
     """The name of a plugin's part, with its settings if it has any."""
     text = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
     return f"{name} ({text})" if text else str(name)

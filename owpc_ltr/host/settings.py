@@ -134,7 +134,7 @@ def values_of(plugin: Any) -> dict[str, Any]:
 
 
 @cache
-def choices_of(cls: Any) -> dict[str, tuple[Any, ...]]:
+def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
     """The fields of Literal types of a class, and the choices of each."""
     hints = get_type_hints(cls)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}

@@ -255,7 +255,12 @@ def parse_metric(metric: str | Metric | type[Metric], registry: Registry | None 
         raise UsageError(f"'{name}' refuses its options: {error}") from error
 
 
-def listed_metrics(metrics: Any) -> list[Any]:
+GivenMetric = str | Metric | type[Metric]
+"""What `parse_metric` reads."""
+GivenMetrics = GivenMetric | Sequence[GivenMetric] | Set[GivenMetric]
+
+
+def listed_metrics(metrics: GivenMetrics) -> list[GivenMetric]:
     """The metrics of one or several: texts may name some between commas, metrics stay.
 
     An option (`NAME=VALUE`) belongs to the metric before it.
@@ -263,26 +268,26 @@ def listed_metrics(metrics: Any) -> list[Any]:
     >>> listed_metrics(["ndcg@10,gain=linear,map", "mrr"])
     ['ndcg@10,gain=linear', 'map', 'mrr']
     """
-    several = isinstance(metrics, Sequence | Set) and not isinstance(metrics, str)
-    listed: list[Any] = []
-    for metric in metrics if several else [metrics]:
+    several = metrics if isinstance(metrics, Sequence | Set) else [metrics]
+    listed: list[GivenMetric] = []
+    for metric in [metrics] if isinstance(metrics, str) else several:
         if not isinstance(metric, str):
             listed.append(metric)
             continue
         for number, piece in enumerate(metric.split(",")):
             if number and "=" in piece:
-                listed[-1] += f",{piece}"
+                listed[-1] = f"{listed[-1]},{piece}"
             else:
                 listed.append(piece)
     return listed
 
 
-def parse_metrics(metrics: Any, registry: Registry | None = None) -> tuple[Metric, ...]:
+def parse_metrics(metrics: GivenMetrics, registry: Registry | None = None) -> tuple[Metric, ...]:
     """The metrics that `listed_metrics` gives, each once."""
     return tuple(dict.fromkeys(parse_metric(text, registry) for text in listed_metrics(metrics)))
 
 
-def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
+def first_metric(metrics: GivenMetrics, registry: Registry | None = None) -> Metric:
     """The first of the metrics, which chooses. Raises UsageError where there is none."""
     listed = listed_metrics(metrics)
     if not listed:

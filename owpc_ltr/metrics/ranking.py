@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.kernel import sort_ascending
@@ -30,8 +30,6 @@ Ties = Literal["expected", "file-order"]
 Gain = Literal["exponential", "linear"]
 Empty = Literal["zero", "skip", "one"]
 Short = Literal["normal", "zero"]
-IntVector = NDArray[np.int64]
-"""Positions and counts, one-dimensional."""
 _CELLS = 1 << 20
 _CELLS_A_SCORE = 16
 """How many numbers NumPy is done with in the time in which it sorts one score."""
@@ -392,7 +390,7 @@ def _query_at(offsets: IntVector, document: int) -> int:
 
 
 @compiled
-def _order_down(negated: Any, offsets: Any, order: Any) -> None:
+def _order_down(negated: Vector, offsets: IntVector, order: IntVector) -> None:
     for query in range(len(offsets) - 1):
         start, end = offsets[query], offsets[query + 1]
         order[start:end] -= start
@@ -424,7 +422,7 @@ def pair_agreement(scores: Vector, other: Vector) -> PairAgreement:
 
 
 @compiled
-def _pairs(scores: Any, other: Any) -> Any:
+def _pairs(scores: Vector, other: Vector) -> tuple[int, int, int, int]:
     """How many pairs both order alike, both otherwise, the one at all, and the other at all."""
     same, swapped, ordered, other_ordered = 0, 0, 0, 0
     for i in range(len(scores)):

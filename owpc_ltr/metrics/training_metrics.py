@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, Vector
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import PartitionedDataset
@@ -207,7 +207,12 @@ class SteppedMetric:
 
 @compiled
 def _evaluate(
-    conventions: Any, tables: Any, line: Any, queries: Any, block: Any, values: Any
+    conventions: tuple[int, bool, int],
+    tables: tuple[Vector, Vector],
+    line: tuple[Vector, Vector, Vector],
+    queries: tuple[Vector, Vector, IntVector],
+    block: tuple[int, int],
+    values: NDArray[np.float64],
 ) -> None:
     """Write the values of a block of queries, where the measure is defined, at all steps.
 
@@ -245,7 +250,7 @@ def _evaluate(
 
 
 @compiled
-def _cut_into_runs(merge: bool, keys: Any, ranked: Any, runs: Any) -> int:
+def _cut_into_runs(merge: bool, keys: Vector, ranked: IntVector, runs: IntVector) -> int:
     """Write the place where each run begins, and the end of the last; how many were written.
 
     A run is the documents of one score where tied ones are to be merged, else one document.
@@ -260,7 +265,7 @@ def _cut_into_runs(merge: bool, keys: Any, ranked: Any, runs: Any) -> int:
 
 
 @compiled
-def _run_sum(worth: Any, ranked: Any, first: int, last: int) -> float:
+def _run_sum(worth: Vector, ranked: IntVector, first: int, last: int) -> float:
     total = 0.0
     for place in range(first, last):
         total += worth[ranked[place]]
@@ -268,7 +273,9 @@ def _run_sum(worth: Any, ranked: Any, first: int, last: int) -> float:
 
 
 @compiled
-def _discounted_gain(gain: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
+def _discounted_gain(
+    gain: Vector, ranked: IntVector, runs: IntVector, cutoff: int, tables: tuple[Vector, Vector]
+) -> float:
     """DCG; `tables` are the discounts of the places, and their running sums from 0."""
     discount, running = tables
     total = 0.0
@@ -286,7 +293,7 @@ def _discounted_gain(gain: Any, ranked: Any, runs: Any, cutoff: int, tables: Any
 
 
 @compiled
-def _relevant_found(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
+def _relevant_found(relevant: Vector, ranked: IntVector, runs: IntVector, cutoff: int) -> float:
     """How many relevant documents are expected within the cutoff."""
     total = 0.0
     for r in range(len(runs) - 1):
@@ -299,7 +306,9 @@ def _relevant_found(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float
 
 
 @compiled
-def _sum_of_precisions(relevant: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
+def _sum_of_precisions(
+    relevant: Vector, ranked: IntVector, runs: IntVector, cutoff: int, tables: tuple[Vector, Vector]
+) -> float:
     """Precision summed over relevant documents; `tables` are 1/rank, and its running sums."""
     reciprocal, running = tables
     total, before = 0.0, 0.0
@@ -319,7 +328,9 @@ def _sum_of_precisions(relevant: Any, ranked: Any, runs: Any, cutoff: int, table
 
 
 @compiled
-def _reciprocal_of_first(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
+def _reciprocal_of_first(
+    relevant: Vector, ranked: IntVector, runs: IntVector, cutoff: int
+) -> float:
     """1/rank of the first relevant document, 0 beyond the cutoff."""
     for r in range(len(runs) - 1):
         above, size = runs[r], runs[r + 1] - runs[r]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.external_features.sources import KEY, external_entry, sources_in
@@ -282,7 +282,7 @@ def _check_features(model: Model, names: tuple[str, ...]) -> None:
         )
 
 
-def _shares(parts: Sequence[Model], weights: Any) -> Vector:
+def _shares(parts: Sequence[Model], weights: ArrayLike) -> Vector:
     shares = np.asarray(weights, dtype=np.float64)
     if shares.shape != (len(parts),) or not len(parts):
         raise BadInput(f"{len(parts)} models need as many weights, not {shares.size}")

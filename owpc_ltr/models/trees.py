@@ -145,7 +145,7 @@ def written_trees(
 
 
 @compiled
-def _are_leaves(nodes: Any, at: Any) -> bool:
+def _are_leaves(nodes: NDArray[np.void], at: NDArray[np.uint32]) -> bool:
     for i in range(len(at)):  # noqa: SIM110 - numba compiles no generator
         if nodes[at[i]].left != at[i]:
             return False
@@ -154,7 +154,12 @@ def _are_leaves(nodes: Any, at: Any) -> bool:
 
 @compiled
 def _add_outputs(
-    features: Any, roots: Any, depths: Any, nodes: Any, value: Any, scores: Any
+    features: Matrix,
+    roots: NDArray[np.int32],
+    depths: NDArray[np.int32],
+    nodes: NDArray[np.void],
+    value: NDArray[np.floating[Any]],
+    scores: NDArray[np.floating[Any]],
 ) -> None:
     """Add every tree's output to `scores`, trees in order, in the precision of `scores`.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
@@ -110,8 +110,9 @@ def _check_query(
         labels.any() or (value == 0 and not gradient.any()),
         f"must be 0, with gradient 0, where no document is relevant; it is {value}",
     )
-    *compiled, curvature = evaluate_query(bound, scores, labels, ones)
+    own_value, slopes, curvature = evaluate_query(bound, scores, labels, ones)
     require((curvature >= 0).all(), "has the negative curvature {}", curvature)
+    compiled = own_value, slopes
     _check_same(require, (value, gradient), compiled, "has another price where it is compiled")
     # Documents moved or repeated are priced as documents weighted by their number.
     equivalents = {}
@@ -131,7 +132,10 @@ def _check_query(
         _check_same(require, moved, loss.value_and_gradient(scores, labels, counts), words)
 
 
-def _check_same(require: Require, actual: Any, expected: Any, words: str) -> None:
+_Price = tuple[float, NDArray[Any]]
+
+
+def _check_same(require: Require, actual: _Price, expected: _Price, words: str) -> None:
     require.equal(actual[0], expected[0], f"{words} (its value)")
     noise = 1e-9 * (1.0 + np.abs(expected[1]).max())
     require.equal(actual[1], expected[1], f"{words} (its gradient)", rtol=1e-7, atol=noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
@@ -73,7 +73,7 @@ def _sample_lists(tied: bool, top_grade: int, rng: np.random.Generator) -> Lists
     return lists
 
 
-def _in_order(rows: Any) -> Lists:
+def _in_order(rows: Iterable[Sequence[float] | NDArray[Any]]) -> Lists:
     """Queries given as labels, best first."""
     return [(-np.arange(float(len(row))), np.asarray(row, np.float32)) for row in rows]
 

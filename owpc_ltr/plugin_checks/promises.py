@@ -22,7 +22,7 @@ class Require:
     require(gap >= 0, f"reports the negative gap {gap}")
     """
 
-    def __init__(self, kind: str, plugin: Any, case: str = "") -> None:
+    def __init__(self, kind: str, plugin: object, case: str = "") -> None:
         """Require all that the host does before it loads a plugin of the kind."""
         try:
             name = checked_name(kind, type(plugin))

@@ -74,7 +74,7 @@ def _fit(require: Require, model: ClickModel, counts: ClickCounts) -> ClickFit:
     """The fit, which may change no array of the counts."""
     arrays = {name: array for name, array in vars(counts).items() if isinstance(array, np.ndarray)}
 
-    def fit(*copies: Any) -> ClickFit:
+    def fit(*copies: NDArray[Any]) -> ClickFit:
         return checked_fit(model, replace(counts, **dict(zip(arrays, copies, strict=True))))
 
     result: ClickFit = require.answer(fit, arrays)

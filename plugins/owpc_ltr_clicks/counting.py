@@ -212,7 +212,7 @@ def changes(*columns: NDArray[Any]) -> Flags:
     return changed
 
 
-def _reduced(function: Any, values: NDArray[Any], starts: NDArray[np.int64]) -> Any:
+def _reduced(function: np.ufunc, values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
     return function.reduceat(values, starts) if len(values) else values
 
 

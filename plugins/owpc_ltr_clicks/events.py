@@ -147,7 +147,10 @@ class EventCoder:
         return base[keep]
 
     def _time(
-        self, columns: Mapping[str, pa.Array], keep: NDArray[np.bool_], owner: Any = slice(None)
+        self,
+        columns: Mapping[str, pa.Array],
+        keep: NDArray[np.bool_],
+        owner: slice | NDArray[np.int64] = slice(None),
     ) -> None:
         """Leave out events outside of the window; `owner` is the row that has the time of each."""
         if not self._window.open:

@@ -128,24 +128,11 @@ class NextSteps:
             self.path.with_name(f"{self.path.stem}-{end}")
             for end in ("log.parquet", "model.json", "sheet.csv", "better.json")
         )
+        pooled = ("--rankers", f"query,{model}", "--sample", self.queries, "--depth", JUDGED_DEPTH)
         commands: list[tuple[Any, ...]] = [
             ("log-features", "--judgments", self.path, "--out", log, *self.live),
             ("train", log, "--metric", f"ndcg@{JUDGED_DEPTH}", "--out", model),
-            (
-                "judge",
-                "pool",
-                "--queries",
-                log,
-                "--rankers",
-                f"query,{model}",
-                "--sample",
-                self.queries,
-                "--depth",
-                JUDGED_DEPTH,
-                "--out",
-                sheet,
-                *self.live,
-            ),
+            ("judge", "pool", "--queries", log, *pooled, "--out", sheet, *self.live),
             ("compare-live", model, "query", "--judgments", sheet, "--out", better, *self.live),
             ("upload", model, "--require", better, *self.live),
         ]

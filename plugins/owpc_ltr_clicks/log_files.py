@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, MOST_COLUMNS, PARQUET, open_columns
 from owpc_ltr.files.input import bad_line_of, line_blocks, open_bytes, read_head, shown
-from owpc_ltr.files.strict_json import json_lines, json_text
+from owpc_ltr.files.strict_json import Json, json_lines, json_text
 from owpc_ltr_clicks.cleaning import KNOWN
 
 _ROWS = 1 << 18
@@ -99,7 +99,7 @@ def read_events(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
         yield from _text_batches(path, columns)
 
 
-def table_events(table: Any, columns: Mapping[str, str]) -> Iterator[EventBatch]:
+def table_events(table: pa.Table, columns: Mapping[str, str]) -> Iterator[EventBatch]:
     """The events of an Arrow table."""
     roles = find_columns(_names(table.schema), columns, "the table")
     for batch in table.to_batches(max_chunksize=_ROWS):
@@ -144,12 +144,12 @@ def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
         yield EventBatch(texts)
 
 
-def _names(schema: Any) -> list[str]:
+def _names(schema: pa.Schema) -> list[str]:
     """The names of all columns; fields of objects with the path to them."""
     return [path for column in schema for path in _paths(column)]
 
 
-def _paths(column: Any, above: str = "") -> list[str]:
+def _paths(column: pa.Field, above: str = "") -> list[str]:
     name = f"{above}{column.name}"
     if not pa.types.is_struct(column.type):
         return [name]
@@ -157,14 +157,14 @@ def _paths(column: Any, above: str = "") -> list[str]:
     return [path for field in fields for path in _paths(field, f"{name}.")]
 
 
-def _roles(batch: Any, roles: Mapping[str, str], place: str) -> EventBatch:
+def _roles(batch: pa.RecordBatch, roles: Mapping[str, str], place: str) -> EventBatch:
     """The columns by role."""
     return EventBatch(
         {role: _plain(_column(batch, name), role, name, place) for role, name in roles.items()}
     )
 
 
-def _column(batch: Any, name: str) -> Any:
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
     if name in batch.schema.names:
         return batch.column(name)
     first, *path = name.split(".")
@@ -174,7 +174,7 @@ def _column(batch: Any, name: str) -> Any:
     return column
 
 
-def _plain(column: Any, role: str, name: str, place: str) -> pa.Array:
+def _plain(column: pa.Array | pa.ChunkedArray, role: str, name: str, place: str) -> pa.Array:
     """A column as text; result lists as lists of text, times unchanged."""
     kind = column.type
     if isinstance(column, pa.ChunkedArray):
@@ -289,7 +289,7 @@ def _value(row: JsonObject, name: str) -> Any:
     return None if isinstance(value, dict) else value
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Json) -> str | None:
     if type(value) is int:
         return str(value)
     return value if value is None or isinstance(value, str) else json_text(value)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import WARNING, Block, ChartData, FactList, Row, Table, Tiles
@@ -284,7 +285,7 @@ def _tenths(values: Vector) -> list[tuple[str, int]]:
     return [(f"{n / 10:.1f}–{(n + 1) / 10:.1f}", int(count)) for n, count in enumerate(counts)]
 
 
-def _queries(judgments: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
+def _queries(judgments: ClickJudgments, seen: Vector, sizes: NDArray[np.int64]) -> list[Row]:
     """Queries by the mean number of examinations of their documents."""
     counts = judgments.behaviour.counts
     query_of = counts.pair_query

@@ -284,7 +284,7 @@ def _compiled_objects(module: ModuleType, public: str) -> Iterator[DocumentedObj
 
 
 def _documented(
-    module: str, path: tuple[str, ...], kind: str, thing: Any
+    module: str, path: tuple[str, ...], kind: str, thing: object
 ) -> Iterator[DocumentedObject]:
     text = thing.__doc__
     if not isinstance(text, str) or not text.strip():

@@ -26,6 +26,7 @@ from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store, choose_store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+from owpc_ltr.files.strict_json import Json
 from owpc_ltr.host.commands import run_plugin_job
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.signatures import Progress
@@ -131,7 +132,7 @@ def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: li
     return np.array([scores.get(document, 0.0) for document in doc_ids])
 
 
-def _plain_match(template: Any) -> str | None:
+def _plain_match(template: Json) -> str | None:
     """The field of a `match` query with nothing but the keywords."""
     if not isinstance(template, dict) or template.keys() != {"match"}:
         return None

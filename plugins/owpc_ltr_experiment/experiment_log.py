@@ -233,7 +233,9 @@ def _last_third(seconds: Vector) -> NDArray[np.bool_]:
 
 
 def _hardly_clicked(
-    first: Any, on_first: NDArray[np.bool_], clicked: Any
+    first: pa.Array | pa.ChunkedArray,
+    on_first: NDArray[np.bool_],
+    clicked: pa.Array | pa.ChunkedArray,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which searches have a first document without a click, and which one with few as the first.
 
@@ -313,14 +315,14 @@ def _one_table(tables: Sequence[pa.Table], fields: Mapping[str, str]) -> pa.Tabl
     return pa.concat_tables(tables or [table_of([], fields)])
 
 
-def _codes(texts: Any) -> NDArray[np.int64]:
+def _codes(texts: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Equal numbers for equal texts; -1 for none."""
     encoded = texts.dictionary_encode().indices.fill_null(-1)
     codes: NDArray[np.int64] = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
 
-def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
+def _repeated(group: NDArray[np.int64], texts: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """Where a text was in the same group before."""
     codes = _codes(texts.combine_chunks())
     repeated = np.ones(len(codes), bool)
@@ -329,11 +331,11 @@ def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
     return repeated
 
 
-def _equals(column: Any, value: str | int) -> NDArray[np.bool_]:
+def _equals(column: pa.Array | pa.ChunkedArray, value: str | int) -> NDArray[np.bool_]:
     return np.asarray(pc.equal(column, value).fill_null(False), bool)
 
 
-def _whole_numbers(column: Any) -> NDArray[np.int64]:
+def _whole_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Positions from 1; 0 for what is none."""
     fits = pc.match_substring_regex(column, "^[0-9]{1,6}$")
     numbers = pc.if_else(fits, column, None).cast(pa.int64()).fill_null(0)
@@ -341,7 +343,7 @@ def _whole_numbers(column: Any) -> NDArray[np.int64]:
     return positions
 
 
-def _numbers(column: Any) -> Vector:
+def _numbers(column: pa.Array | pa.ChunkedArray) -> Vector:
     """Numbers; NaN for what is none."""
     fits = pc.match_substring_regex(column, r"^-?[0-9]{1,9}(\.[0-9]{1,20})?(e-[0-9]{1,3})?$")
     numbers: Vector = pc.if_else(fits, column, None).cast(pa.float64()).to_numpy()

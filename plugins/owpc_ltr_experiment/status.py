@@ -287,28 +287,18 @@ def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarnin
         ):
             a, b = (happens[searches.leads == side] for side in (False, True))
             if _is_higher(a, b):
-                warnings.append(
-                    ResultWarning(
-                        check,
-                        f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of "
-                        "A's",
-                        "look at these searches before B replaces A",
-                    )
-                )
+                seen = f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of A's"
+                advice = "look at these searches before B replaces A"
+                warnings.append(ResultWarning(check, seen, advice))
     a_ms, b_ms = _quantile(searches.ms_a, 0.5), _quantile(searches.ms_b, 0.5)
     if a_ms is not None and b_ms is not None and b_ms > max(_SLOWER * a_ms, a_ms + _SLOWER_BY):
-        warnings.append(
-            ResultWarning(
-                "slow",
-                f"B takes {b_ms:.0f} ms, A {a_ms:.0f} ms (medians)",
-                "see what of it users would wait for: owpc-ltr profile",
-                decides=False,
-            )
-        )
+        seen = f"B takes {b_ms:.0f} ms, A {a_ms:.0f} ms (medians)"
+        advice = "see what of it users would wait for: owpc-ltr profile"
+        warnings.append(ResultWarning("slow", seen, advice, decides=False))
     return warnings
 
 
-def _is_higher(a: Any, b: Any) -> bool:
+def _is_higher(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether b happens more often than a, by more than chance at many looks."""
     if not len(a) or not len(b):
         return False

@@ -32,7 +32,7 @@ from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
-from owpc_ltr.files.strict_json import read_json_value
+from owpc_ltr.files.strict_json import Json, read_json_value
 from owpc_ltr.protocols import JudgmentReader
 
 _FIRST = ["query", "docid"]
@@ -177,7 +177,7 @@ def _lines(
     )
 
 
-def _judgements(pair: Any, path: Path, number: int) -> list[dict[str, Any]]:
+def _judgements(pair: Json, path: Path, number: int) -> list[dict[str, Any]]:
     of = pair.get("judgements") if isinstance(pair, dict) else None
     texts = [pair.get(name) for name in ("query_text", "doc_id")] if isinstance(pair, dict) else []
     if not isinstance(of, list) or not all(isinstance(text, str) for text in [*texts, ""]):

@@ -277,7 +277,7 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return content
 
 
-def _is_same(first: Any, other: Any) -> bool:
+def _is_same(first: object, other: object) -> bool:
     """Whether two values are one: True is no 1, though Python thinks so."""
     return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
 
@@ -312,7 +312,7 @@ def _params(values: list[Any], queries: Sequence[str]) -> Any:
     return distinct_values(filled)
 
 
-def _number(value: Any) -> Any:
+def _number(value: float | np.float32) -> Any:
     """The shortest decimal, a whole one as an integer."""
     return whole_numbers([float(decimal(value))])[0]
 
@@ -345,7 +345,7 @@ def _table(path: Path) -> Any:
         return pa.Table.from_batches(batches, batches[0].schema if batches else file.schema)
 
 
-def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
+def _converted(path: Path, name: str, role: str | None, column: pa.ChunkedArray) -> Any:
     """The column as its role needs it: text, numbers where it holds grades, typed parameters."""
     types, kind = pa.types, column.type
     text, none = types.is_string(kind) or types.is_large_string(kind), types.is_null(kind)
@@ -379,7 +379,7 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
     return column if text else column.cast(pa.string())
 
 
-def _is_json(kind: Any) -> bool:
+def _is_json(kind: pa.DataType) -> bool:
     """Whether values of an Arrow type have a place in JSON: numbers, text, lists, objects."""
     types = pa.types
     if _is_list(kind):
@@ -390,7 +390,7 @@ def _is_json(kind: Any) -> bool:
     return text or _is_number(kind) or types.is_boolean(kind) or types.is_null(kind)
 
 
-def _typed(values: Any) -> TypedColumn:
+def _typed(values: pa.Array) -> TypedColumn:
     """The values of a column of such a type, each different one made a Python value once.
 
     Floats of 32 bits have their shortest decimals, and whole ones alone in their cell are integers.
@@ -412,12 +412,12 @@ def _typed(values: Any) -> TypedColumn:
     return _by_code(encoded, [_decimals(pa.array(np.frombuffer(v, flat.dtype))) for v in vectors])
 
 
-def _by_code(encoded: Any, values: list[Any]) -> TypedColumn:
+def _by_code(encoded: pa.DictionaryArray, values: list[Any]) -> TypedColumn:
     codes = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
     return TypedColumn(codes.to_numpy(zero_copy_only=False), [*values, None])
 
 
-def _decimals(values: Any) -> list[Any]:
+def _decimals(values: pa.Array) -> list[Any]:
     """The numbers, each float by the shortest decimal that is it in its own precision."""
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
@@ -427,10 +427,10 @@ def _decimals(values: Any) -> list[Any]:
     return numbers
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -22,7 +22,7 @@ from owpc_ltr.errors import (
     EngineUnavailable,
     OwpcLtrError,
     Refused,
-    give_warnings,
+    give_warning,
     reason_of,
 )
 from owpc_ltr.evaluation.significance import Outcome
@@ -350,7 +350,7 @@ def keep(
         # There is no state to write it to: it is damaged, or another run has it.
         step = KeepStep(time=as_text(clock()), step="run", line=str(error), end="failed")
         if failure := notify(contents.notify, contents.alias, step):
-            give_warnings([failure])
+            give_warning(failure)
         raise
     write_report(run, report)
     return run

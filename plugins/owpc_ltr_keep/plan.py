@@ -202,12 +202,10 @@ def _check(plan: KeepPlan) -> None:
 
 
 def _check_data(plan: KeepPlan) -> None:
-    data, no_evidence = (
-        plan.data,
-        (
-            "are no evidence for a switch: add [experiment], so that users decide, or give "
-            "judgments of people: judgments = FILE"
-        ),
+    data = plan.data
+    no_evidence = (
+        "are no evidence for a switch: add [experiment], so that users decide, or give judgments "
+        "of people: judgments = FILE"
     )
     if (data.judgments is None) != data.ubi:
         raise BadInput("[data] needs one of judgments = FILE and ubi = true")

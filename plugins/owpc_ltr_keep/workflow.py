@@ -210,11 +210,7 @@ class Workflow:
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""
         started: Experiment = self._experiment_job(
-            "start",
-            a=self.plan.alias,
-            b=model,
-            index=self.plan.index,
-            shadow=shadow,
+            "start", a=self.plan.alias, b=model, index=self.plan.index, shadow=shadow
         )
         return started
 

@@ -15,11 +15,12 @@ halving the range of j each time finds all of them in O(m log m), sorting includ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import reset
@@ -28,7 +29,12 @@ from owpc_ltr.protocols import Loss
 
 @kernel
 def _average_precision(
-    scores: Any, labels: Any, weights: Any, _parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    _parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan
@@ -67,7 +73,7 @@ class AveragePrecisionLoss(KernelLoss):
 
 
 @compiled
-def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
+def _copies(scores: Vector, labels: Labels, weights: Labels, relevant: bool) -> IntVector:
     """The relevant (or the other) documents, best score first, each as often as its weight."""
     documents = np.empty(len(scores), dtype=np.int64)
     count, total = 0, 0
@@ -87,7 +93,7 @@ def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
 
 
 @compiled
-def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
+def _best_places(scores: Vector, upper: IntVector, lower: IntVector) -> tuple[IntVector, float]:
     """How many relevant documents stay above each irrelevant one in the best π; its value."""
     n_upper, n_lower = len(upper), len(lower)
     places = np.empty(n_lower, dtype=np.int64)
@@ -120,7 +126,7 @@ def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
 
 
 @compiled
-def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
+def _gain(scores: Vector, upper: IntVector, lower: IntVector, i: int, j: int) -> float:
     """δ_j(i), both counted from 1."""
     loss = j / (i + j) - (j - 1.0) / (i + j - 1.0)
     difference = scores[lower[j - 1]] - scores[upper[i - 1]]
@@ -129,7 +135,7 @@ def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
 
 
 @compiled
-def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
+def _value(scores: Vector, upper: IntVector, lower: IntVector, places: IntVector) -> float:
     """Σ over relevant i of (what c_i irrelevant ones above it cost), c_i rising with i."""
     value, above, total = 0.0, 0, 0.0
     for i in range(1, len(upper) + 1):
@@ -143,7 +149,9 @@ def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
 
 
 @compiled
-def _add_shared(scores: Any, copies: Any, slopes: Any, sign: float, gradient: Any) -> None:
+def _add_shared(
+    scores: Vector, copies: IntVector, slopes: Vector, sign: float, gradient: Vector
+) -> None:
     """Add the slopes of sorted copies to their documents; equal scores share theirs."""
     start = 0
     while start < len(copies):

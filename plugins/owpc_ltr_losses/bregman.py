@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -39,7 +39,12 @@ _STEEPEST = 10.0  # s / c: the slope there is 22,026 times that of any gain
 
 @kernel
 def _bregman(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, True):
         return np.nan
@@ -101,7 +106,7 @@ class Bregman(KernelLoss):
 
 
 @compiled
-def _ideal_dcg(labels: Any, weights: Any) -> float:
+def _ideal_dcg(labels: Labels, weights: Labels) -> float:
     """Σ (2^label − 1) / log2(1 + rank), best labels first, each as often as its weight."""
     order = np.argsort(-labels)
     rank, left, total = 0.0, 0.0, 0.0
@@ -123,7 +128,7 @@ def _ideal_dcg(labels: Any, weights: Any) -> float:
 
 @compiled
 def _cross_entropy(
-    c: float, scores: Any, shares: Any, weights: Any, gradient: Any, curvature: Any
+    c: float, scores: Vector, shares: Vector, weights: Labels, gradient: Vector, curvature: Vector
 ) -> float:
     value = 0.0
     for j in range(len(scores)):
@@ -142,7 +147,13 @@ def _cross_entropy(
 
 @compiled
 def _norm(
-    p: float, c: float, scores: Any, shares: Any, weights: Any, gradient: Any, curvature: Any
+    p: float,
+    c: float,
+    scores: Vector,
+    shares: Vector,
+    weights: Labels,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     """The norms: c ‖Ḡ‖_q² + ‖s‖_p² / (4 c) − ⟨Ḡ, s⟩."""
     largest = np.abs(scores * (weights > 0.0)).max()

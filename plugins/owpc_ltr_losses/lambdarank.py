@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
@@ -41,7 +42,12 @@ _WIDE = 600.0  # a range of scores whose exponentials are still finite
 
 @kernel
 def _lambdarank(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan
@@ -112,13 +118,13 @@ class LambdaRank(KernelLoss):
 
 
 @compiled
-def _ranks_that_count(parameters: Any) -> int:
+def _ranks_that_count(parameters: Vector) -> int:
     """How many of the first ranks matter; 0 for all. NDCG sees none beyond its truncation."""
     return int(parameters[1]) if int(parameters[0]) == _NDCG else 0
 
 
 @compiled
-def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
+def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVector:
     """Documents of positive weight, best score first; among equal scores low labels first.
 
     With `top` only so many are put in order, ahead of all others: one pass in place of a sort.
@@ -143,7 +149,7 @@ def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
 
 
 @compiled
-def _goes_before(document: int, other: int, scores: Any, labels: Any) -> bool:
+def _goes_before(document: int, other: int, scores: Vector, labels: Labels) -> bool:
     if scores[document] != scores[other]:
         return bool(scores[document] > scores[other])
     if labels[document] != labels[other]:
@@ -152,7 +158,7 @@ def _goes_before(document: int, other: int, scores: Any, labels: Any) -> bool:
 
 
 @compiled
-def _best_first(scores: Any, weights: Any, parameters: Any) -> Any:
+def _best_first(scores: Vector, weights: Labels, parameters: Vector) -> NDArray[np.float64]:
     """A query, one column a rank: scores, weights, exp(s − c) and exp(c − s), c in the middle.
 
     exp(−|s_i − s_j|) is a product of two of them: exponentials of documents, not of pairs. They
@@ -169,7 +175,9 @@ def _best_first(scores: Any, weights: Any, parameters: Any) -> Any:
 
 
 @compiled
-def _add_forces(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
+def _add_forces(
+    labels: Vector, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+) -> None:
     """Add the forces of all pairs of a query; labels are in the order of the ranks as well."""
     measure = int(parameters[0])
     if measure == _NDCG:
@@ -188,7 +196,13 @@ def _add_forces(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
 
 @compiled
 def _push(
-    row: int, first: int, last: int, sizes: Any, query: Any, parameters: Any, sums: Any
+    row: int,
+    first: int,
+    last: int,
+    sizes: Vector,
+    query: NDArray[np.float64],
+    parameters: Vector,
+    sums: NDArray[np.float64],
 ) -> None:
     """Add the forces between the document of rank `row` and those from rank `first` to `last`.
 
@@ -212,7 +226,14 @@ def _push(
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
 def _push_many(
-    row: int, first: Any, last: Any, sizes: Any, query: Any, near: float, far: float, sums: Any
+    row: int,
+    first: np.uint64,
+    last: np.uint64,
+    sizes: Vector,
+    query: NDArray[np.float64],
+    near: float,
+    far: float,
+    sums: NDArray[np.float64],
 ) -> None:
     """The logistic forces of a row, without a branch: the processor adds several at once."""
     scores, up, down = query[_SCORE], query[_UP], query[_DOWN]
@@ -255,7 +276,13 @@ def _log_of_one_and(small: float) -> float:
 
 @compiled
 def _push_one(
-    row: int, k: int, size: float, scores: Any, divided: bool, parameters: Any, sums: Any
+    row: int,
+    k: int,
+    size: float,
+    scores: Vector,
+    divided: bool,
+    parameters: Vector,
+    sums: NDArray[np.float64],
 ) -> None:
     """The force of one pair, of any scores."""
     i, j = (row, k) if size > 0.0 else (k, row)
@@ -299,7 +326,9 @@ def _share(total: float, normalise: int) -> float:
 
 
 @compiled
-def _add_ndcg(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
+def _add_ndcg(
+    labels: Vector, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+) -> None:
     """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal; ranks from 0 here."""
     n = len(labels)
     last = n if parameters[1] == 0.0 else min(n, int(parameters[1]))
@@ -318,7 +347,9 @@ def _add_ndcg(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
 
 
 @compiled
-def _add_error(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
+def _add_error(
+    labels: Vector, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+) -> None:
     """|Δ| = pairs put right when the better of two takes the upper place, over all pairs.
 
     A document k between the two adds sign(label_k − label_j) + sign(label_i − label_k), with i
@@ -341,7 +372,12 @@ def _add_error(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
 
 
 @compiled
-def _add_binary(relevant: Any, query: Any, parameters: Any, sums: Any) -> None:
+def _add_binary(
+    relevant: NDArray[np.bool_],
+    query: NDArray[np.float64],
+    parameters: Vector,
+    sums: NDArray[np.float64],
+) -> None:
     """Forces between each relevant and each irrelevant document, |Δ| in constant time."""
     measure, n = int(parameters[0]), len(relevant)
     # hits[r] relevant documents, with 1/rank summed in shares[r], within the r first ranks.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import lowest_grade, next_grade, reset
@@ -25,7 +25,12 @@ Target = Literal["exponential", "gain"]
 
 @kernel
 def _listnet(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, True):
         return np.nan

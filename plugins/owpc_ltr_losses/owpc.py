@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
@@ -48,7 +48,12 @@ _TABLE = 5  # where the table of the generator starts among the parameters
 
 @kernel
 def _owpc(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan
@@ -148,15 +153,15 @@ def _table(generator: Generator, length: int = 16384) -> Vector:
 
 @compiled
 def _add_level(
-    scores: Any,
-    labels: Any,
-    weights: Any,
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
     lowest: float,
     highest: float,
     share: float,
-    parameters: Any,
-    gradient: Any,
-    curvature: Any,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     """`share` times the loss of labels in [lowest, highest] against those below."""
     inner, margin, generator = int(parameters[0]), parameters[1], int(parameters[3])
@@ -193,7 +198,13 @@ def _add_level(
 
 @compiled
 def _order_shares(
-    generator: int, scores: Any, lower: Any, weights: Any, n: float, parameters: Any, shares: Any
+    generator: int,
+    scores: Vector,
+    lower: IntVector,
+    weights: Labels,
+    n: float,
+    parameters: Vector,
+    shares: Vector,
 ) -> None:
     """Write α, in the order of decreasing scores, to the shares of the documents of `lower`.
 
@@ -231,7 +242,7 @@ def _order_shares(
 
 @compiled
 def _cumulated(
-    generator: int, t: float, n: float, p: float, table: Any, beyond: tuple[float, float]
+    generator: int, t: float, n: float, p: float, table: Vector, beyond: tuple[float, float]
 ) -> tuple[float, tuple[float, float]]:
     """Σ_{j≤t} g(j), up to a constant factor; between whole numbers, a straight line."""
     if generator == _TOP:

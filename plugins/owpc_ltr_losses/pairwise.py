@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -35,7 +35,12 @@ _PAIRS, _RELEVANT, _NONE = range(3)
 
 @kernel
 def _pairwise(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan
@@ -101,7 +106,9 @@ class Pairwise(KernelLoss):
 
 
 @compiled
-def _split(labels: Any, weights: Any, grade: float, documents: Any, shares: Any) -> int:
+def _split(
+    labels: Labels, weights: Labels, grade: float, documents: IntVector, shares: Vector
+) -> int:
     """Put the documents of this grade first; all shares become the weights; how many."""
     count = 0
     for i in range(len(labels)):
@@ -113,7 +120,9 @@ def _split(labels: Any, weights: Any, grade: float, documents: Any, shares: Any)
 
 
 @compiled
-def _lower_of(labels: Any, weights: Any, grade: float, documents: Any, start: int) -> Any:
+def _lower_of(
+    labels: Labels, weights: Labels, grade: float, documents: IntVector, start: int
+) -> IntVector:
     """The documents of lower grade, written to `documents` from `start` on."""
     end = start
     for j in range(len(labels)):

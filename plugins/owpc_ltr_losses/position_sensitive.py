@@ -10,12 +10,12 @@ in their Corollary 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import HINGE, add_pairs, documents_of, grades_of, reset, weight_of_pairs
@@ -26,7 +26,12 @@ Normalise = Literal["none", "pairs"]
 
 @kernel
 def _position_sensitive(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     if not reset(scores, gradient, curvature, False):
         return np.nan

@@ -8,11 +8,12 @@ it in "Ranking: objectives and metrics".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import lowest_grade, next_grade
 from owpc_ltr.protocols import Loss
@@ -20,7 +21,12 @@ from owpc_ltr.protocols import Loss
 
 @kernel
 def _query_rmse(
-    scores: Any, labels: Any, weights: Any, _parameters: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    _parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     gradient[:] = 0.0
     curvature[:] = 0.0

@@ -167,7 +167,7 @@ def _collected(warned: list[str]) -> Iterator[None]:
             warned += [str(entry.message) for entry in ours]
 
 
-def text_of(result: Any, messages: Sequence[str]) -> str:
+def text_of(result: object, messages: Sequence[str]) -> str:
     """A result as it is printed, and warnings, between marks."""
     lines = [] if result is None else [str(result)]
     return marked("\n".join([*lines, *(f"warning: {message_line(text)}" for text in messages)]))
@@ -189,13 +189,13 @@ def marked(text: str, separator: str = "\n") -> str:
     return separator.join((f"[{mark}: {DATA}]", clean, f"[end of {mark}]"))
 
 
-def content_of(result: Any) -> dict[str, Any] | None:
+def content_of(result: object) -> dict[str, Any] | None:
     """The result's JSON without secrets, marked as data; of a large one, what is left out."""
     if not hasattr(result, "as_dict"):
         return None
     hidden = hidden_texts()
 
-    def clean(part: Any) -> Any:
+    def clean(part: object) -> Any:
         if isinstance(part, dict):
             return {clean(str(key)): clean(value) for key, value in part.items()}
         if isinstance(part, list | tuple):
@@ -272,7 +272,7 @@ def server_of(session: Session) -> Server[Any]:
     jobs = ThreadPoolExecutor(1)
 
     async def list_tools(
-        _context: Any, _params: types.PaginatedRequestParams | None
+        _context: object, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_as_tool(tool) for tool in session.offered])
 

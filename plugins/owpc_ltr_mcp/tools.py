@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin
 from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.generator import help_text
 from owpc_ltr.cli.options import Option, options_of
-from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
+from owpc_ltr.errors import PluginError, Refused, UsageError, give_warning
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.names import did_you_mean
@@ -158,7 +158,7 @@ def job_tools() -> dict[str, JobTool]:
         try:
             function = about.load()
         except PluginError as error:
-            give_warnings([f"the tool {about.public_name} is not offered: {error}"])
+            give_warning(f"the tool {about.public_name} is not offered: {error}")
             continue
         if described(function).return_annotation in {None, NoneType}:
             continue

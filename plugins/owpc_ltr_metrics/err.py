@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
@@ -96,7 +96,9 @@ def _run_reciprocals(stop: Vector, ranking: Ranking, cutoff: int | None) -> Vect
 
 
 @compiled
-def _means_over_orders(stop: Any, first: Any, size: Any, above: Any, last: Any) -> Any:
+def _means_over_orders(
+    stop: Vector, first: IntVector, size: IntVector, above: IntVector, last: int
+) -> Vector:
     """Of each run, the mean over all its orders of Σ_j 1/(above + j) P(the j-th stops the reader).
 
     With E_j the mean over all j-subsets of the product of 1 − p, the j-th stops the reader with
@@ -118,7 +120,7 @@ def _means_over_orders(stop: Any, first: Any, size: Any, above: Any, last: Any) 
 
 
 @compiled
-def _subset_means(stop: Any, width: Any) -> Any:
+def _subset_means(stop: Vector, width: int) -> Vector:
     """E_0 … E_width: the mean over all j-subsets of the product of 1 − p.
 
     One more factor q among n others: E_j ← ((n + 1 − j) E_j + j q E_{j−1})/(n + 1), a mean of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.ranking import Empty, divide_defined
@@ -52,7 +52,13 @@ class PairwiseError(Metric):
 
 @compiled
 def _count_pairs(
-    codes: Any, first: Any, query: Any, size: Any, tree: Any, wrong: Any, pairs: Any
+    codes: IntVector,
+    first: IntVector,
+    query: IntVector,
+    size: IntVector,
+    tree: IntVector,
+    wrong: IntVector,
+    pairs: IntVector,
 ) -> None:
     """Twice the misordered pairs, and the pairs of different labels, of each query.
 
@@ -80,7 +86,7 @@ def _count_pairs(
 
 
 @compiled
-def _below(tree: Any, code: Any) -> Any:
+def _below(tree: IntVector, code: int) -> int:
     """How many documents that were shown have a lower code."""
     count, place = 0, code - 1
     while place > 0:
@@ -90,7 +96,7 @@ def _below(tree: Any, code: Any) -> Any:
 
 
 @compiled
-def _add(tree: Any, code: Any, count: Any) -> None:
+def _add(tree: IntVector, code: int, count: int) -> None:
     place = code
     while place < len(tree):
         tree[place] += count

@@ -21,7 +21,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError, give_warning, give_warnings
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.files.output import Journal, disk_faults, finite_json, write_atomically
 from owpc_ltr.host.commands import Plugins
@@ -461,11 +461,9 @@ def reproduce(
         out=folder,
     )
     if result.stale:
-        give_warnings(
-            [
-                f"{result.stale} results in {out} were of other data, another version or another "
-                "base: done again"
-            ]
+        give_warning(
+            f"{result.stale} results in {out} were of other data, another version or another "
+            "base: done again"
         )
     if folder is not None:
         text = json.dumps(finite_json(result.as_dict()), indent=2, ensure_ascii=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
@@ -189,7 +190,7 @@ def agreement(
     )
 
 
-def _statistics(sums: Any) -> tuple[Vector, Vector, Vector]:
+def _statistics(sums: NDArray[Any]) -> tuple[Vector, Vector, Vector]:
     """Kappa, shift and share of equal grades of sums of 1, a, b, a², b², ab and a = b."""
     n, a, b, aa, bb, ab, equal = sums
     apart = (aa + bb - 2 * ab) / n

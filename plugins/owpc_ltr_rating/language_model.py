@@ -34,7 +34,7 @@ from owpc_ltr.errors import (
     OwpcLtrError,
     Refused,
     UsageError,
-    give_warnings,
+    give_warning,
 )
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import Journal, digest_of, write_output
@@ -350,7 +350,7 @@ def _finished(
     swayed = [form for form in done.canaries if abs(form.shift) >= _SWAYED]
     if swayed:
         forms = ", ".join(f"{form.name} ({form.shift:+.2f})" for form in swayed)
-        give_warnings([f"the model's grades follow what should not matter: {forms}"])
+        give_warning(f"the model's grades follow what should not matter: {forms}")
     if failures:
         raise EngineUnavailable(
             f"{len(failures):,} of {done.asked:,} pairs have no grade, the first: "

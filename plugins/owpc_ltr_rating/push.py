@@ -106,7 +106,11 @@ def _query(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _configuration(
-    cluster: Cluster, name: str, model: str | None, index: str | None, query_template: Any
+    cluster: Cluster,
+    name: str,
+    model: str | None,
+    index: str | None,
+    query_template: QueryTemplate,
 ) -> dict[str, str]:
     _, uploaded = cluster.uploaded(model)
     body = request(cluster, _SEARCH_TEXT, model=model, index=index, query_template=query_template)

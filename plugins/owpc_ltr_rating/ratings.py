@@ -24,7 +24,7 @@ from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, is_machin
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown, why_no_id
-from owpc_ltr.files.strict_json import json_lines, json_text
+from owpc_ltr.files.strict_json import Json, json_lines, json_text
 from owpc_ltr.host.judgment_lists import reader_of_file
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import JudgmentReader
@@ -68,7 +68,7 @@ class Rating:
         return entry | {name: value for name, value in further.items() if value}
 
 
-def rating_of(content: Any, place: str) -> tuple[Rating, bool]:
+def rating_of(content: Json, place: str) -> tuple[Rating, bool]:
     """A rating out of its JSON, and whether it is taken back. Raises BadInput naming the place."""
     if not isinstance(content, dict):
         raise BadInput(f"cannot read {place}: it is not a JSON object")

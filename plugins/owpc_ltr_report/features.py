@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class NamedModel:
     model: Model | ReorderingModel
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: object) -> TypeGuard[Model | ReorderingModel]:
     """Whether it is a model or reranker, of any kind."""
     return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
 

@@ -64,7 +64,7 @@ class Material:
     """
 
     def __init__(
-        self, results: Any, plugins: Sequence[Path | str] = (), new: str | None = None
+        self, results: object, plugins: Sequence[Path | str] = (), new: str | None = None
     ) -> None:
         self.plugins, self.new, self.parts = plugins, new, report_parts()
         self._found: list[Any] = []
@@ -78,7 +78,7 @@ class Material:
         """The first of them, if any."""
         return next(iter(self.all(kind)), None)
 
-    def _add(self, result: Any) -> None:
+    def _add(self, result: object) -> None:
         match result:
             case Mapping():
                 for name, item in result.items():
@@ -108,7 +108,7 @@ class Material:
                     "models, their files, datasets or profiles"
                 )
 
-    def _keep(self, result: Any) -> None:
+    def _keep(self, result: object) -> None:
         others = [other for other in self._found if type(other) is not type(result)]
         self._found = [*others, result]
 
@@ -224,7 +224,7 @@ def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
     return rankers, other_results
 
 
-def _is_trained(ranker: Any) -> bool:
+def _is_trained(ranker: object) -> bool:
     """Whether it is more than a run, or a feature that ranks alone."""
     return "base" not in getattr(ranker, "record", ("base",))
 
@@ -254,7 +254,7 @@ def _compared(
 
 
 def _bounds(
-    ranker: Any, data: Data, plugins: Sequence[Path | str], progress: Progress
+    ranker: object, data: Data, plugins: Sequence[Path | str], progress: Progress
 ) -> list[Any]:
     """The risk bounds of a linear model on its training queries, if `bounds` is installed."""
     bounds = public_function("bounds")

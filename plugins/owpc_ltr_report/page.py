@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from jinja2.environment import TemplateModule
 
+    from owpc_ltr.files.strict_json import Json
+
 
 _LONGEST_QUERY = 90
 
@@ -85,7 +87,7 @@ def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def finite(value: Any) -> float | None:
+def finite(value: object) -> float | None:
     """The value if it is a finite number, of whatever else it might be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -141,7 +143,7 @@ class Chart:
     table: Table
     legend: Sequence[str] = ()
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The chart as SVG, for notebooks, editors and nbconvert."""
         return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
 
@@ -193,7 +195,7 @@ def svg_of(spec: Mapping[str, Any]) -> str:
     return str(vl_convert.vegalite_to_svg(json.loads(coloured), vl_version=VEGA_LITE))
 
 
-def _drawable(part: Any) -> Any:
+def _drawable(part: Json) -> Any:
     """A specification in which an invisible word joiner ends the names of object properties."""
     if isinstance(part, dict):
         return {key: _drawable(value) for key, value in part.items()}
@@ -301,12 +303,12 @@ def result_blocks(blocks: Iterable[Block]) -> list[Block]:
     ]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = cell_text(value)
     return text.replace("-", "−") if _NUMBER.fullmatch(text) else text
 
 
-def kind_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
+def kind_verdict(kind: str, result: object, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
     texts, words = _environment().overlay(autoescape=False), {"found": result, **words}
     text: Any = texts.get_template("verdicts.txt.jinja").make_module({"kind": kind, **words})
@@ -348,23 +350,20 @@ class Page:
         )
         # The content of <script> and <style> ends at its end tag alone, and is not escaped.
         script, library = template("page.js"), chart_library()
+        page = _environment().get_template("page.html.jinja")
         style = template("colours.css") + template("layout.css")
-        return (
-            _environment()
-            .get_template("page.html.jinja")
-            .render(
-                page=self,
-                version=VERSION,
-                allowed=" ".join(map(_digest, (library, script))),
-                style=Markup(style),  # noqa: S704
-                library=Markup(library),  # noqa: S704
-                script=Markup(script),  # noqa: S704
-                payload=payload,
-            )
+        return page.render(
+            page=self,
+            version=VERSION,
+            allowed=" ".join(map(_digest, (library, script))),
+            style=Markup(style),  # noqa: S704
+            library=Markup(library),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            payload=payload,
         )
 
 
-def safe_json(value: Any) -> Any:
+def safe_json(value: object) -> Any:
     """A value for the page's JSON: sanitized texts, rounded numbers, null for infinite ones."""
     if isinstance(value, str):
         return printable(value)

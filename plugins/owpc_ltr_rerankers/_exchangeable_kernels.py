@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.arrays import Digests, Fields, IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.documents import IDS
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.linear import query_blocks, run_blocks
 
+_Batch = tuple[Matrix, IntVector, bool, IntVector]
+"""Features, the columns that count, whether they are normalised, and offsets of queries."""
 _LARGEST_SHIFT = 1000  # 2^1000 is a float64; what is smaller than 2^-940 counts as 0
 
 _SMALLEST = 1e-280
@@ -40,7 +42,7 @@ def shift_for(largest: float, count: int) -> int:
 
 
 @compiled
-def exact_sum(values: Any) -> float:
+def exact_sum(values: Vector) -> float:
     """The sum of finite numbers, whatever their order."""
     largest = 0.0
     for value in values:
@@ -54,7 +56,7 @@ def exact_sum(values: Any) -> float:
 
 
 @compiled
-def column_sums(rows: Any, sums: Any) -> None:
+def column_sums(rows: NDArray[np.float64], sums: Vector) -> None:
     """Write the sum of each column into `sums`, whatever the order of the rows."""
     count, width = rows.shape
     largest = np.zeros(width)
@@ -73,7 +75,7 @@ def column_sums(rows: Any, sums: Any) -> None:
 
 
 @compiled
-def sums_over_others(rows: Any, unit: bool, sums: Any) -> None:
+def sums_over_others(rows: NDArray[np.float64], unit: bool, sums: Vector) -> None:
     """Write Σ_{j≠i} ⟨x_i, x_j⟩ = ⟨x_i, Σ_j x_j⟩ − ⟨x_i, x_i⟩ for each row i into `sums`.
 
     With `unit` the rows are first divided by their length, in place (a zero row stays zero): then
@@ -91,7 +93,7 @@ def sums_over_others(rows: Any, unit: bool, sums: Any) -> None:
 
 
 @compiled
-def scale_to_unit(row: Any) -> None:
+def scale_to_unit(row: Vector) -> None:
     """Divide a vector by its Euclidean length, in place; zero stays zero."""
     square = dot(row, row)
     if not _SMALLEST < square < np.inf:
@@ -107,7 +109,7 @@ def scale_to_unit(row: Any) -> None:
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def dot(x: Any, z: Any) -> float:
+def dot(x: Vector, z: Vector) -> float:
     """⟨x, z⟩, added up in an order that depends on the length alone."""
     total = 0.0
     for c in range(len(x)):
@@ -138,7 +140,7 @@ class ListBatch:
         cuts = query_blocks(self.offsets, _BLOCKS)
         return list(pairwise(cuts))
 
-    def values_of(self, name: str) -> Any:
+    def values_of(self, name: str) -> Sequence[Any]:
         """The values of a document field. Raises BadInput where it was not given."""
         if name not in self.fields:
             raise BadInput(
@@ -173,7 +175,9 @@ def without_diagonal(pairs: Vector) -> Vector:
 
 
 @compiled
-def copy_rows(features: Any, columns: Any, normalise: bool, rows: Any) -> None:
+def copy_rows(
+    features: Matrix, columns: IntVector, normalise: bool, rows: NDArray[np.float64]
+) -> None:
     """Copy one query's columns into `rows` (float64), mapped to [0, 1] where asked for."""
     count, width = len(features), len(columns)
     low, span = np.full(width, np.inf), np.full(width, -np.inf)
@@ -221,7 +225,7 @@ class _FeatureKernel:
         run_blocks(block, len(blocks), lists.threads)
         return sums
 
-    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+    def _write_sums(self, batch: _Batch, first: int, last: int, sums: Vector) -> None:
         raise NotImplementedError
 
 
@@ -241,7 +245,7 @@ class CosineKernel(_FeatureKernel):
             rows /= _or_one(np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
         return without_diagonal(rows @ rows.T)
 
-    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+    def _write_sums(self, batch: _Batch, first: int, last: int, sums: Vector) -> None:
         _inner_products(batch, first, last, self.unit, sums)
 
 
@@ -274,7 +278,7 @@ class RBF(_FeatureKernel):
         squares = np.array([((rows - row) ** 2).sum(axis=1) for row in rows])
         return without_diagonal(np.exp(-gamma * squares.reshape(len(rows), len(rows))))
 
-    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+    def _write_sums(self, batch: _Batch, first: int, last: int, sums: Vector) -> None:
         _similarities(batch, first, last, self.gamma / len(batch[1]), self.most, sums)
 
 
@@ -293,7 +297,7 @@ def _or_one(divisors: Vector) -> Vector:
 
 
 @compiled
-def _inner_products(batch: Any, first: int, last: int, unit: bool, sums: Any) -> None:
+def _inner_products(batch: _Batch, first: int, last: int, unit: bool, sums: Vector) -> None:
     features, columns, normalise, offsets = batch
     for query in range(first, last):
         start, end = offsets[query], offsets[query + 1]
@@ -303,7 +307,9 @@ def _inner_products(batch: Any, first: int, last: int, unit: bool, sums: Any) ->
 
 
 @compiled
-def _similarities(batch: Any, first: int, last: int, gamma: float, most: int, sums: Any) -> None:
+def _similarities(
+    batch: _Batch, first: int, last: int, gamma: float, most: int, sums: Vector
+) -> None:
     features, columns, normalise, offsets = batch
     for query in range(first, last):
         start, end = offsets[query], offsets[query + 1]
@@ -324,7 +330,7 @@ def _similarities(batch: Any, first: int, last: int, gamma: float, most: int, su
 
 
 @compiled
-def _similarity(x: Any, z: Any, gamma: float) -> float:
+def _similarity(x: Vector, z: Vector, gamma: float) -> float:
     square = 0.0
     for c in range(len(x)):
         square += (x[c] - z[c]) ** 2
@@ -332,7 +338,7 @@ def _similarity(x: Any, z: Any, gamma: float) -> float:
 
 
 @compiled
-def _hashes(rows: Any) -> Any:
+def _hashes(rows: NDArray[np.float64]) -> Digests:
     """A 64-bit hash of each row's bits (the finaliser of SplitMix64, Steele et al. 2014)."""
     bits = rows.view(np.uint64)
     hashes = np.empty(len(rows), dtype=np.uint64)
@@ -348,7 +354,7 @@ def _hashes(rows: Any) -> Any:
 
 
 @compiled
-def _references(hashes: Any, most: int) -> tuple[Any, Any]:
+def _references(hashes: Digests, most: int) -> tuple[IntVector, IntVector]:
     """One row of each of up to `most` different hashes, the smallest, and how many have it."""
     order = np.argsort(hashes)
     chosen = np.empty(min(most, len(order)), dtype=np.int64)
@@ -479,13 +485,13 @@ def _slices(lists: ListBatch) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(lists.offsets.tolist())]
 
 
-def _as_list(value: Any) -> Sequence[Any]:
+def _as_list(value: object) -> Sequence[Any]:
     if value is None:
         return ()
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _as_set(value: Any) -> set[str]:
+def _as_set(value: object) -> set[str]:
     return set(map(str, _as_list(value)))
 
 

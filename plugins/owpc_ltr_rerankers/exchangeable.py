@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.arrays import Fields, IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import fields_of
@@ -74,7 +74,9 @@ def positive_base(kind: Positive, scores: Vector, offsets: NDArray[np.int64]) ->
 
 
 @compiled
-def _make_positive(kind: int, scores: Any, offsets: Any, logarithms: Any, spreads: Any) -> None:
+def _make_positive(
+    kind: int, scores: Vector, offsets: IntVector, logarithms: Vector, spreads: Vector
+) -> None:
     for query in range(len(offsets) - 1):
         own = scores[offsets[query] : offsets[query + 1]]
         mean, spread = _mean_and_deviation(own)
@@ -90,7 +92,7 @@ def _make_positive(kind: int, scores: Any, offsets: Any, logarithms: Any, spread
 
 @compiled
 def _map_back(
-    kind: int, scores: Any, logarithms: Any, spreads: Any, gains: Any, changed: Any
+    kind: int, scores: Vector, logarithms: Vector, spreads: Vector, gains: Vector, changed: Vector
 ) -> None:
     for i in range(len(scores)):
         if gains[i] == 0.0:
@@ -106,7 +108,7 @@ def _map_back(
 
 
 @compiled
-def _mean_and_deviation(values: Any) -> tuple[float, float]:
+def _mean_and_deviation(values: Vector) -> tuple[float, float]:
     """Mean and standard deviation of a list, in any order; the deviation of equal values is 1."""
     count = len(values)
     if values.min() == values.max():
@@ -343,7 +345,9 @@ def log_factors(sums: Vector, weights: Vector, shares: Vector) -> Vector:
 
 
 @compiled
-def _log_factors(sums: Any, weights: Any, shares: Any, factors: Any) -> None:
+def _log_factors(
+    sums: NDArray[np.float64], weights: NDArray[np.float64], shares: Vector, factors: Vector
+) -> None:
     terms, kernels = weights.shape
     exponents = np.empty(terms)
     # Document by document, so that no result depends on a document's place.

@@ -12,6 +12,7 @@ import orjson
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import Json
 
 MODEL_HEADER = "X-LTR-Model"
 """Names the immutable model that ranked an answer."""
@@ -105,7 +106,7 @@ def raised_in(error: BaseException) -> str:
     return f"{type(error).__name__}{place}"
 
 
-def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+def json_reply(content: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """An answer in JSON."""
     return Reply(orjson.dumps(content), status, headers or {})
 

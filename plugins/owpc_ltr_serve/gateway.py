@@ -59,6 +59,7 @@ from owpc_ltr_serve.model_search import (
 )
 
 if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
     from owpc_ltr_serve.metrics import Metrics
     from owpc_ltr_serve.rankers import Rankers
 
@@ -299,7 +300,7 @@ def _error(status: int, kind: str, reason: str, headers: Mapping[str, str] | Non
     return Reply(_dumped(content), status, headers or {})
 
 
-def _dumped(content: Any) -> bytes:
+def _dumped(content: Json) -> bytes:
     try:
         return orjson.dumps(content)
     except TypeError:  # a number of more than 64 bits, or half a character

@@ -26,7 +26,7 @@ from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.input import shown
-from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value
+from owpc_ltr.files.strict_json import Json, kind_of, nesting, read_json_value
 from owpc_ltr.names import check_index, check_name
 from owpc_ltr_serve.endpoint import DEEPEST_NESTING, Call, check_params
 
@@ -166,7 +166,7 @@ def read_search(call: Call) -> GatewaySearch:
     return GatewaySearch(index, body, params, user=user, **read)
 
 
-def _of_ext(value: Any) -> dict[str, Any]:
+def _of_ext(value: Json) -> dict[str, Any]:
     place = "'ext.owpc_ltr'"
     content = _object(value, place)
     read = _model_and_params(content, place, {"window", "query_id", "experiment"})
@@ -182,7 +182,7 @@ def _of_ext(value: Any) -> dict[str, Any]:
     return read
 
 
-def _of_rescore(rescore: Any) -> dict[str, Any]:
+def _of_rescore(rescore: Json) -> dict[str, Any]:
     clauses = rescore if isinstance(rescore, list) else [rescore]
     if len(clauses) != 1:
         raise UsageError(f"'rescore' has {len(clauses)} clauses: give the one with the sltr")
@@ -225,20 +225,20 @@ def _refuse_unknown(content: Mapping[str, Any], keys: set[str], place: str) -> N
         )
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
+def _object(value: Json, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{what} is {kind_of(value)}, not an object")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Json, what: str) -> str:
     """The value, which must be a text. Raises UsageError."""
     if not isinstance(value, str) or not value:
         raise UsageError(f"{what} is {kind_of(value)}, not the text of a name")
     return value
 
 
-def _query_id(value: Any) -> None:
+def _query_id(value: Json) -> None:
     """Refuse an id that a header cannot bring back as it was logged."""
     text = value if isinstance(value, str) else ""
     if not (
@@ -247,7 +247,7 @@ def _query_id(value: Any) -> None:
         raise UsageError("the query_id of 'ext.ubi' is 1 to 100 printable ASCII characters")
 
 
-def _client_id(value: Any) -> None:
+def _client_id(value: Json) -> None:
     if value is not None and type(value) not in (int, str):
         raise UsageError("the client_id of 'ext.ubi' is a text or a whole number")
     if len(str(value)) > _LONGEST_ID:
@@ -260,7 +260,7 @@ def _number(value: Any, what: str) -> float:
     return float(value)
 
 
-def _count(value: Any, what: str, least: int, most: int) -> int:
+def _count(value: Json, what: str, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise UsageError(f"{what} is a whole number from {least} to {most}")
     return value
@@ -441,7 +441,7 @@ def _is_apart(search: GatewaySearch, fields: tuple[str, ...]) -> bool:
     return (bool(fields) and bool(limited)) or _has_key(search.body, _APART)
 
 
-def _has_key(tree: Any, keys: frozenset[str]) -> bool:
+def _has_key(tree: Json, keys: frozenset[str]) -> bool:
     if isinstance(tree, dict):
         return not keys.isdisjoint(tree) or any(_has_key(part, keys) for part in tree.values())
     return isinstance(tree, list) and any(_has_key(part, keys) for part in tree)

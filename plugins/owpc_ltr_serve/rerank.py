@@ -38,7 +38,7 @@ from owpc_ltr.engine.search.client_scoring import (
 from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
-from owpc_ltr.files.strict_json import each_once, kind_of, nesting
+from owpc_ltr.files.strict_json import Json, each_once, kind_of, nesting
 from owpc_ltr_serve.endpoint import (
     DEEPEST_NESTING,
     MODEL_HEADER,
@@ -433,7 +433,7 @@ def parsed(body: bytes) -> Any:
     return content
 
 
-def _keys(content: Any) -> int:
+def _keys(content: Json) -> int:
     """How many keys an object has, with those of the objects in its lists."""
     if not isinstance(content, dict):
         return 0
@@ -441,7 +441,7 @@ def _keys(content: Any) -> int:
     return len(content) + sum(len(entry) for part in lists for entry in part if type(entry) is dict)
 
 
-def _read(document: Any, place: int, features: set[str]) -> str | dict[str, Any] | None:
+def _read(document: Json, place: int, features: set[str]) -> str | dict[str, Any] | None:
     """An id, or the values of features, also as JSON or the LTR plugin's log; None for no text."""
     if isinstance(document, dict) and features.isdisjoint(document):
         document = document.get("text", document)

@@ -85,13 +85,13 @@ def refuse_taken(features: Sequence[str], file: str, taken: Sequence[str], whose
         )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("no text")
     return value
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list | tuple):
         raise TypeError("no list")
     return tuple(map(_text, values))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Digests, Matrix, is_frame
+from owpc_ltr.arrays import Digests, IntVector, Matrix, is_frame
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.construction import numeric, table_of, text_ids
 from owpc_ltr.data.external_features.sources import (
@@ -249,7 +249,7 @@ def _buffers(column: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np
 
 
 @compiled
-def _add_texts(offsets: Any, content: Any, hashes: Any) -> None:
+def _add_texts(offsets: IntVector, content: NDArray[np.uint8], hashes: Digests) -> None:
     """Mix a text into each row's number: FNV-1a, then the finaliser of SplitMix64."""
     for row in range(len(hashes)):
         number = hashes[row] ^ np.uint64(0xCBF29CE484222325)

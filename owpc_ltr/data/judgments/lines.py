@@ -261,7 +261,7 @@ class TypedColumn(ShortRepr):
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, rows: Any) -> TypedColumn:
+    def take(self, rows: NDArray[Any] | pa.Array) -> TypedColumn:
         """The values of these judgments; `rows` are Arrow's or NumPy's numbers."""
         return TypedColumn(self.codes[np.asarray(rows)], self.values)
 

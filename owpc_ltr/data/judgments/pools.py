@@ -30,7 +30,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import sheet_bytes
-from owpc_ltr.files.strict_json import kind_of, read_json_value
+from owpc_ltr.files.strict_json import Json, kind_of, read_json_value
 from owpc_ltr.text import cut, printable
 
 _TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
@@ -190,7 +190,7 @@ RATINGS = "judgmentRatings"
 _COMPLETE = "COMPLETED"
 
 
-def lines_of_list(content: Any, path: Path) -> JudgmentLines:
+def lines_of_list(content: Json, path: Path) -> JudgmentLines:
     """The ratings of a list, counted from 1; one without a value is not judged yet.
 
     Raises BadInput for what is no list, or not a complete one.
@@ -283,7 +283,7 @@ def _judge(source: dict[str, Any]) -> str | None:
     return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else None
 
 
-def _source(content: Any, path: Path) -> dict[str, Any]:
+def _source(content: Json, path: Path) -> dict[str, Any]:
     """The list, wherever in the content it is: with the ratings of each query."""
     source = content
     if isinstance(content, dict) and isinstance(content.get("hits"), dict):
@@ -310,7 +310,7 @@ def _source(content: Any, path: Path) -> dict[str, Any]:
     return source
 
 
-def _query(entry: Any, path: Path, number: int) -> tuple[str, list[Any]]:
+def _query(entry: Json, path: Path, number: int) -> tuple[str, list[Any]]:
     query = entry.get("query") if isinstance(entry, dict) else None
     ratings = entry.get("ratings") if isinstance(entry, dict) else None
     if not isinstance(query, str) or not isinstance(ratings, list):
@@ -321,7 +321,7 @@ def _query(entry: Any, path: Path, number: int) -> tuple[str, list[Any]]:
     return query, ratings
 
 
-def _rating(rating: Any, path: Path, number: int) -> tuple[str, str]:
+def _rating(rating: Json, path: Path, number: int) -> tuple[str, str]:
     document = rating.get("docId") if isinstance(rating, dict) else None
     grade = rating.get("rating") if isinstance(rating, dict) else None
     if isinstance(document, str):

@@ -326,7 +326,7 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
     return out.getvalue().encode()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: str | float | np.float32 | None) -> str:
     return value or "" if isinstance(value, str | None) else decimal(value)
 
 

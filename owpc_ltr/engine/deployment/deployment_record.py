@@ -36,22 +36,8 @@ _KEY = "deployment_record"
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
-_RECORD = (
-    "loss",
-    "optimizer",
-    "normalise",
-    "basis",
-    "seed",
-    "select",
-    "validation",
-    "queries",
-    "documents",
-    "imported",
-    "source",
-    "fingerprint",
-    "featureset_hash",
-    "owpc_ltr",
-)
+_PLAN = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation")
+_DATA = ("queries", "documents", "imported", "source", "fingerprint", "featureset_hash")
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
@@ -253,7 +239,9 @@ def _switch_facts(switch: Mapping[str, Any]) -> dict[str, Any]:
 
 def training_facts(record: dict[str, Any]) -> dict[str, Any]:
     """The main facts of a model's training record."""
-    facts = {key: record[key] for key in _RECORD if record.get(key) is not None}
+    facts = {
+        key: record[key] for key in (*_PLAN, *_DATA, "owpc_ltr") if record.get(key) is not None
+    }
     if isinstance(record.get("source"), dict):
         facts["source"] = _without_queries(record["source"])
     for source in sources_in(record, "the record"):

@@ -42,7 +42,7 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, Refused, give_warnings
+from owpc_ltr.errors import BadInput, Refused, give_warning, give_warnings
 from owpc_ltr.features.mustache import TO_JSON, is_structure, strings, variables
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
@@ -112,12 +112,9 @@ class SearchTemplates:
             if source and (script is None or (script.model and script.source != source)):
                 self.put(name, source)
         except (EngineRefusal, NotAllowed) as refusal:
-            give_warnings(
-                [
-                    f"the search template '{name}' was not switched: {refusal}; applications that "
-                    f"send it keep its model: complete the switch by owpc-ltr models promote "
-                    f"{model}"
-                ]
+            give_warning(
+                f"the search template '{name}' was not switched: {refusal}; applications that "
+                f"send it keep its model: complete the switch by owpc-ltr models promote {model}"
             )
             return False
         return True

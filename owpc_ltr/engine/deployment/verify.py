@@ -14,7 +14,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     other_rankings,
 )
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warning
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Argument, Help, job
@@ -201,11 +201,9 @@ def _warn_of_external_features(stored: StoredModel) -> None:
     from owpc_ltr.formats.client_models import joined_in
 
     if sources := joined_in(stored):
-        give_warnings(
-            [
-                f"{in_words(external_names(sources), sources)}: values from outside the index, "
-                "which were taken as at the upload"
-            ]
+        give_warning(
+            f"{in_words(external_names(sources), sources)}: values from outside the index, "
+            "which were taken as at the upload"
         )
 
 

@@ -48,7 +48,7 @@ from owpc_ltr.errors import (
     OwpcLtrError,
     Refused,
     UsageError,
-    give_warnings,
+    give_warning,
 )
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.folders import refuse_outside
@@ -526,11 +526,9 @@ def _resume(
         thrown_away += folder.discard()
     if thrown_away:
         chunks = "a kept chunk is" if thrown_away == 1 else f"{thrown_away} kept chunks are"
-        give_warnings(
-            [
-                f"'{job.index}' has changed since this log was interrupted, or files in "
-                f"{folder.path} are damaged: {chunks} logged again"
-            ]
+        give_warning(
+            f"'{job.index}' has changed since this log was interrupted, or files in "
+            f"{folder.path} are damaged: {chunks} logged again"
         )
 
 

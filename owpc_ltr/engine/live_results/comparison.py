@@ -26,7 +26,7 @@ from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answer
 from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.errors import Refused, UsageError, give_warnings
+from owpc_ltr.errors import Refused, UsageError, give_warning
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest
@@ -254,7 +254,7 @@ def _attempts(
                 f"{why}, and is no evidence uncounted: {refusal}; use an account that may write "
                 f"the index {INDEX}, or leave out `out`"
             ) from refusal
-        give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])
+        give_warning(f"{why}, and is no evidence for a switch: {refusal}")
         return None
     return attempts
 

@@ -179,15 +179,14 @@ class LiveRankers:
         trial = on_trial(cluster.engine, cluster.store, ranker, featureset)
         search = self._given(cluster.the_index(index), self.query_template)
         name = str(model) if isinstance(model, Path | str) else "the model"
-        return self._of_model(
-            LiveRanker(
-                self.trials.enter_context(trial),
-                ranker.record,
-                search,
-                search.configuration(name, model_digest(ranker)),
-                None if featureset is None else (cluster.store, featureset),
-            )
+        live = LiveRanker(
+            self.trials.enter_context(trial),
+            ranker.record,
+            search,
+            search.configuration(name, model_digest(ranker)),
+            None if featureset is None else (cluster.store, featureset),
         )
+        return self._of_model(live)
 
     def _uploaded(self, called: str, index: str | None) -> LiveRanker:
         cluster = self.cluster.holding(called)
@@ -203,16 +202,8 @@ class LiveRankers:
             digest = content_digest(deployment.content, record)
             alias = _served_by(cluster, deployment)
         serve = with_stored(cluster.engine, cluster.store, stored, interval)
-        return self._of_model(
-            LiveRanker(
-                serve,
-                record,
-                search,
-                search.configuration(name, digest),
-                (cluster.store, stored.featureset),
-                alias=alias,
-            )
-        )
+        sets, configuration = (cluster.store, stored.featureset), search.configuration(name, digest)
+        return self._of_model(LiveRanker(serve, record, search, configuration, sets, alias=alias))
 
     def _deployed(self, index: str, search: Mapping[str, Any] | None) -> QuerySearch:
         """The search of a deployment record; where it has none, what is given, as a guess."""

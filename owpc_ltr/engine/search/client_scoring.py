@@ -204,12 +204,7 @@ def live_search(
     """
     params, window_size = request.params, request.showing_window().size
     search = Search(
-        {
-            "query": request.filled,
-            **request.filters,
-            "size": window_size,
-            "_source": source,
-        }
+        {"query": request.filled, **request.filters, "size": window_size, "_source": source}
     )
     started = time.monotonic()
     refuse_external(joined_sources(ranker), "the reranker")

@@ -36,7 +36,7 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
-from owpc_ltr.errors import Refused, UsageError, give_warnings
+from owpc_ltr.errors import Refused, UsageError, give_warning
 from owpc_ltr.features.feature_set import plain_params
 from owpc_ltr.features.mustache import place_of, scripted
 from owpc_ltr.files.output import digest_of
@@ -201,21 +201,17 @@ def request(
     )
     interval = cluster.models.interval(name)
     if not math.isfinite(interval.low):
-        give_warnings(
-            [
-                f"nothing is known of the scores of '{name}': documents beyond the window of "
-                f"{max(search.window, search.size)} may pass those within it; upload it again to "
-                "be safe"
-            ]
+        give_warning(
+            f"nothing is known of the scores of '{name}': documents beyond the window of "
+            f"{max(search.window, search.size)} may pass those within it; upload it again to be "
+            "safe"
         )
     stored = store.get_model(name)
     shift = score_shift(stored)
     if shift:
-        give_warnings(
-            [
-                f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
-                "is negative: the order is the model's"
-            ]
+        give_warning(
+            f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
+            "is negative: the order is the model's"
         )
     body = RequestBody(request_body(store, stored, search, interval))
     call = cluster.models.search_template(model)

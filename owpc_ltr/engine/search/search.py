@@ -30,7 +30,7 @@ from owpc_ltr.engine.search.client_scoring import (
 )
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
@@ -178,12 +178,7 @@ def search(
         window=window,
     )
     result = search_ranked(
-        cluster.engine,
-        store,
-        request,
-        ranker,
-        title_field=title_field,
-        deadline=deadline,
+        cluster.engine, store, request, ranker, title_field=title_field, deadline=deadline
     )
     name, reason = "", result.reason or alone
     if isinstance(ranker, StoredModel):
@@ -192,7 +187,7 @@ def search(
         name = str(reranker if isinstance(reranker, Path | str) else ranker.reranker)
     result = replace(result, index=where, model=name, keywords=keywords, reason=reason)
     if reason:
-        give_warnings([f"this is the engine's own order: {reason}"])
+        give_warning(f"this is the engine's own order: {reason}")
     if run is not None:
         from owpc_ltr.data.runs import write_ranking
 

@@ -17,7 +17,7 @@ which impressions were examined (Wang et al. 2018), with a beta prior by moments
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ def _examine(
     clicks: Vector,
     at_rank: Vector,
     examination: Vector,
-    rounds: Any,
+    rounds: int,
 ) -> None:
     """Examination in place: the clicks of each rank over those that its documents predict.
 
@@ -149,7 +149,7 @@ def _attract(
     examination: Vector,
     looks: Vector,
     prior: Vector,
-    rounds: Any,
+    rounds: int,
 ) -> None:
     """EM in place: looks given clicks, then attractiveness."""
     alpha, beta = prior[0], prior[1]
