@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, Params, Window
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
-from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -46,17 +45,6 @@ ModelFeatureSet = Annotated[
     Help("The feature set that model files were trained on; default: found by its hash."),
     Argument.NAME,
 ]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class SearchOptions(ShortRepr):
-    """How rankers search an index: parameters, how much they rescore, and the feature set."""
-
-    params: Params = None
-    window: Window = None
-    featureset: ModelFeatureSet = None
-    in_flight: InFlight = IN_FLIGHT
-    judged_by: JudgedBy = None
 
 
 def judged_queries(

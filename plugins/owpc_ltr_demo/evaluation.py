@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
@@ -118,15 +118,10 @@ def upload_models(
     names = {}
     with session.step("upload", "upload both models, and compare engine and local scores"):
         for alias, ranker in models.items():
-            uploaded = upload_model(
-                logged.engine,
-                logged.store,
-                ranker,
-                logged.featureset,
-                index=INDEX,
-                name=alias,
-                grounds=grounds,
+            request = UploadRequest(
+                ranker, logged.featureset, name=alias, index=INDEX, grounds=grounds
             )
+            uploaded = upload_model(logged.engine, logged.store, request)
             parity, mode = uploaded.parity, uploaded.serving_mode
             session.line(
                 f"alias '{alias}' switched to {uploaded.model}; {parity.documents} documents of "

@@ -17,16 +17,14 @@ from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import Experiment, Experiments
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.live_queries import SearchOptions, graded_lists, judged_queries
+from owpc_ltr.engine.live_queries import graded_lists, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers, answers_of
-from owpc_ltr.engine.options import IN_FLIGHT, ServingOptions
+from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.judged_data import read_lists
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
@@ -87,7 +85,7 @@ class Workflow:
             featureset=self.plan.featureset,
             columns=self._columns,
             progress=self._progress,
-            options=LogOptions(max_absent=self.plan.data.max_absent),
+            max_absent=self.plan.data.max_absent,
         )
         return str(logged).splitlines()[1]
 
@@ -111,10 +109,10 @@ class Workflow:
             baseline=plan.alias,
             index=plan.index,
             query_template=template,
-            search=SearchOptions(
-                window=window, featureset=plan.featureset, judged_by=plan.data.judged_by
-            ),
-            options=ComparisonOptions(smallest_gain=plan.gate.smallest_gain),
+            window=window,
+            featureset=plan.featureset,
+            judged_by=plan.data.judged_by,
+            smallest_gain=plan.gate.smallest_gain,
             progress=self._progress,
         )
         verdict, evidence = comparison.verdict(), comparison.evidence()
@@ -130,7 +128,6 @@ class Workflow:
     def upload(self) -> str:
         """Upload the candidate as the challenger; its immutable name."""
         plan = self.plan
-        serving = ServingOptions(query_template=plan.query_template, window=plan.window)
         return self._cluster.upload(
             self.candidate,
             name=plan.alias,
@@ -138,7 +135,8 @@ class Workflow:
             featureset=plan.featureset,
             role="challenger",
             data=self.data,
-            serving=serving,
+            query_template=plan.query_template,
+            window=plan.window,
         ).model
 
     def promote(self, model: str, evidence: Any) -> None:

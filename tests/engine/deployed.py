@@ -15,7 +15,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Store
@@ -40,7 +40,7 @@ def unchecked(_alias: Alias | None) -> None:
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
     given = {"index": small.index, "name": small.name, "grounds": UNPROVEN, **options}
-    return upload_model(small.engine, small.store, model, FEATURESET, **given)
+    return upload_model(small.engine, small.store, UploadRequest(model, FEATURESET, **given))
 
 
 def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
