@@ -138,7 +138,7 @@ def suggest(
 
     Raises Refused for an index without a field that a feature can use.
     """
-    from owpc_ltr.engine.cluster import the_index
+    from owpc_ltr.engine.staging_index import the_index
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)
@@ -396,8 +396,8 @@ def push(
     field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
     engine would answer that nothing matches.
     """
-    from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
+    from owpc_ltr.engine.staging_index import the_index
 
     if not isinstance(featureset, FeatureSet):
         featureset = load_featureset(Path(featureset), name)

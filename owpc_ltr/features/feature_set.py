@@ -123,6 +123,18 @@ class FeatureSet:
         return ""
 
     @cached_property
+    def derived_from(self) -> dict[str, list[str]]:
+        """The features of the set that each derived one is computed from, sorted."""
+        from owpc_ltr.features.expressions import expression_variables
+
+        names = set(self.feature_names)
+        return {
+            feature.name: sorted(expression_variables(str(feature.template)) & names)
+            for feature in self.features
+            if feature.template_language == DERIVED
+        }
+
+    @cached_property
     def text_params(self) -> dict[str, str]:
         """The variables that a template inserts as text, each with the first feature that does."""
         return self._first_uses(text_variables)

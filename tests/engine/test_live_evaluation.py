@@ -312,6 +312,9 @@ class Keeping:
     def __init__(self, store: Store, fails: str = "") -> None:
         self.store, self.fails, self.kept, self.seen = store, fails, set[str](), set[str]()
 
+    def export(self, *given: Any) -> Any:
+        return self.store.export(*given)
+
     def put_model(self, model: Any) -> None:
         self.kept.add(model.name)
         self.seen.add(model.name)

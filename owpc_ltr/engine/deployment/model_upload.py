@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
@@ -49,18 +48,22 @@ from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
-from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.client_models import check_features, is_client_scored
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
 from owpc_ltr.text import ShortRepr, check_index, check_name
 from owpc_ltr.text_tables import wrapped_text
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.protocols import Model
+
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000

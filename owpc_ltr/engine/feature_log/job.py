@@ -281,7 +281,7 @@ def observe(
 
 
 def _index_answer(engine: EngineLike, index: str, purpose: str) -> Any:
-    from owpc_ltr.engine.cluster import close_index
+    from owpc_ltr.engine.staging_index import close_index
 
     try:
         return engine.request("GET", "/" + quote(index, safe=""))
