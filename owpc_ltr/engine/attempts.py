@@ -7,7 +7,7 @@ again. What cannot be read or written is an error: an attempt that nobody counts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -149,7 +149,7 @@ class ClusterAttempts:
         self._documents.replace(self.alias, content, before)
 
 
-def _attempt(content: Any) -> CountedAttempt:
+def _attempt(content: Mapping[str, Any]) -> CountedAttempt:
     """An attempt as it was written. Raises KeyError or TypeError where it is damaged."""
     attempt = CountedAttempt(
         **{field.name: content[field.name] for field in fields(CountedAttempt)}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
 
 T = TypeVar("T")
+Json = dict[str, Any] | list[Any] | str | float | bool | None
+"""A value of decoded JSON, of which nothing is known yet."""
 
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200

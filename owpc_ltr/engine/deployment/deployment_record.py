@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
@@ -30,6 +30,9 @@ from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 from owpc_ltr.text import ShortRepr, immutable, split_immutable
+
+if TYPE_CHECKING:
+    pass
 
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
@@ -170,7 +173,7 @@ def _what(model: str) -> str:
     return f"the deployment record of '{model}'"
 
 
-def _sample(content: Any) -> dict[str, Any]:
+def _sample(content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
         raise TypeError("samples")
     if not all(isinstance(name, str) for name in content["document_ids"]):
@@ -178,7 +181,7 @@ def _sample(content: Any) -> dict[str, Any]:
     return dict(content)
 
 
-def _read(place: str, source: Any) -> DeploymentRecord:
+def _read(place: str, source: Mapping[str, Any]) -> DeploymentRecord:
     try:
         content = source["certificate"]
         if content["format"] != _FORMAT:
@@ -334,6 +337,6 @@ def is_named_by_content(stored: StoredModel) -> bool:
     return any(_content_hash(stored, part).startswith(parts[1]) for part in definitions)
 
 
-def _content_hash(stored: StoredModel, definition: Any) -> str:
+def _content_hash(stored: StoredModel, definition: object) -> str:
     content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
     return digest_of(content)

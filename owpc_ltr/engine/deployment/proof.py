@@ -400,6 +400,8 @@ def _differences(scored: ScoredDocuments) -> Vector:
     return np.where(np.isfinite(difference), difference, np.inf)
 
 
-def _score(value: Any) -> float:
+def _score(value: object) -> float:
     # JSON has integers of any length.
-    return float(value) if type(value) in (int, float) and abs(value) < 1e300 else np.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return np.nan
+    return float(value) if abs(value) < 1e300 else np.nan

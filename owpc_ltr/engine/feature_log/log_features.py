@@ -25,6 +25,7 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.features.feature_set import FeatureSet
@@ -167,7 +168,7 @@ def log_features(
 def _read(
     judgments: Judgments | Path | str,
     topics: Mapping[str, str] | Path | str | None,
-    duplicates: Any,
+    duplicates: Duplicates,
     skip_unjudged: bool,
     columns: Mapping[str, str] | None,
 ) -> tuple[Judgments, str | None]:

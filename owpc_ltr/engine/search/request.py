@@ -510,7 +510,7 @@ def _of_ones(query: dict[str, Any]) -> float:
     return sum(float(part["function_score"]["weight"]) for part in parts) or 1.0
 
 
-def _with_query(clause: Clause, query: dict[str, Any], **more: Any) -> Clause:
+def _with_query(clause: Clause, query: dict[str, Any], **more: object) -> Clause:
     return {**clause, "query": {**clause["query"], "rescore_query": query, **more}}
 
 

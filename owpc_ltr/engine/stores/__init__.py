@@ -239,7 +239,7 @@ def check_window(window: int) -> int:
     return window
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a number that a float holds: JSON has integers of any length.
 
     >>> [is_number(each) for each in (1.5, float("inf"), 7, 10**400, "1", True, None)]

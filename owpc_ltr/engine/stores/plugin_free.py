@@ -58,6 +58,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.text import check_index, check_name
 
 if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
     from owpc_ltr.protocols import Model
 
 _KEPT = 16
@@ -356,7 +357,7 @@ def _content(what: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "type": what, what: content}
 
 
-def _is_ours(mapping: Any) -> bool:
+def _is_ours(mapping: Json) -> bool:
     """Whether the mapping of one index says that it is a store of ours."""
     (index,) = mapping.values() if isinstance(mapping, dict) and len(mapping) == 1 else (None,)
     for key in ("mappings", "_meta"):
