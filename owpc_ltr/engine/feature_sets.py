@@ -285,11 +285,11 @@ def _yes(query: dict[str, Any]) -> dict[str, Any]:
     return {"constant_score": {"filter": query}}
 
 
-def _multi_match(fields: list[str], **how: Any) -> dict[str, Any]:
+def _multi_match(fields: list[str], **how: object) -> dict[str, Any]:
     return {"multi_match": {"query": "{{keywords}}", "fields": fields, **how}}
 
 
-def _value(query: dict[str, Any], **how: Any) -> dict[str, Any]:
+def _value(query: dict[str, Any], **how: object) -> dict[str, Any]:
     return {"function_score": {"query": query, **how, "boost_mode": "replace"}}
 
 

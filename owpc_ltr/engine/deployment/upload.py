@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -175,7 +176,7 @@ def upload(
             ranker,
             trained_on,
             index=index,
-            query_template=query_template,
+            template=query_template,
             window=rescored,
         )
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
@@ -206,11 +207,12 @@ def _check_data(
     featureset: FeatureSet,
     *,
     index: str | None,
-    **how: Any,
+    template: Mapping[str, Any] | Path | str | None,
+    window: int,
 ) -> None:
     """Refuse data of other features, and warn of judgments that look harmful.
 
-    Where an index is named, searches check them. `how` is the application's query, and the window.
+    Where an index is named, the application's query checks them there.
     """
     from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
@@ -219,5 +221,7 @@ def _check_data(
     check_features(ranker, data, featureset.name)
     warnings = [warning.line for warning in judgment_warnings(data, text_scores(featureset))]
     if index is not None and data.doc_ids is not None and data.query_params is not None:
-        warnings += cluster.check_judgments(data, index=index, **how)
+        warnings += cluster.check_judgments(
+            data, index=index, query_template=template, window=window
+        )
     give_warnings(warnings)

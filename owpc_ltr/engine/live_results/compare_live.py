@@ -48,6 +48,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, opti
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.live_results.comparison import LiveComparison
 
 _TO_JUDGE = 100
@@ -166,7 +167,7 @@ def compare_live(
             template, rescored = shared_search["template"], window or shared_search["window"]
     judged, proxy = read_lists(columns, judgments, proxy_labels, topics=topics, asked=True)
 
-    def queries(source: Any) -> list[JudgedQuery]:
+    def queries(source: Judged) -> list[JudgedQuery]:
         return with_params(with_judge(judged_queries(source, topics), judged_by), params)
 
     human = queries(judged)
@@ -208,12 +209,12 @@ def compare_live(
 def _pool_command(
     cluster: Cluster,
     rankers: Sequence[Any],
-    queries: Any,
-    judged: Any,
+    queries: object,
+    judged: object,
     *,
     columns: Mapping[str, str] | None,
-    template: Any,
-    **given: Any,
+    template: object,
+    **given: object,
 ) -> str:
     """The command that writes a sheet of what is not judged; empty where it cannot be typed."""
     if not all(
