@@ -39,7 +39,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
-from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.evaluation.judged_data import texts_of
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.options import TrainingOptions
@@ -77,7 +76,7 @@ def main() -> None:
             live = cluster.compare_live(
                 {**models, SERVED: f"live:{query}"}, judgments=asked.judgments, metrics=METRIC,
                 baseline=TRUE, index=asked.index, query_template=query,
-                search=SearchOptions(window=asked.window, featureset=featureset.name),
+                window=asked.window, featureset=featureset.name,
             )  # fmt: skip
             print_table(laptop, live)
 

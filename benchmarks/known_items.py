@@ -37,7 +37,6 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.connect import connect
-from owpc_ltr.engine.deployment.parity import ProofLimits
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
@@ -371,9 +370,8 @@ def _rows(
         except Refused as refusal:
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
-        limits = ProofLimits(max_drift=1e9)
         upload = partial(
-            cluster.upload, name=NAME, index=index, limits=limits, unproven="a benchmark"
+            cluster.upload, name=NAME, index=index, max_drift=1e9, unproven="a benchmark"
         )
         compare = partial(
             cluster.compare_live, judgments=judged, metrics=METRIC, index=index,

@@ -26,7 +26,6 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -103,7 +102,7 @@ class _World:
         """The index, and an application's query."""
         return {
             "index": self.index, "query_template": _TEMPLATE,
-            "search": SearchOptions(window=DOCUMENTS, featureset=_NAME),
+            "window": DOCUMENTS, "featureset": _NAME,
         }  # fmt: skip
 
     @cached_property

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
     from owpc_ltr.engine.deployment.parity import Parity as Parity
-    from owpc_ltr.engine.deployment.parity import ProofLimits as ProofLimits
     from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
     from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
     from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
@@ -64,18 +63,15 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.evidence import SearchConfiguration as SearchConfiguration
     from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
-    from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature
     from owpc_ltr.engine.feature_sets import SuggestedFeatureSet as SuggestedFeatureSet
     from owpc_ltr.engine.index import IndexReport as IndexReport
     from owpc_ltr.engine.legs import Leg as Leg
     from owpc_ltr.engine.legs import Legs as Legs
-    from owpc_ltr.engine.live_queries import SearchOptions as SearchOptions
     from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
     from owpc_ltr.engine.live_results.judge_pool import JudgmentPool as JudgmentPool
     from owpc_ltr.engine.model_size import Capacity as Capacity
-    from owpc_ltr.engine.options import ServingOptions as ServingOptions
     from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.profile import SearchTimes as SearchTimes
@@ -92,7 +88,6 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.library_conventions import Reconciliation as Reconciliation
     from owpc_ltr.evaluation.library_conventions import Step as Step
     from owpc_ltr.evaluation.measurement import Measured as Measured
-    from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
     from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement
     from owpc_ltr.evaluation.prediction_powered import Estimate as Estimate

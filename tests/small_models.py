@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
@@ -90,7 +89,7 @@ def trees(small: Small, featureset: FeatureSet = FEATURESET, **changed: Any) -> 
     """Trees that remember features as the engine gives them, by the templates of this set."""
     asked = []
     for probe in probes():
-        ids, features = logged(small.engine, small.store, featureset, small.index, probe)
+        ids, features = small.store.logged(featureset, small.index, probe)
         assert ids == probe["document_ids"]
         asked.append({**probe, "features": packed(features)})
     for probe in asked:

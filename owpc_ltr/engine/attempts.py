@@ -7,21 +7,30 @@ again. What cannot be read or written is an error: an attempt that nobody counts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.evidence import now
+from owpc_ltr.engine.client.responses import NotAllowed
+from owpc_ltr.engine.evidence import BY_USERS, now
 from owpc_ltr.engine.versioned_documents import (
     INDEX,
     Changed,
     VersionedDocument,
     VersionedDocuments,
 )
-from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr.evaluation.attempts import Pairs, Sketch, is_sketch, same_queries
+from owpc_ltr.errors import BadInput, EngineUnavailable, give_warnings
+from owpc_ltr.evaluation.attempts import (
+    Pairs,
+    Sketch,
+    corrected_for,
+    is_sketch,
+    same_queries,
+    sketch_of,
+)
+from owpc_ltr.evaluation.resampling import LEVEL
 
 _KEY = "attempts"
 _FORMAT = 1
@@ -61,12 +70,27 @@ class ClusterAttempts:
         """The attempts so far, the oldest first. Raises BadInput for a damaged document."""
         return self._read()[0]
 
-    def check_writable(self) -> None:
-        """Write them as they are. Raises NotAllowed where the account may not."""
+    def may_count(self, *, for_evidence: bool) -> bool:
+        """Whether the account may write them, which is tried: they are written as they are.
+
+        A comparison that is not counted is no evidence, and a warning says so. Raises NotAllowed
+        where it is `for_evidence`.
+        """
         attempts, stored = self._read()
-        # Another attempt may come between.
-        with suppress(Changed):
-            self._write(attempts, stored)
+        try:
+            # Another attempt may come between.
+            with suppress(Changed):
+                self._write(attempts, stored)
+        except NotAllowed as refusal:
+            why = f"the comparison cannot be counted among the attempts of '{self.alias}'"
+            if for_evidence:
+                raise NotAllowed(
+                    f"{why}, and is no evidence uncounted: {refusal}; use an account that may "
+                    f"write the index {INDEX}, or leave out `out`"
+                ) from refusal
+            give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])
+            return False
+        return True
 
     def count(self, queries: Sketch, metric: str, _pairs: Pairs, /) -> int:
         """How many other attempts on these queries came before; this one is written down.
@@ -93,6 +117,16 @@ class ClusterAttempts:
             f"not be counted in {_WRITES} writes: try again"
         )
 
+    def level_by_users(self) -> float:
+        """The level of a test by users: 5 % for all that the alias ever has; this one is counted.
+
+        Without it, one candidate in a hundred that is not better would be promoted by chance.
+        """
+        import pyarrow as pa
+
+        earlier = self.count(sketch_of(pa.array([BY_USERS])), BY_USERS, ())
+        return LEVEL / corrected_for(earlier)
+
     def _read(self) -> tuple[list[CountedAttempt], VersionedDocument | None]:
         what, stored = self._documents.what(self.alias), self._documents.read(self.alias)
         if stored is None:
@@ -118,7 +152,7 @@ class ClusterAttempts:
         self._documents.replace(self.alias, content, before)
 
 
-def _attempt(content: Any) -> CountedAttempt:
+def _attempt(content: Mapping[str, Any]) -> CountedAttempt:
     """An attempt as it was written. Raises KeyError or TypeError where it is damaged."""
     attempt = CountedAttempt(
         **{field.name: content[field.name] for field in fields(CountedAttempt)}

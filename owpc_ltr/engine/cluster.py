@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.engine.client.engine import Engine, EngineLike
-from owpc_ltr.engine.client.responses import AnswerPart
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
 from owpc_ltr.engine.explain_search import explain_search
@@ -29,29 +26,18 @@ from owpc_ltr.engine.index import index
 from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
-from owpc_ltr.engine.options import ALL_FIELDS, DEFAULT_WINDOW
 from owpc_ltr.engine.profile import profile
-from owpc_ltr.engine.search.request import (
-    default_query,
-    read_search,
-    read_template,
-    request,
-    template_window,
-    without_window,
-)
+from owpc_ltr.engine.search.request import query_parts, request, rescored_window
 from owpc_ltr.engine.search.search import search
-from owpc_ltr.engine.staging_index import indices_behind
-from owpc_ltr.engine.stores import Store, choose_store, naming_close_sets
+from owpc_ltr.engine.staging_index import the_index
+from owpc_ltr.engine.stores import Store, choose_featureset, choose_store
 from owpc_ltr.engine.workbench import judgments
-from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.names import base_index, check_index, check_name, did_you_mean, only_one
 
 if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
-
-_OURS = "owpc-ltr"
+    from owpc_ltr.features.feature_set import FeatureSet
 
 
 class Cluster:
@@ -160,10 +146,7 @@ class Cluster:
         self, index: str, query: Mapping[str, Any] | Path | str | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The query with its places to fill in, and the rest of the body that it came in."""
-        if query is None or str(query) == ALL_FIELDS:
-            return default_query(self.engine, index), {}
-        template, rest = read_template(query)
-        return template, without_window(rest)
+        return query_parts(self.engine, index, query)
 
     def whole_template(
         self, index: str, query: Mapping[str, Any] | Path | str | None
@@ -174,9 +157,7 @@ class Cluster:
 
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""
-        if given is not None or query is None or str(query) == ALL_FIELDS:
-            return DEFAULT_WINDOW if given is None else given
-        return template_window(read_search(query)[1]) or DEFAULT_WINDOW
+        return rescored_window(query, given)
 
     def the_index(self, name: str | None) -> str:
         """The index of this name, or the only one that is no store or system index."""
@@ -184,69 +165,15 @@ class Cluster:
 
     def the_featureset(self, name: str | None, trained_hash: str | None = None) -> FeatureSet:
         """The feature set of this name, the one with this hash, or the only one of the store."""
-        store = self.store
-        if name is not None:
-            with naming_close_sets(store):
-                featureset = store.get_featureset(check_name("feature set", name))
-            differs = trained_hash not in {None, featureset.hash}
-            if differs and (trained_on := self._hashed(trained_hash)):
-                raise UsageError(
-                    f"feature set '{name}' is not the one that the model was trained on, which is "
-                    f"'{trained_on.name}': give that as `featureset`, or none"
-                )
-            return featureset
-        if trained_hash is None:
-            names = store.list_featuresets()
-            only = only_one(names, "feature set", "`featureset`", f"the {store.kind} store")
-            return store.get_featureset(only)
-        if trained_on := self._hashed(trained_hash):
-            return trained_on
-        raise UsageError(
-            f"no feature set in the {store.kind} store is the one that the model was trained on: "
-            "push it there, or name another with `featureset`, or its store with `store_kind`"
-        )
-
-    def _hashed(self, trained_hash: str | None) -> FeatureSet | None:
-        """The feature set of the store that has this hash, if one does."""
-        stored = map(self.store.get_featureset, self.store.list_featuresets())
-        return next((featureset for featureset in stored if featureset.hash == trained_hash), None)
+        return choose_featureset(self.store, name, trained_hash)
 
     def index_of(self, model: str, index: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""
         if index is not None:
-            return check_index(index)
+            return self.the_index(index)
         deployment = self.models.deployment(model)
         if deployment is not None:
             return deployment.index
         # What is no model at all is told before which index may be meant.
         self.holding(model).store.get_model(model)
         return self.the_index(None)
-
-
-def the_index(engine: Engine, name: str | None) -> str:
-    """The index of this name, or the only one of the cluster that is no store or system index."""
-    if name is not None:
-        return check_index(name)
-    return only_one(index_names(engine), "index", "`index`", engine.settings.url)
-
-
-def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
-    """The question whether the index of a name like this is meant, or else `otherwise`."""
-    with suppress(OwpcLtrError):  # the list may need a right that the work does not
-        return did_you_mean(name, index_names(cast("Engine", engine)), otherwise)
-    return otherwise
-
-
-def index_names(engine: Engine) -> list[str]:
-    """The indices of a cluster, sorted, but for stores and system indices."""
-    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
-    listed = AnswerPart(answer, "its list of indices")
-    names = set()
-    for name in (row["index"].text for row in listed):
-        base = base_index(name)
-        if name.startswith((".", _OURS)):
-            continue
-        # What was made anew has its alias's name; what is staged has none.
-        if base == name or base in indices_behind(engine, name).get(name, {}):
-            names.add(base)
-    return sorted(names)

@@ -142,7 +142,7 @@ def parse_evidence(content: dict[str, Any], place: str) -> Evidence:
     return evidence
 
 
-def evidence_of(source: Any) -> Evidence:
+def evidence_of(source: object) -> Evidence:
     """Evidence as it is given: a file, what was read, or a result that is evidence."""
     if isinstance(source, Path | str):
         return read_evidence(source)

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Fields
 from owpc_ltr.data.options import Memory
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.options import (
     Keywords,
     Params,
@@ -37,7 +34,6 @@ from owpc_ltr.engine.search.client_scoring import (
 )
 from owpc_ltr.engine.search.request import SearchRequest, search_request
 from owpc_ltr.engine.search.search import named_ranker, search_ranked, served_hits, titles_of
-from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, explain
@@ -48,11 +44,14 @@ from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import ConnectsWith, Plugins
 from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Reads, job
 
 if TYPE_CHECKING:
+    from owpc_ltr.arrays import Fields
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.protocols import Model
 
 
 _PATIENCE = 30.0
@@ -227,7 +226,7 @@ def explain_ranked(
     features = np.zeros((0, len(featureset.features)), np.float32)
     if ids:
         sample = {"params": request.params, "document_ids": ids}
-        present, features = logged(engine, store, featureset, request.index, sample)
+        present, features = store.logged(featureset, request.index, sample)
         if present != ids:
             gone = next(document for document in ids if document not in present)
             raise Refused(f"document '{gone}' went away while it was explained: ask again")

@@ -138,7 +138,7 @@ def suggest(
 
     Raises Refused for an index without a field that a feature can use.
     """
-    from owpc_ltr.engine.cluster import the_index
+    from owpc_ltr.engine.staging_index import the_index
 
     where = the_index(cluster.engine, index)
     types = field_types(cluster.engine, where)
@@ -285,11 +285,11 @@ def _yes(query: dict[str, Any]) -> dict[str, Any]:
     return {"constant_score": {"filter": query}}
 
 
-def _multi_match(fields: list[str], **how: Any) -> dict[str, Any]:
+def _multi_match(fields: list[str], **how: object) -> dict[str, Any]:
     return {"multi_match": {"query": "{{keywords}}", "fields": fields, **how}}
 
 
-def _value(query: dict[str, Any], **how: Any) -> dict[str, Any]:
+def _value(query: dict[str, Any], **how: object) -> dict[str, Any]:
     return {"function_score": {"query": query, **how, "boost_mode": "replace"}}
 
 
@@ -396,8 +396,8 @@ def push(
     field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
     engine would answer that nothing matches.
     """
-    from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
+    from owpc_ltr.engine.staging_index import the_index
 
     if not isinstance(featureset, FeatureSet):
         featureset = load_featureset(Path(featureset), name)

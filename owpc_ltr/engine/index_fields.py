@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import Engine, EngineLike
@@ -14,6 +14,9 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.query_analysis import NamedField, named_fields
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 _OF_EVERY_INDEX = frozenset(
     (
@@ -106,7 +109,7 @@ def flattened(mappings: Iterable[Mapping[str, Any]]) -> IndexFields:
     )
 
 
-def _properties(properties: Any, above: str) -> Iterator[tuple[str, str]]:
+def _properties(properties: Json, above: str) -> Iterator[tuple[str, str]]:
     """Full name and type of each field and object."""
     for name, field in _objects(properties):
         kind = str(field.get("type", "object"))
@@ -123,7 +126,7 @@ def _properties(properties: Any, above: str) -> Iterator[tuple[str, str]]:
             yield f"{above}{name}._index_prefix", kind
 
 
-def _computed(fields: Any) -> Iterator[tuple[str, str]]:
+def _computed(fields: Json) -> Iterator[tuple[str, str]]:
     """Fields that scripts compute in a search; composite ones have fields of their own."""
     for name, field in _objects(fields):
         yield name, "flattened" if field.get("type") == "object" else "computed"
@@ -131,7 +134,7 @@ def _computed(fields: Any) -> Iterator[tuple[str, str]]:
             yield f"{name}.{inner}", "computed"
 
 
-def _objects(tree: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _objects(tree: Json) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, content in tree.items() if isinstance(tree, dict) else ():
         # A composite's fields may be written as a type alone.
         yield str(name), content if isinstance(content, dict) else {"type": content}

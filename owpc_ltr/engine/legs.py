@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -37,6 +37,9 @@ from owpc_ltr.features.mustache import TO_JSON
 from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.version import parse_version
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 FEWEST_LEGS, MOST_LEGS = 2, 5
 LEAD = 1e6
@@ -190,10 +193,14 @@ def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: 
 
 
 def _knn(
-    feature: Feature, inner: Any, engine: Engine, index: str, window: int, *, elastic: bool
+    feature: Feature, inner: Json, engine: Engine, index: str, window: int, *, elastic: bool
 ) -> Leg:
     where = f"leg '{feature.name}'"
-    field, clause = (inner.get("field"), inner) if elastic else _only(inner, where)
+    if elastic:
+        clause = inner if isinstance(inner, dict) else {}
+        field = clause.get("field")
+    else:
+        field, clause = _only(inner, where)
     vector = clause.get("query_vector" if elastic else "vector")
     tag = TO_JSON.fullmatch(vector.strip()) if isinstance(vector, str) else None
     limit = next((key for key in _RADIAL if key in clause), None)
@@ -281,7 +288,7 @@ def _is_quantized(engine: Engine, mapping: Mapping[str, Any]) -> bool:
     return rounded and parse_version(engine.about().version) >= _WHOLE_VECTORS
 
 
-def _only(content: Any, where: str) -> tuple[str, dict[str, Any]]:
+def _only(content: Json, where: str) -> tuple[str, dict[str, Any]]:
     """The one field that a query names, and what it asks of it."""
     if isinstance(content, dict) and len(content) == 1:
         (field, clause), *_ = content.items()
@@ -290,7 +297,7 @@ def _only(content: Any, where: str) -> tuple[str, dict[str, Any]]:
     raise BadInput(f'{where} names no one field: write {{"knn": {{"FIELD": {{…}}}}}}')
 
 
-def _as_object(template: Any, where: str) -> dict[str, Any]:
+def _as_object(template: Json, where: str) -> dict[str, Any]:
     """The query with its tags in strings, as an application's query has them."""
     try:
         text = template if isinstance(template, str) else json.dumps(template)

@@ -7,28 +7,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, Params, Window
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
-from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
+    from owpc_ltr.arrays import Matrix
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.evaluation.ranked_lists import RankedLists
+    from owpc_ltr.evaluation.significance import ResultWarning
     from owpc_ltr.features.feature_set import FeatureSet
 
     Judged = Judgments | RankingDataset | PartitionedDataset | Path | str
 
 _SAMPLED = 50
 """Queries of a check of judgments."""
+_LOGGED = 100
+"""Queries whose judged documents are looked at for signs of bad judgments."""
+_MOST_DOCUMENTS = 500
+"""Judged documents of such a query."""
 
 JudgedQueries = Annotated[
     "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
@@ -46,17 +52,6 @@ ModelFeatureSet = Annotated[
     Help("The feature set that model files were trained on; default: found by its hash."),
     Argument.NAME,
 ]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class SearchOptions(ShortRepr):
-    """How rankers search an index: parameters, how much they rescore, and the feature set."""
-
-    params: Params = None
-    window: Window = None
-    featureset: ModelFeatureSet = None
-    in_flight: InFlight = IN_FLIGHT
-    judged_by: JudgedBy = None
 
 
 def judged_queries(
@@ -186,6 +181,48 @@ def check_judgments(
         *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
     return [warning.line for warning in warnings]
+
+
+def feature_warnings(
+    store: Store,
+    featureset: FeatureSet,
+    index: str,
+    queries: Sequence[JudgedQuery],
+    *,
+    in_flight: int,
+    seed: int,
+) -> list[ResultWarning]:
+    """Warnings about the judgments from features of judged documents of a sample of queries."""
+    import numpy as np
+
+    from owpc_ltr.data.construction import make_dataset
+    from owpc_ltr.engine.client.concurrency import RequestThreads
+    from owpc_ltr.evaluation.judged_data import judgment_warnings
+    from owpc_ltr.features.query_analysis import text_scores
+
+    typed = typed_queries(queries, featureset)
+    drawn = np.random.default_rng(seed).permutation(len(typed))[:_LOGGED]
+
+    def features_of(number: int) -> tuple[list[str], list[float], Matrix]:
+        query = typed[number]
+        grades = dict(zip(query.doc_ids, map(float, query.grades), strict=True))
+        some = np.random.default_rng(number).permutation(query.doc_ids)[:_MOST_DOCUMENTS]
+        sample = {"params": query.params, "document_ids": some.tolist()}
+        ids, features = store.logged(featureset, index, sample)
+        return [query.query_id] * len(ids), [grades[name] for name in ids], features
+
+    with RequestThreads(max(1, min(in_flight, len(drawn)))) as workers:
+        logs = [log for log in workers.map(features_of, np.sort(drawn).tolist()) if log[0]]
+    if not logs:
+        return []
+    ids, labels, features = zip(*logs, strict=True)
+    data = make_dataset(
+        np.concatenate(features),
+        np.concatenate(labels),
+        np.concatenate(ids).tolist(),
+        feature_names=featureset.feature_names,
+    )
+    return judgment_warnings(data, text_scores(featureset))
 
 
 def graded_lists(

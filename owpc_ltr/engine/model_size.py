@@ -11,7 +11,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
@@ -23,6 +23,9 @@ from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 CACHE_SETTING = "ltr.caches.max_mem"
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
@@ -126,7 +129,7 @@ def _cache_use(engine: Engine) -> tuple[int | None, int | None]:
     return (ram, count) if isinstance(ram, int) and isinstance(count, int) else (None, None)
 
 
-def _within(answer: Any, *keys: str) -> Any:
+def _within(answer: Json, *keys: str) -> Any:
     """What lies at this place of an answer; None where it has no such place."""
     for key in keys:
         answer = answer.get(key) if isinstance(answer, dict) else None

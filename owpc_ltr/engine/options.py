@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -165,25 +164,3 @@ Unproven = Annotated[
     str | None,
     Help("Replace the champion without evidence, for this reason, which is recorded."),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServingOptions:
-    """The search that applications send, and where the model may run in it."""
-
-    query_template: QueryTemplate = None
-    params: Params = None
-    window: Window = None
-    allow_slow: Annotated[
-        bool,
-        Help(
-            "Upload a model that exceeds the LTR plugin's cache, so that each search compiles it.",
-            panel="Model",
-        ),
-    ] = False
-    client_scored: Annotated[
-        bool,
-        Help(
-            "Always score on the client; external features are looked up by serve.", panel="Model"
-        ),
-    ] = False

@@ -23,10 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
 from owpc_ltr.data.options import Columns
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.model_size import Capacity, capacity, used_features
 from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
@@ -34,21 +32,22 @@ from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import UsageError
-from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet, plain_params
+from owpc_ltr.features.feature_set import FeatureSet, plain_params
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.names import check_index
-from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
+    from owpc_ltr.arrays import Vector
     from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.protocols import Model
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 REPEAT = 30
@@ -242,7 +241,7 @@ def measure_profile(
         features=tuple(costs),
         searches=searches,
         windows=windows,
-        derived=derived_from(subject.featureset),
+        derived=subject.featureset.derived_from,
         capacity=capacity(engine, store, subject.featureset, subject.model, params[0]),
     )
 
@@ -262,7 +261,7 @@ def _profiled(
         ranker = load_scoring_model(Path(model)) if isinstance(model, Path | str) else model
         features = cluster.the_featureset(featureset, ranker.record.get("featureset_hash"))
         where = cluster.the_index(index)
-        trial = exported(cluster.engine, cluster.store, ranker, features)
+        trial = exported(cluster.store, ranker, features)
         with searchable(cluster.store, trial) as stored:
             yield cluster.store, where, features, stored
         return
@@ -480,22 +479,13 @@ def _cost(name: str, costs: Vector) -> FeatureCost:
     return FeatureCost(name, *(max(0.0, float(end)) for end in ends))
 
 
-def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
-    """The features that each derived one comes from: they cost its time."""
-    names = set(featureset.feature_names)
-    return {
-        feature.name: sorted(expression_variables(str(feature.template)) & names)
-        for feature in featureset.features
-        if feature.template_language == DERIVED
-    }
-
-
 def computed(store: Store, subject: Subject) -> tuple[str, ...]:
     """The features that the engine computes for this subject, in order.
 
     Without the plugin a feature of weight 0 is left out of the rescorers.
     """
-    names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
+    featureset = subject.featureset
+    names = tuple(name for name in featureset.feature_names if name not in featureset.derived_from)
     if subject.model is None or store.kind == "ltr-plugin":
         return names
     used = used_features(subject.model)

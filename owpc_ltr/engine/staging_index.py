@@ -1,4 +1,4 @@
-"""One index: made, removed, staged while it is loaded, and swapped in the place of another.
+"""Indices: which there are; how one is made, removed, and swapped in the place of another.
 
 A staging index has a mark: an alias with a unique name. Documents are written through the alias,
 and the one request that completes the index removes it, on condition that it exists. A run whose
@@ -12,20 +12,30 @@ new one, and removes the mark. The name always means an index.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, cast
 from urllib.parse import quote
 
-from owpc_ltr.engine.client.engine import Engine, answer_if_found
+from owpc_ltr.engine.client.engine import Engine, EngineLike, answer_if_found
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
     check_acknowledged,
     check_refreshed,
 )
-from owpc_ltr.errors import EngineUnavailable, Refused, give_warning
-from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warning
+from owpc_ltr.names import (
+    base_index,
+    check_index,
+    did_you_mean,
+    index_beside,
+    is_staging_mark,
+    only_one,
+    staging_mark,
+)
 from owpc_ltr.signatures import Progress
+
+_OURS = "owpc-ltr"
 
 Aliases = dict[str, Any]
 """The aliases of an index by name, each with its filter, routing and other properties."""
@@ -221,6 +231,35 @@ def indices_behind(engine: Engine, name: str) -> dict[str, Aliases]:
     if answer is None:
         return {}
     return {index: answer[index]["aliases"].object for index in sorted(answer.object)}
+
+
+def the_index(engine: Engine, name: str | None) -> str:
+    """The index of this name, or the only one of the cluster that is no store or system index."""
+    if name is not None:
+        return check_index(name)
+    return only_one(index_names(engine), "index", "--index", engine.settings.url)
+
+
+def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
+    """The question whether the index of a name like this is meant, or else `otherwise`."""
+    with suppress(OwpcLtrError):  # the list may need a right that the work does not
+        return did_you_mean(name, index_names(cast("Engine", engine)), otherwise)
+    return otherwise
+
+
+def index_names(engine: Engine) -> list[str]:
+    """The indices of a cluster, sorted, but for stores and system indices."""
+    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
+    listed = AnswerPart(answer, "its list of indices")
+    names = set()
+    for name in (row["index"].text for row in listed):
+        base = base_index(name)
+        if name.startswith((".", _OURS)):
+            continue
+        # What was made anew has its alias's name; what is staged has none.
+        if base == name or base in indices_behind(engine, name).get(name, {}):
+            names.add(base)
+    return sorted(names)
 
 
 def index_uuids(engine: Engine, name: str) -> str:

@@ -163,7 +163,7 @@ def table_of(documents: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) 
     return pa.table(columns)
 
 
-def text_of(value: Any) -> str | None:
+def text_of(value: object) -> str | None:
     """A value as text: whole numbers without a point, objects as JSON."""
     if value is None or isinstance(value, str):
         return value
@@ -182,7 +182,7 @@ def _value(document: Mapping[str, Any], path: str) -> Any:
     return None
 
 
-def _texts(value: Any) -> list[str | None] | None:
+def _texts(value: object) -> list[str | None] | None:
     if value is None:
         return None
     return [text_of(item) for item in (value if isinstance(value, list) else [value])]

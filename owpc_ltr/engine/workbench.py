@@ -118,7 +118,7 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     return lines_of_list(answer, Path(f"judgments/{name}"))
 
 
-def ask_workbench(engine: Engine, method: str, path: str, instead: str, body: Any = None) -> Any:
+def ask_workbench(engine: Engine, method: str, path: str, instead: str, body: object = None) -> Any:
     """The workbench's answer; `instead` says what to do without one.
 
     Raises Refused where the cluster has no workbench, NotAllowed where it is off.

@@ -14,17 +14,20 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
+    WORST_QUERIES,
     Baseline,
-    ComparisonOptions,
     Documents,
-    HowCompared,
     IdField,
     LatexTable,
     Metrics,
     PerQueryTable,
     ProxyLabels,
     Resamples,
+    SmallestGain,
     Split,
+    Unjudged,
+    Unweighted,
+    Worst,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
@@ -68,7 +71,10 @@ def compare(
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
-    options: HowCompared = None,
+    unjudged: Unjudged = "zero",
+    unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
+    worst: Worst = WORST_QUERIES,
     proxy_labels: ProxyLabels = None,
     columns: Columns = None,
     documents: Documents = None,
@@ -106,12 +112,14 @@ def compare(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    options, named = options or ComparisonOptions(), named_rankers(rankers)
+    named = named_rankers(rankers)
     request = comparison_request(
         named,
         metrics,
         plugins,
-        options,
+        unjudged=unjudged,
+        unweighted=unweighted,
+        smallest_gain=smallest_gain,
         baseline=baseline,
         split=split,
         drawing=Resampling(seed, resamples, progress),
@@ -137,7 +145,7 @@ def compare(
 
         comparison = compare_on_data(request, judged)
     data_name = str(data) if isinstance(data, Path | str) else ""
-    comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
+    comparison = replace(comparison, data_name=data_name, n_worst=worst)
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison
@@ -147,8 +155,10 @@ def comparison_request(
     rankers: Mapping[str, Any],
     metrics: GivenMetrics,
     plugins: Sequence[Path | str],
-    options: ComparisonOptions,
     *,
+    unjudged: Unjudged = "zero",
+    unweighted: bool = False,
+    smallest_gain: float = 0.0,
     baseline: str | None,
     drawing: Resampling,
     **more: Any,
@@ -167,16 +177,15 @@ def comparison_request(
         raise UsageError(
             f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(rankers)}"
         )
-    if options.unjudged not in _UNJUDGED:
+    if unjudged not in _UNJUDGED:
         raise UsageError(
-            f"unjudged documents cannot be taken for '{options.unjudged}': choose among "
+            f"unjudged documents cannot be taken for '{unjudged}': choose among "
             f"{', '.join(_UNJUDGED)}"
         )
     files = tuple(map(Path, plugins))
     parsed = parse_metrics(metrics, load(files))
-    plan = ComparisonPlan(parsed, options.unjudged, baseline, drawing, options.smallest_gain)
-    weighted = not options.unweighted
-    return ComparisonRequest(rankers, plan, weighted=weighted, plugins=files, **more)
+    plan = ComparisonPlan(parsed, unjudged, baseline, drawing, smallest_gain)
+    return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
 
 
 def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:

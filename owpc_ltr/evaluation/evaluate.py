@@ -10,7 +10,6 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.compare import comparison_request, ranker_name
 from owpc_ltr.evaluation.options import (
     METRICS,
-    ComparisonOptions,
     Documents,
     EngineOfJudgments,
     IdField,
@@ -116,12 +115,12 @@ def evaluate(
     if name == other:
         other = f"{name} 2"
     named = {name: model} if baseline is None else {name: model, other: baseline}
-    options = ComparisonOptions(unweighted=unweighted, smallest_gain=smallest_gain)
     request = comparison_request(
         named,
         metrics,
         plugins,
-        options,
+        unweighted=unweighted,
+        smallest_gain=smallest_gain,
         baseline=None if baseline is None else other,
         split=split,
         drawing=Resampling(seed),

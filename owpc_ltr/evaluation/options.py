@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -79,23 +78,6 @@ Unjudged = Annotated[
 ]
 Worst = Annotated[
     int, Help("How many of the queries that lose most to show.", min=0, panel="Advanced")
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonOptions:
-    """How documents and queries count in a comparison, what gain decides, and what is shown."""
-
-    unjudged: Unjudged = "zero"
-    unweighted: Unweighted = False
-    smallest_gain: SmallestGain = 0.0
-    worst: Worst = WORST_QUERIES
-
-
-HowCompared = Annotated[
-    ComparisonOptions | None,
-    Argument.OPTIONS,
-    "How documents and queries count, what gain decides, and how many queries are shown.",
 ]
 ProxyLabels = Annotated[
     Any,

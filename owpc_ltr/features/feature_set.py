@@ -30,6 +30,7 @@ from owpc_ltr.features.mustache import (
 from owpc_ltr.files.input import read_regular, read_text
 from owpc_ltr.files.strict_json import (
     LARGEST_FILE,
+    Json,
     each_once,
     kind_of,
     not_finite,
@@ -123,6 +124,18 @@ class FeatureSet:
         return ""
 
     @cached_property
+    def derived_from(self) -> dict[str, list[str]]:
+        """The features of the set that each derived one is computed from, sorted."""
+        from owpc_ltr.features.expressions import expression_variables
+
+        names = set(self.feature_names)
+        return {
+            feature.name: sorted(expression_variables(str(feature.template)) & names)
+            for feature in self.features
+            if feature.template_language == DERIVED
+        }
+
+    @cached_property
     def text_params(self) -> dict[str, str]:
         """The variables that a template inserts as text, each with the first feature that does."""
         return self._first_uses(text_variables)
@@ -161,23 +174,23 @@ class FeatureSet:
 
 
 def parse_featureset(
-    content: Any, place: str, *, name: str | None = None, default_name: str | None = None
+    content: Json, place: str, *, name: str | None = None, default_name: str | None = None
 ) -> FeatureSet:
     """A feature set from decoded JSON, with or without the `featureset` around it.
 
     Only its shape is checked: a set that lies in a store is as it is. Raises BadInput.
     """
-    _check(place, content, {"featureset", "validation", "name", "features"}, ())
+    body = _check(place, content, {"featureset", "validation", "name", "features"}, ())
     validation = None
-    if "featureset" in content:
-        _check(place, content, {"featureset", "validation"}, ("featureset",))
-        validation = _validation(place, content.get("validation"))
-        content = content["featureset"]
-    _check(f"{place}: featureset", content, {"name", "features"}, ("features",))
-    name = name or content.get("name") or default_name
+    if "featureset" in body:
+        _check(place, body, {"featureset", "validation"}, ("featureset",))
+        validation = _validation(place, body.get("validation"))
+        body = body["featureset"]
+    body = _check(f"{place}: featureset", body, {"name", "features"}, ("features",))
+    name = name or body.get("name") or default_name
     if not isinstance(name, str):
         raise BadInput(f'{place}: the feature set has no name: give it "name": "…"')
-    features = content["features"]
+    features = body["features"]
     if not isinstance(features, list):
         raise BadInput(f"{place}: features must be a list of features")
     return FeatureSet(
@@ -185,12 +198,12 @@ def parse_featureset(
     )
 
 
-def read_featureset(source: Any, place: str) -> FeatureSet:
+def read_featureset(source: Json, place: str) -> FeatureSet:
     """The feature set of a stored document."""
     return parse_featureset(stored_part(source, "featureset", place), place)
 
 
-def stored_part(source: Any, key: str, place: str) -> Any:
+def stored_part(source: Json, key: str, place: str) -> Any:
     """An object within a document of a store. Raises BadInput where it is not there."""
     part = source.get(key) if isinstance(source, dict) else None
     if not isinstance(part, dict):
@@ -198,13 +211,13 @@ def stored_part(source: Any, key: str, place: str) -> Any:
     return part
 
 
-def _feature(place: str, position: int, content: Any) -> Feature:
+def _feature(place: str, position: int, content: Json) -> Feature:
     where = f"{place}: feature {position + 1}"
     if isinstance(content, dict) and isinstance(content.get("name"), str):
         where = f"{place}: feature '{content['name']}'"
     # A description is for readers of the file; the engine does not store it.
     keys = {"name", "params", "template", "template_language", "description"}
-    _check(where, content, keys, ("name", "template"))
+    content = _check(where, content, keys, ("name", "template"))
     params = content.get("params", [])
     if not isinstance(params, list) or not all(isinstance(name, str) for name in params):
         raise BadInput(f"{where}: params must be a list of names, not {json.dumps(params)[:60]}")
@@ -218,18 +231,21 @@ def _feature(place: str, position: int, content: Any) -> Feature:
     return Feature(content["name"], tuple(params), content["template"], language)
 
 
-def _validation(place: str, content: Any) -> dict[str, Any] | None:
+def _validation(place: str, content: Json) -> dict[str, Any] | None:
     if content is None:
         return None
     where = f"{place}: validation"
-    _check(where, content, {"index", "params"}, ("index",))
+    content = _check(where, content, {"index", "params"}, ("index",))
     params = content.get("params", {})
     if not isinstance(content["index"], str) or not isinstance(params, dict):
         raise BadInput(f'{where} must be {{"index": "NAME", "params": {{…}}}}')
     return {"index": content["index"], "params": params}
 
 
-def _check(where: str, content: Any, known: Collection[str], required: Collection[str]) -> None:
+def _check(
+    where: str, content: Json, known: Collection[str], required: Collection[str]
+) -> dict[str, Any]:
+    """The object, which has known keys alone, and all that are required."""
     if not isinstance(content, dict):
         raise BadInput(f"{where} must be a JSON object")
     unknown = sorted(set(content) - set(known))
@@ -238,6 +254,7 @@ def _check(where: str, content: Any, known: Collection[str], required: Collectio
     for key in required:
         if key not in content:
             raise BadInput(f"{where}: {key} is missing")
+    return content
 
 
 def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
@@ -403,7 +420,7 @@ def refuse_structures(featureset: FeatureSet, params: Mapping[str, Any]) -> None
             raise BadInput(f"feature '{feature}' {what_it_inserts(name, params[name])}")
 
 
-def what_it_inserts(name: str, value: Any) -> str:
+def what_it_inserts(name: str, value: Json) -> str:
     """What is wrong with inserting a list or an object as text, and what to write."""
     return (
         f"inserts '{name}' as text, and it is {kind_of(value)}: give a text or a number, or write "

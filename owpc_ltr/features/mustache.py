@@ -10,9 +10,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 Text = Callable[[Mapping[str, Any]], str]
 """A compiled template: its text for given params."""
@@ -32,7 +35,7 @@ _LISTED = "\0toJson "
 """Prefix of the inner name under which a parameter's JSON is found; no tag can spell it."""
 
 
-def is_structure(value: Any) -> bool:
+def is_structure(value: Json) -> bool:
     """Whether it is a list or an object, which no text can stand for."""
     return isinstance(value, list | tuple | dict)
 
@@ -123,7 +126,7 @@ def json_escape(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def java_text(value: Any) -> str:
+def java_text(value: object) -> str:
     """A parameter as Java writes it into a template, the engine being a Java program.
 
     >>> [java_text(value) for value in (True, None, 3, 0.5, 1e7, 1e-05, ["a", "b"])]
@@ -189,7 +192,7 @@ def _pieces(template: str) -> list[tuple[str, str | None, bool]]:
     return [*pieces, (template[end:], None, False)]
 
 
-def _wrapped(value: Any) -> Any:
+def _wrapped(value: object) -> Any:
     """Numbers as their text: in a section Java takes every number for true, also 0."""
     if isinstance(value, Mapping):
         return {key: _wrapped(part) for key, part in value.items()}
@@ -198,7 +201,7 @@ def _wrapped(value: Any) -> Any:
     return value if isinstance(value, str | bool) or value is None else java_text(value)
 
 
-def _as_json(name: str, value: Any) -> str:
+def _as_json(name: str, value: Json) -> str:
     if value is not None and not isinstance(value, list | tuple | Mapping):
         raise BadInput(
             f"the parameter '{name}' is inserted as JSON, so that it must be a list or an object, "
@@ -224,7 +227,7 @@ _SECTION = re.compile(r"\{\{\s*[#^/]")
 _STRING_OR_TAG = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{.*?\}\}', re.DOTALL)
 
 
-def strings(tree: Any) -> Iterator[str]:
+def strings(tree: object) -> Iterator[str]:
     """Every string of a query, keys included: wherever a tag can stand."""
     if isinstance(tree, str):
         yield tree
@@ -237,7 +240,7 @@ def strings(tree: Any) -> Iterator[str]:
             yield from strings(part)
 
 
-def query_of(template: Any) -> Any:
+def query_of(template: Json) -> Any:
     """The query of a template, with a text in the place of each parameter that is inserted bare.
 
     None for text that is no JSON before its parameters are known, as with sections.
@@ -276,7 +279,7 @@ DEEPEST = 100
 """Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
 
 
-def check_depth(template: Any, where: str) -> None:
+def check_depth(template: Json, where: str) -> None:
     """Raise BadInput for a template that is nested deeper than any query is, text or object."""
     if isinstance(template, str):
         steps = ((char in "{[") - (char in "}]") for char in template)
@@ -290,12 +293,12 @@ def check_depth(template: Any, where: str) -> None:
         raise BadInput(f"{where} is nested deeper than {DEEPEST} levels: simplify its query")
 
 
-def _parts(tree: Any) -> list[Any]:
+def _parts(tree: Json) -> list[Any]:
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     return [part for part in parts if isinstance(part, dict | list)]
 
 
-def refuse_search_parts(query: Any, where: str) -> None:
+def refuse_search_parts(query: Json, where: str) -> None:
     """Raise BadInput for a template that is a search or holds what stands at its top only."""
     if not isinstance(query, dict):
         return
@@ -317,7 +320,7 @@ def refuse_search_parts(query: Any, where: str) -> None:
         )
 
 
-def _has_hybrid(tree: Any) -> bool:
+def _has_hybrid(tree: Json) -> bool:
     """Whether there is a hybrid query: an object so called with queries in it."""
     if isinstance(tree, list):
         return any(map(_has_hybrid, tree))
@@ -329,7 +332,7 @@ def _has_hybrid(tree: Any) -> bool:
     )
 
 
-def scripted(query: dict[str, Any], source: str, **params: Any) -> dict[str, Any]:
+def scripted(query: dict[str, Any], source: str, **params: Json) -> dict[str, Any]:
     """What a script makes of a query's scores, for the documents that match it."""
     return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
 

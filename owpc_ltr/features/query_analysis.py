@@ -10,11 +10,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, SCRIPT, Feature, FeatureSet
 from owpc_ltr.features.mustache import compiled, json_escape, query_of
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 Use = Literal["field", "exists", "path"]
 """Searched by its values, asked whether it is there, or the path of nested documents."""
@@ -101,7 +104,7 @@ def _filled(template: str, params: Mapping[str, Any]) -> Any:
         return None
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: Json) -> Any:
     """A list or object whose texts have marks; numbers and texts on their own stay as they are."""
     if isinstance(value, list | tuple):
         return [_MARK + part if isinstance(part, str) else _marked(part) for part in value]
@@ -110,7 +113,7 @@ def _marked(value: Any) -> Any:
     return value
 
 
-def _query(tree: Any) -> Iterator[NamedField]:
+def _query(tree: Json) -> Iterator[NamedField]:
     """The fields of a query, or of each in a list of them."""
     if isinstance(tree, list):
         for part in tree:
@@ -152,7 +155,7 @@ def _keyed(content: dict[str, Any], options: frozenset[str]) -> Iterator[NamedFi
             yield from _other_fields(inner)
 
 
-def _other_fields(rule: Any) -> Iterator[NamedField]:
+def _other_fields(rule: Json) -> Iterator[NamedField]:
     """The fields that rules of an `intervals` query search in place of its own."""
     if isinstance(rule, list):
         for part in rule:
@@ -183,7 +186,7 @@ def _functions(content: dict[str, Any]) -> Iterator[NamedField]:
             yield from _query(part.get("filter"))
 
 
-def _script(script: Any) -> Iterator[NamedField]:
+def _script(script: Json) -> Iterator[NamedField]:
     """The fields of a script: its source, or an object with that and its parameters."""
     if isinstance(script, str):
         script = {"source": script}
@@ -194,7 +197,7 @@ def _script(script: Any) -> Iterator[NamedField]:
                 yield NamedField(name)
 
 
-def _names(content: Any, use: Use = "field") -> Iterator[NamedField]:
+def _names(content: Json, use: Use = "field") -> Iterator[NamedField]:
     """One name or several, without their boosts."""
     for name in content if isinstance(content, list) else [content]:
         if isinstance(name, str):
@@ -268,7 +271,7 @@ def text_scores(featureset: FeatureSet) -> tuple[str, ...]:
     )
 
 
-def _matches(template: Any) -> bool:
+def _matches(template: Json) -> bool:
     if isinstance(template, str):
         # Text that is no JSON before its parameters are known.
         return any(f'"{name}"' in template for name in _MATCHING)
@@ -310,7 +313,7 @@ def never_negative(feature: Feature) -> bool:
     return feature.template_language == MUSTACHE
 
 
-def _matches_all(query: Any) -> bool:
+def _matches_all(query: Json) -> bool:
     name, content = _only(query)
     if name == "match_all":
         return True
@@ -321,7 +324,7 @@ def _matches_all(query: Any) -> bool:
     return False
 
 
-def _highest(query: Any) -> float:
+def _highest(query: Json) -> float:
     name, content = _only(query)
     if name in _UP_TO_BOOST:
         return _boost(content)
@@ -347,7 +350,7 @@ def _highest_function(content: dict[str, Any]) -> float:
     return min(bound, _number(content.get("max_boost")))
 
 
-def _only(query: Any) -> tuple[str, dict[str, Any]]:
+def _only(query: Json) -> tuple[str, dict[str, Any]]:
     """The one name in an object and what it names, as an object; no name if there are several."""
     if not isinstance(query, dict) or len(query) != 1:
         return "", {}
@@ -359,6 +362,8 @@ def _boost(content: dict[str, Any]) -> float:
     return _number(content.get("boost", 1.0))
 
 
-def _number(value: Any) -> float:
+def _number(value: Json) -> float:
     """A number that is written out; a mustache tag can become any."""
-    return float(value) if type(value) in (int, float) and value >= 0 else math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.inf
+    return float(value) if value >= 0 else math.inf

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet, refuse_by_client
+from owpc_ltr.features.feature_set import FeatureSet, refuse_by_client
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json, a_json, parse_json
@@ -247,10 +246,9 @@ def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
     features is not looked into.
     """
     names = featureset.feature_names
-    for column, feature in enumerate(featureset.features):
-        if feature.template_language == DERIVED:
-            sources = expression_variables(str(feature.template)) & set(names)
-            missing = np.isnan(seen[:, [names.index(name) for name in sources]]).any(axis=1)
+    for column, name in enumerate(names):
+        if sources := featureset.derived_from.get(name):
+            missing = np.isnan(seen[:, [names.index(source) for source in sources]]).any(axis=1)
             seen[missing, column] = np.nan
 
 

@@ -10,32 +10,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.engine.legs import Legs
 from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
-from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
+from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
-from owpc_ltr.metrics import Metric, RankedQueries, uneven
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import Metric, RankedQueries, parse_metrics, uneven
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import Plan, model_plan
+from owpc_ltr.version import parse_version
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.engine.client.engine import Identity
+    from owpc_ltr.engine.legs import Legs
+    from owpc_ltr.models.linear import LinearModel
+
 
 FOLDS = 5
 FEWEST_QUERIES = 10
@@ -434,6 +442,46 @@ class Fusion(FusionFigures):
         """The verdict first, then every ranker, the candidates, and what a selection would add."""
         yield from (self.headline, _title(self), Table(_HEADERS, list(_rows(self)), _CAPTION))
         yield from _facts(self)
+
+
+def learned_fusion(
+    legs: Legs,
+    logged: LoggedLegs,
+    judged: Judgments,
+    metric: Any,
+    *,
+    identity: Identity,
+    complete: bool,
+    plugins: Sequence[Path | str],
+    drawing: Resampling,
+) -> Fusion:
+    """The weights that are learned of these legs, and what they are worth.
+
+    `identity` is the engine's: which fusions of its own it has.
+    """
+    registry = load(map(Path, plugins))
+    (parsed,) = parse_metrics([metric], registry)
+    parsed = within_window(parsed, legs.request_window)
+    plan = model_plan(registry, select=parsed)
+    learned = learn(logged, plan, seed=drawing.seed, progress=drawing.progress)
+    version: tuple[int, ...] = Z_SCORE_SINCE
+    if identity.distribution == "opensearch":
+        version = parse_version(identity.version)
+    figures = measure_fusion(
+        logged,
+        learned.scores,
+        parsed,
+        judged=judged.queries,
+        complete=complete,
+        version=version,
+        drawing=drawing,
+    )
+    return Fusion(
+        **vars(figures),
+        model=learned.model,  # type: ignore[arg-type]
+        legs=legs,
+        logged=logged,
+    )
 
 
 def _title(fusion: Fusion) -> str:

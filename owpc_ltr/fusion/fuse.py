@@ -32,10 +32,8 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
-    from owpc_ltr.evaluation.results import Resampling
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.fusion.evaluation import Fusion, LoggedLegs
 
@@ -113,7 +111,7 @@ def fuse(
     """
     from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
     from owpc_ltr.evaluation.results import Resampling
-    from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
+    from owpc_ltr.fusion.evaluation import FEWEST_QUERIES, learned_fusion
     from owpc_ltr.host.judgment_lists import read_judgments
     from owpc_ltr.models.model_file import save_model
 
@@ -141,7 +139,7 @@ def fuse(
     logged = _logged(
         cluster, searches, judgments, candidates, index=where, data_out=data_out, progress=progress
     )
-    result = _measured(
+    result = learned_fusion(
         searches,
         logged,
         judgments,
@@ -233,50 +231,6 @@ def _logged(
         grades.append(dict(zip(query.doc_ids, map(float, query.grades), strict=True)))
     found_by, in_request = np.array(rows, np.bool_), np.array(served, np.bool_)
     return LoggedLegs(data, found_by, in_request, np.array(shards, np.int64), grades)
-
-
-def _measured(
-    legs: Legs,
-    logged: LoggedLegs,
-    judged: Judgments,
-    metric: Any,
-    *,
-    identity: Identity,
-    complete: bool,
-    plugins: Sequence[Path | str],
-    drawing: Resampling,
-) -> Fusion:
-    from owpc_ltr.evaluation.ranked_lists import within_window
-    from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
-    from owpc_ltr.fusion.evaluation import Fusion, learn, measure_fusion
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics
-    from owpc_ltr.training.plan import model_plan
-    from owpc_ltr.version import parse_version
-
-    registry = load(map(Path, plugins))
-    (parsed,) = parse_metrics([metric], registry)
-    parsed = within_window(parsed, legs.request_window)
-    plan = model_plan(registry, select=parsed)
-    learned = learn(logged, plan, seed=drawing.seed, progress=drawing.progress)
-    version: tuple[int, ...] = Z_SCORE_SINCE
-    if identity.distribution == "opensearch":
-        version = parse_version(identity.version)
-    figures = measure_fusion(
-        logged,
-        learned.scores,
-        parsed,
-        judged=judged.queries,
-        complete=complete,
-        version=version,
-        drawing=drawing,
-    )
-    return Fusion(
-        **vars(figures),
-        model=learned.model,  # type: ignore[arg-type]
-        legs=legs,
-        logged=logged,
-    )
 
 
 def _notes(

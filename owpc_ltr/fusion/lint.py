@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Table, html_of
 from owpc_ltr.errors import BadInput, Refused
@@ -19,6 +19,9 @@ from owpc_ltr.inspection.result import NOTE, WARNING, Severity
 from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr.text import ShortRepr, printable_lines
 from owpc_ltr.text_tables import wrapped_text
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 DEFAULT_SIZE = 10
 """How many hits an engine returns where the request does not say."""
@@ -293,7 +296,7 @@ class SearchBody:
         return self.depth or self.first + self.size
 
 
-def whole_number(value: Any) -> int | None:
+def whole_number(value: Json) -> int | None:
     """A whole number of a request, or None for anything else: a place to fill in, say."""
     return value if type(value) is int else None
 

@@ -175,7 +175,7 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
             f"cannot read {path}: these are topics, which have no grades: name the judgments, and "
             "this file as their topics"
         )
-    reader = first_to_recognise(judgment_readers(registry, table_formats(head)), path, head)
+    reader = first_to_recognise(judgment_readers(registry, table_formats(lines[0])), path, head)
     if reader is None:
         readers = judgment_readers(registry)
         known = ", ".join(reader.name for reader in readers) or "none"

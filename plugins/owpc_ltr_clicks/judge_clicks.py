@@ -213,7 +213,7 @@ def judge_counts(
 
 def _searched_index(cluster: Cluster | None, of_ubi: set[str]) -> str | None:
     """The only index of the cluster beside those of UBI, which users then searched."""
-    from owpc_ltr.engine.cluster import index_names
+    from owpc_ltr.engine.staging_index import index_names
 
     with suppress(OwpcLtrError):  # the list may need a right that reading does not
         indices = set(index_names(_connected(cluster).engine)) - of_ubi

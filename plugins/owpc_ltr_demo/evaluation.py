@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.client_scoring import Served, query_alone, serve_all, with_stored
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import move
-from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.measurement import results_of_scores
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import Progress
-from owpc_ltr_demo.corpus import DemoQuery
 from owpc_ltr_demo.preparation import LoggedFeatures, MultiMatch, field_columns
 from owpc_ltr_demo.session import (
     INDEX,
@@ -39,6 +31,17 @@ from owpc_ltr_demo.session import (
     DemoSession,
 )
 from owpc_ltr_demo.training import train_lambdamart
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.compared_pair import ComparedPair
+    from owpc_ltr.evaluation.comparison_result import RankerComparison
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.protocols import Model
+    from owpc_ltr.signatures import Progress
+    from owpc_ltr_demo.corpus import DemoQuery
+
 
 METRICS = ("map", "mrr", SELECT)
 OWPC, TREES = "OWPC (linear)", "pairwise-interaction trees"
@@ -118,15 +121,10 @@ def upload_models(
     names = {}
     with session.step("upload", "upload both models, and compare engine and local scores"):
         for alias, ranker in models.items():
-            uploaded = upload_model(
-                logged.engine,
-                logged.store,
-                ranker,
-                logged.featureset,
-                index=INDEX,
-                name=alias,
-                grounds=grounds,
+            request = UploadRequest(
+                ranker, logged.featureset, name=alias, index=INDEX, grounds=grounds
             )
+            uploaded = upload_model(logged.engine, logged.store, request)
             parity, mode = uploaded.parity, uploaded.serving_mode
             session.line(
                 f"alias '{alias}' switched to {uploaded.model}; {parity.documents} documents of "

@@ -11,7 +11,7 @@ from typing import Any
 
 from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.options import checked_columns
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, LogOptions
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
@@ -53,7 +53,7 @@ class KeepData:
     ubi: bool = False
     columns: dict[str, Any] = field(default_factory=dict)
     judged_by: str | None = None
-    max_absent: float = LogOptions.max_absent
+    max_absent: float = MAX_ABSENT
     accept: tuple[str, ...] = ("constant-column",)
 
 

@@ -9,38 +9,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
-from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import Experiment, Experiments
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.live_queries import SearchOptions, graded_lists, judged_queries
+from owpc_ltr.engine.live_queries import graded_lists, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers, answers_of
-from owpc_ltr.engine.options import IN_FLIGHT, ServingOptions
-from owpc_ltr.engine.search.client_scoring import Served
+from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.judged_data import read_lists
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.commands import run_plugin_job
 from owpc_ltr.inspection.inspect import inspect
-from owpc_ltr.inspection.result import Finding
 from owpc_ltr.signatures import Progress, silent
 from owpc_ltr.training.train import train
 from owpc_ltr_keep.plan import KeepExperiment, KeepPlan
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.search.client_scoring import Served
+    from owpc_ltr.evaluation.significance import Outcome
+    from owpc_ltr.inspection.result import Finding
 
 _SEARCHED = 50
 """Queries that are searched live for a watch."""
@@ -87,7 +81,7 @@ class Workflow:
             featureset=self.plan.featureset,
             columns=self._columns,
             progress=self._progress,
-            options=LogOptions(max_absent=self.plan.data.max_absent),
+            max_absent=self.plan.data.max_absent,
         )
         return str(logged).splitlines()[1]
 
@@ -111,10 +105,10 @@ class Workflow:
             baseline=plan.alias,
             index=plan.index,
             query_template=template,
-            search=SearchOptions(
-                window=window, featureset=plan.featureset, judged_by=plan.data.judged_by
-            ),
-            options=ComparisonOptions(smallest_gain=plan.gate.smallest_gain),
+            window=window,
+            featureset=plan.featureset,
+            judged_by=plan.data.judged_by,
+            smallest_gain=plan.gate.smallest_gain,
             progress=self._progress,
         )
         verdict, evidence = comparison.verdict(), comparison.evidence()
@@ -130,7 +124,6 @@ class Workflow:
     def upload(self) -> str:
         """Upload the candidate as the challenger; its immutable name."""
         plan = self.plan
-        serving = ServingOptions(query_template=plan.query_template, window=plan.window)
         return self._cluster.upload(
             self.candidate,
             name=plan.alias,
@@ -138,7 +131,8 @@ class Workflow:
             featureset=plan.featureset,
             role="challenger",
             data=self.data,
-            serving=serving,
+            query_template=plan.query_template,
+            window=plan.window,
         ).model
 
     def promote(self, model: str, evidence: Any) -> None:
@@ -198,14 +192,10 @@ class Workflow:
         return Experiments(self._cluster.engine).find(self.plan.experiment_name)
 
     def level(self, experiment: Experiment) -> float:
-        """The level of an experiment: 5 % for all that this alias ever has, counted in the cluster.
-
-        Without it, one candidate in a hundred that is not better would be promoted by chance.
-        """
+        """The level of an experiment, which is counted among those of the alias."""
         candidate = digest_of([experiment.name, experiment.b, experiment.started])
         attempts = ClusterAttempts(self._cluster.engine, self.plan.alias, candidate=candidate)
-        earlier = attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, ())
-        return LEVEL / corrected_for(earlier)
+        return attempts.level_by_users()
 
     def start(self, model: str, *, shadow: bool) -> Experiment:
         """Compare a model with the alias by the clicks of users; in the shadow nobody sees it."""

@@ -96,7 +96,8 @@ def report(
     """
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr_report.checks import read_latency
-    from owpc_ltr_report.material import Material, measure, page_of
+    from owpc_ltr_report.material import Material, page_of
+    from owpc_ltr_report.measurement import measure
 
     material, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:

@@ -31,7 +31,7 @@ from owpc_ltr.data.external_features.sources import (
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.cluster import Cluster, the_index
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.search.client_scoring import features_of_hits, find_featureset, prepare
@@ -367,7 +367,7 @@ class Rankers:
             if store is None:
                 store = self.cluster.store
                 featureset = find_featureset(store, served.ranker)
-            index = served.index or the_index(self.cluster.engine, None)
+            index = served.index or self.cluster.the_index(None)
             located = replace(
                 served, engine=self.engine, store=store, featureset=featureset, index=index
             )

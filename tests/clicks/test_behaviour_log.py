@@ -119,7 +119,7 @@ def test_the_command_judges_and_leaves_nothing_behind(
         assert f'"read": {len(EVENTS)}' in out
     assert {path.name for path in tmp_path.iterdir()} == {"j.parquet", "temporary"}
     monkeypatch.setattr(
-        "owpc_ltr.engine.cluster.index_names", lambda _: ["shop", "ubi_events", "ubi_queries"]
+        "owpc_ltr.engine.staging_index.index_names", lambda _: ["shop", "ubi_events", "ubi_queries"]
     )
     out = run(*words, "--max-sessions-per-client", "0")[1]
     assert out.replace("\\\n", " ").count("--index shop") == 4

@@ -15,8 +15,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.proof import logged
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.formats.engine_versions import serving_profile
@@ -40,7 +39,7 @@ def unchecked(_alias: Alias | None) -> None:
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
     given = {"index": small.index, "name": small.name, "grounds": UNPROVEN, **options}
-    return upload_model(small.engine, small.store, model, FEATURESET, **given)
+    return upload_model(small.engine, small.store, UploadRequest(model, FEATURESET, **given))
 
 
 def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
@@ -250,7 +249,7 @@ def _log_dataset(small: Small) -> RankingDataset:
     for number, words in enumerate(pairs):
         chosen = [f"d{n}" for n in rng.choice(small.documents, 10, replace=False)]
         probe = {"params": {"keywords": words}, "document_ids": chosen}
-        logged_ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        logged_ids, features = small.store.logged(FEATURESET, small.index, probe)
         rows.append(features)
         value = np.nan_to_num(features)
         labels.append(np.round(np.clip(2 * value[:, 0] + 0.2 * value[:, 2] - 1, 0, 3)))

@@ -147,7 +147,7 @@ class ScriptedPlugin:
         source = {"name": name, "type": what, what: {**asked.body[what], "name": name}}
         if what == "featureset" and "validation" in asked.body:
             tried = asked.body["validation"]
-            known = parse_featureset(source[what], name)
+            known = parse_featureset({**asked.body[what], "name": name}, name)
             self.values(f"/{tried['index']}/_search", known, tried["params"], ["none"])
         result = "updated" if key in store else "created"
         store[key] = source

@@ -19,7 +19,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.deployment.alias import all_aliases, pinned_models
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
 from tests.engine.memory_cluster import MemoryCluster
@@ -194,7 +194,7 @@ def test_whether_attempts_can_be_written_is_known_before_one_is_made() -> None:
     cluster = MemoryCluster()
     for before in ([], ["a"]):
         attempts = ClusterAttempts(cast("Engine", cluster), "m", candidate="-")
-        attempts.check_writable()
+        assert attempts.may_count(for_evidence=True)
         assert made(cluster) == before
         attempt(cluster, "a")
     faults: dict[OwpcLtrError, bool] = {
@@ -207,7 +207,15 @@ def test_whether_attempts_can_be_written_is_known_before_one_is_made() -> None:
             "Engine", Unreliable(cast("Engine", cluster), 3, partial(_same, fault), again=False)
         )
         with nullcontext() if is_writable else pytest.raises(type(fault)):
-            ClusterAttempts(engine, "m", candidate="-").check_writable()
+            assert ClusterAttempts(engine, "m", candidate="-").may_count(for_evidence=True)
+    engine = cast(
+        "Engine",
+        Unreliable(
+            cast("Engine", cluster), 3, partial(_same, NotAllowed("no permissions")), again=False
+        ),
+    )
+    with pytest.warns(OwpcLtrWarning, match="is no evidence for a switch: no permissions"):
+        assert not ClusterAttempts(engine, "m", candidate="-").may_count(for_evidence=False)
 
 
 def _same(fault: OwpcLtrError) -> OwpcLtrError:

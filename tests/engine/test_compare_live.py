@@ -15,12 +15,10 @@ import pytest
 from owpc_ltr import Cluster, OwpcLtrError, save_model
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.datasets import seen_sides
 from tests.engine.deployed import put, unknowing
@@ -84,7 +82,7 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
             asked,
             judgments=data,
             metrics=["ndcg@10", "map"],
-            options=ComparisonOptions(unjudged=unjudged),
+            unjudged=unjudged,
         )
         assert (comparison.split, comparison.n_queries) == (wanted.split, wanted.n_queries)
         for pair, expected_pair in zip(comparison.pairs, wanted.pairs, strict=True):
@@ -174,11 +172,10 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32), judged_by=[])
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    options = ComparisonOptions(unjudged="skip")
-    comparison = compare(asked, judgments=data, options=options, **QUICK)
-    assert comparison.pairs[0].comparison.n_queries == 23
+    found = compare(asked, judgments=data, unjudged="skip", **QUICK)
+    assert found.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
-        compare(asked, judgments=half(data), options=options)
+        compare(asked, judgments=half(data), unjudged="skip")
 
 
 @pytest.mark.parametrize(
@@ -203,4 +200,4 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
 ) -> None:
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
-        compare(asked, judgments=judgments, search=SearchOptions(window=5))
+        compare(asked, judgments=judgments, window=5)

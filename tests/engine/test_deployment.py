@@ -16,7 +16,7 @@ import pytest
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
@@ -179,7 +179,11 @@ def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
 def test_a_feature_set_that_lacks_a_feature_is_named(small: Small) -> None:
     fewer = replace(FEATURESET, features=FEATURESET.features[:2])
     with pytest.raises(BadInput, match="lacks 'size'"):
-        upload_model(small.engine, small.store, linear(), fewer, index=small.index, name=small.name)
+        upload_model(
+            small.engine,
+            small.store,
+            UploadRequest(linear(), fewer, index=small.index, name=small.name),
+        )
 
 
 @dataclass

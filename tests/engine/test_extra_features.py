@@ -15,7 +15,6 @@ import pytest
 from owpc_ltr import open_dataset, train
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.search.client_scoring import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -108,7 +107,7 @@ def scores_here(small: Small, model: str, text: str, known: Rates) -> dict[str, 
     ids = [f"d{d}" for d in range(DOCUMENTS)]
     params = {"keywords": text, "query": text}
     probe = {"params": params, "document_ids": ids}
-    logged_ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    logged_ids, features = small.store.logged(FEATURESET, small.index, probe)
     clicks = [[known.get((text, document), np.nan)] for document in logged_ids]
     matrix = np.hstack([features, np.array(clicks, np.float32)])
     return dict(

@@ -14,7 +14,6 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
 from owpc_ltr.features.query_analysis import always_matches, highest_value, never_negative
@@ -153,7 +152,7 @@ def values(index: tuple[Engine, str], template: Any) -> Any:
     engine, name = index
     probe = {"params": {}, "document_ids": [f"d{number}" for number in range(40)]}
     features = featureset_of({"one": template})
-    return logged(engine, PluginFreeStore(engine), features, name, probe)[1][:, 0]
+    return PluginFreeStore(engine).logged(features, name, probe)[1][:, 0]
 
 
 @pytest.mark.parametrize("kind", BOUNDED)

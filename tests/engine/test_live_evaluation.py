@@ -14,9 +14,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
-from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.live_results.comparison import LiveComparison
-from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Store
@@ -94,7 +92,7 @@ def test_what_the_query_does_not_bring_within_the_window_is_told(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     narrow, wide = (
-        measured(cluster, small, trained(BY_TITLE), judgments, search=SearchOptions(window=window))
+        measured(cluster, small, trained(BY_TITLE), judgments, window=window)
         for window in (10, 150)
     )
     assert any("(recall of the window)" in note for note in wide.notes)
@@ -150,7 +148,7 @@ def upload(cluster: Cluster, small: Small, model: Any, name: str, **given: Any) 
     return cluster.upload(model, name=name, index=small.index, featureset="small", **given)
 
 
-SEARCHED = ServingOptions(query_template=BODY)
+SEARCHED = {"query_template": BODY}
 
 
 def test_queries_that_a_model_was_trained_on_show_nothing_live(
@@ -248,7 +246,7 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     asked["index"] = small.index
     live = cluster.compare_live({"new": model, "title": linear(BY_TITLE)}, **asked)
     assert live.pairs[0].comparison.mean_difference == 0.0
-    first = upload(cluster, small, model, name, serving=SEARCHED)
+    first = upload(cluster, small, model, name, **SEARCHED)
     # An uploaded model is measured by its models of folds, too.
     uploaded = measured(cluster, small, first.model, judgments)
     assert (uploaded.split, uploaded.n_queries) == ("folds", len(judgments.queries))
@@ -272,7 +270,7 @@ def test_data_of_an_upload_is_checked_with_the_query_of_the_application(
     monkeypatch.setattr(Cluster, "check_judgments", check)
     upload(
         cluster, small, linear(BY_TITLE), f"{small.name}-plain", data=logged,
-        serving=replace(SEARCHED, window=7),
+        window=7, **SEARCHED,
     )  # fmt: skip
     assert asked == [{"index": small.index, "query_template": BODY, "window": 7}]
 
@@ -315,6 +313,9 @@ class Keeping:
 
     def __init__(self, store: Store, fails: str = "") -> None:
         self.store, self.fails, self.kept, self.seen = store, fails, set[str](), set[str]()
+
+    def export(self, *given: Any) -> Any:
+        return self.store.export(*given)
 
     def put_model(self, model: Any) -> None:
         self.kept.add(model.name)

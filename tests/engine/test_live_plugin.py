@@ -21,7 +21,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.parity import ProofLimits
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
@@ -98,7 +97,7 @@ class Live:
         """The features of all documents, as the node logs them now."""
         given = {name: PARAMS[name] for name in featureset.params}
         probe = {"params": given, "document_ids": self.documents}
-        ids, features = logged(self.engine, self.store, featureset, self.name, probe)
+        ids, features = self.store.logged(featureset, self.name, probe)
         assert ids == self.documents
         return features
 

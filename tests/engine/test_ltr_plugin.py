@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune, roll_back
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.deployment.trial import searchable
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
@@ -329,9 +329,8 @@ def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None
 
 
 def uploaded(engine: Engine, model: Model) -> Uploaded:
-    return upload_model(
-        engine, LtrPluginStore(engine), model, FEATURESET, index="small", name="m", grounds=UNPROVEN
-    )
+    request = UploadRequest(model, FEATURESET, index="small", name="m", grounds=UNPROVEN)
+    return upload_model(engine, LtrPluginStore(engine), request)
 
 
 @pytest.mark.parametrize(

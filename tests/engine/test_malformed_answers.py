@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.model_size import capacity
 from owpc_ltr.engine.profile import time_variants
@@ -95,7 +95,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "delete": lambda engine, store: delete(engine, store, "m-3d3573b3"),
     "promote": lambda engine, store: promote(engine, store, "m-3d3573b3", UNPROVEN),
     "upload": lambda engine, store: upload_model(
-        engine, store, linear(), FEATURESET, index="small", name="m"
+        engine, store, UploadRequest(linear(), FEATURESET, index="small", name="m")
     ),
     "verify": lambda engine, store: verify_model(engine, store, "m", "small"),
     "search": lambda engine, store: search_ranked(

@@ -21,7 +21,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, ProofLimits, drift_refusal
 from owpc_ltr.engine.deployment.proof import (
     ScoredDocuments,
@@ -334,9 +334,8 @@ class Held:
         self, samples: list[dict[str, Any]] = SAMPLES, name: str = "m", **how: Any
     ) -> Uploaded:
         model = linear(probes=samples)
-        return upload_model(
-            self.engine, self.store, model, FEATURESET, index="small", name=name, **how
-        )
+        request = UploadRequest(model, FEATURESET, index="small", name=name, **how)
+        return upload_model(self.engine, self.store, request)
 
 
 def test_a_model_is_not_proven_on_one_document_of_many() -> None:

@@ -17,7 +17,6 @@ from owpc_ltr.engine.deployment import model_upload, serving_mode
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, ProofLimits
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import Subject, measure_profile
@@ -51,7 +50,7 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
     """Trees that remember features as the engine gives them."""
     asked = []
     for probe in probes():
-        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        ids, features = small.store.logged(FEATURESET, small.index, probe)
         assert ids == probe["document_ids"]
         asked.append({**probe, "features": packed(features)})
     grown = forest or random_forest(np.random.default_rng(4), features, trees=12)
@@ -159,7 +158,7 @@ def test_a_search_shows_the_models_own_scores_and_says_who_scored(
     both = search_ranked(small.engine, small.store, request, stored)
     assert (both.scored_by, len(both.after)) == (scored_by, 10)
     probe = {"params": PARAMS, "document_ids": [f"d{n}" for n in range(small.documents)]}
-    ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    ids, features = small.store.logged(FEATURESET, small.index, probe)
     local = dict(zip(ids, model.score(features), strict=True))
     own = [local[hit.document_id] for hit in both.after]
     scores = [hit.score for hit in both.after]
@@ -374,7 +373,7 @@ def known(node_url: str) -> Iterator[Known]:
         body = request_body(small.store, None, everything)
         shards = [ids_of(small, body, preference=f"_shards:{shard}") for shard in range(SHARDS)]
         probe = {"params": PARAMS, "document_ids": [f"d{number}" for number in range(DOCUMENTS)]}
-        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        ids, features = small.store.logged(FEATURESET, small.index, probe)
         assert len(ids) == DOCUMENTS
         # Some features are missing, and some documents share all of theirs.
         assert 0.1 < np.isnan(features).mean() < 0.9

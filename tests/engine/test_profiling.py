@@ -27,7 +27,6 @@ from owpc_ltr.engine.profile import (
     SearchTimes,
     Subject,
     _cost,
-    derived_from,
     feature_costs,
     feature_effects,
     hadamard_design,
@@ -198,7 +197,7 @@ def test_derived_features_are_not_asked_for_one_by_one(clocked: Any) -> None:
         clocked, PluginFreeStore(clocked), Subject("docs", QUERY, both), PARAMS, repeat=2
     )
     assert {cost.feature for cost in costs} == set(COSTS)
-    assert derived_from(both) == {"twice": ["title"]}
+    assert both.derived_from == {"twice": ["title"]}
 
 
 def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:

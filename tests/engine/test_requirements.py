@@ -17,7 +17,7 @@ from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.model_size import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.stores import NoWindowScores, choose_store
@@ -269,9 +269,8 @@ def full_trees(trees: int, depth: int) -> TreeModel:
 
 def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Uploaded:
     engine = connected(fake, Cached("3.8.0", limit=limit))
-    return upload_model(
-        engine, LtrPluginStore(engine), model, FEATURESET, index="small", name="m", **options
-    )
+    request = UploadRequest(model, FEATURESET, index="small", name="m", **options)
+    return upload_model(engine, LtrPluginStore(engine), request)
 
 
 @given(trees=st.integers(1, 5), depth=st.integers(1, 6))

@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable, prune, roll_back
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -159,10 +159,8 @@ def test_parameters_of_features_and_of_the_application_have_their_own_kinds(smal
         }
     }
     request = search(small, query, params={"most": 8}, size=7, rest={"_source": False})
-    done = upload_model(
-        small.engine, small.store, model, featureset,
-        index=small.index, name=small.name, search=request,
-    )  # fmt: skip
+    named = UploadRequest(model, featureset, index=small.index, name=small.name, search=request)
+    done = upload_model(small.engine, small.store, named)
     text = source(small, small.name)
     assert '"lte":"{{most}}"' in text
     assert '"gte":{{least}}}' in text
@@ -410,11 +408,11 @@ def test_features_with_sections_keep_the_whole_request(small: Small) -> None:
     small.store.put_featureset(featureset)
     record = {**linear().record, "featureset_hash": featureset.hash}
     model = LinearModel(("title",), np.ones(1), record=record)
+    request = UploadRequest(
+        model, featureset, index=small.index, name=small.name, search=search(small)
+    )
     with pytest.warns(OwpcLtrWarning, match="feature 'title' has a section"):
-        done = upload_model(
-            small.engine, small.store, model, featureset,
-            index=small.index, name=small.name, search=search(small),
-        )  # fmt: skip
+        done = upload_model(small.engine, small.store, request)
     assert (done.search_template, scripts(small)) == (None, [])
 
 

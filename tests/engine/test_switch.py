@@ -19,8 +19,6 @@ from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.evidence import Evidence, read_evidence
-from owpc_ltr.engine.live_queries import SearchOptions
-from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.linear import LinearModel
@@ -60,21 +58,16 @@ def first(small: Small, weights: tuple[float, ...] = BAD, **options: Any) -> str
 
 
 def upload(small: Small, weights: tuple[float, ...], **options: Any) -> Any:
-    serving = ServingOptions(
-        query_template=options.pop("query", QUERY), window=options.pop("window", 50)
-    )
-    return small.cluster.upload(
-        linear(weights), name=small.name, index=small.index, serving=serving, **options
-    )
+    given = {"query_template": QUERY, "window": 50, **options}
+    return small.cluster.upload(linear(weights), name=small.name, index=small.index, **given)
 
 
 def compared(small: Small, judged: Judgments, weights: Any = BETTER, **options: Any) -> Any:
     """A model, or a ranker by name, compared with what the alias serves."""
     new = linear(weights) if isinstance(weights, tuple) else weights
-    search = SearchOptions(window=options.pop("window", None))
     rankers = {"the new model": new, small.name: options.pop("over", small.name)}
     return small.cluster.compare_live(
-        rankers, judgments=judged, metrics=["ndcg@10"], search=search, index=small.index, **options
+        rankers, judgments=judged, metrics=["ndcg@10"], index=small.index, **options
     )
 
 
@@ -131,11 +124,11 @@ def test_without_evidence_the_champion_stays(small: Small, switch: Switch) -> No
     [
         # Champion and candidate are compared under a query that users do not have.
         ({"same_query": True, "query_template": {"match": {"title": "{{keywords}}"}}},
-         {"query": {"match": {"title": "{{keywords}}"}}}, "another query template"),
+         {"query_template": {"match": {"title": "{{keywords}}"}}}, "another query template"),
         # Good documents are filtered away by what is beside the query, or not waited for.
-        ({}, {"query": {"query": QUERY, "post_filter": {"range": {"size": {"lt": 0}}}}},
+        ({}, {"query_template": {"query": QUERY, "post_filter": {"range": {"size": {"lt": 0}}}}},
          "evidence is of another query template"),
-        ({}, {"query": {"query": QUERY, "timeout": "1ms"}},
+        ({}, {"query_template": {"query": QUERY, "timeout": "1ms"}},
          "evidence is of another query template"),
         ({}, {"window": 10}, r"evidence is of another window \(50 and 10\)"),
         ({"over": "query", "query_template": QUERY}, {},
@@ -252,7 +245,7 @@ def test_a_challenger_does_not_change_what_a_rollback_brings_back(small: Small) 
     old = first(small, GOOD)
     upload(small, BETTER, unproven="a test")
     filtered = {"query": QUERY, "post_filter": {"range": {"size": {"lt": 0}}}}
-    for changed in ({"query": filtered}, {"window": 1}):
+    for changed in ({"query_template": filtered}, {"window": 1}):
         with pytest.raises(Refused, match="a rollback would bring it back with another"):
             upload(small, GOOD, role="challenger", **changed)
     upload(small, GOOD, role="challenger")
@@ -279,13 +272,13 @@ def test_each_side_is_searched_with_its_own_query_and_window(
 ) -> None:
     """The same model twice: only the query differs, and that decides."""
     title = {"match": {"title": "{{keywords}}"}}
-    first(small, BETTER, query=QUERY, window=1)
+    first(small, BETTER, query_template=QUERY, window=1)
     comparison = compared(small, judged, BETTER, query_template=title, window=50)
     assert comparison.verdict().outcome is Outcome.BETTER
     alike = compared(small, judged, BETTER, query_template=title, window=50, same_query=True)
     assert alike.pairs[0].comparison.mean_difference == 0
     assert any("no evidence for a switch" in note for note in alike.notes)
-    by_upload(small, comparison, BETTER, query=title, window=50)
+    by_upload(small, comparison, BETTER, query_template=title, window=50)
 
 
 def test_the_champion_beside_the_query_is_no_attempt_to_replace_it(
@@ -330,7 +323,7 @@ def test_who_may_not_count_an_attempt_reads_the_result_and_gets_no_evidence(
 def test_a_first_model_may_have_evidence_over_the_query(small: Small, judged: Judgments) -> None:
     comparison = small.cluster.compare_live(
         [linear(BETTER)], judgments=judged, index=small.index, query_template=QUERY,
-        metrics=["ndcg@10"], search=SearchOptions(window=50),
+        metrics=["ndcg@10"], window=50,
     )  # fmt: skip
     by_upload(small, comparison)
     record = DeploymentRecords(small.engine, small.store).get(current(small))
@@ -390,7 +383,7 @@ def test_a_parameter_of_an_upload_without_a_query_is_refused(small: Small) -> No
     with pytest.raises(UsageError, match="`params` goes with `query_template`"):
         small.cluster.upload(
             linear(BAD), name=small.name, index=small.index,
-            serving=ServingOptions(params={"k": 3}),
+            params={"k": 3},
         )  # fmt: skip
 
 

@@ -22,7 +22,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.options import ServingOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.query_analysis import text_scores
@@ -187,7 +186,7 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     with pytest.raises(Refused, match="the verdict of the evidence is 'cannot tell"):
         cluster.upload(
             model, name=NAME, index=INDEX_KNOWN, require=comparison,
-            serving=ServingOptions(query_template=story.QUERY),
+            query_template=story.QUERY,
         )  # fmt: skip
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
     assert cluster.store.list_models() == []

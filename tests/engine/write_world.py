@@ -15,7 +15,7 @@ from owpc_ltr import Cluster
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index
@@ -64,10 +64,16 @@ class World:
         load_index(engine, name, DocumentFile(path, "id"), existing=existing, progress=_silent)
 
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
-        return upload_model(
-            engine, PluginFreeStore(engine), model, FEATURESET,
-            index="small", name=name, role=role, search=self.search, grounds=UNPROVEN,
-        )  # fmt: skip
+        request = UploadRequest(
+            model,
+            FEATURESET,
+            index="small",
+            name=name,
+            role=role,
+            search=self.search,
+            grounds=UNPROVEN,
+        )
+        return upload_model(engine, PluginFreeStore(engine), request)
 
     def state(self) -> Any:
         """Aliases, models, deployment records, documents and scripts; no half filled index."""

@@ -15,7 +15,7 @@ from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, all_aliases
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.output import digest_of
@@ -76,10 +76,9 @@ class MadeUpWorkflow(Workflow):
         return self.night.outcome, f"{self.night.outcome} than {alias.current}", None
 
     def upload(self) -> str:
-        return upload_model(
-            self.engine, PluginFreeStore(self.engine), load_scoring_model(self.candidate),
-            FEATURESET, index="small", name=self.plan.alias, role="challenger",
-        ).model  # fmt: skip
+        model, name = load_scoring_model(self.candidate), self.plan.alias
+        request = UploadRequest(model, FEATURESET, index="small", name=name, role="challenger")
+        return upload_model(self.engine, PluginFreeStore(self.engine), request).model
 
     def promote(self, model: str, evidence: Any) -> None:
         self._cluster.models.promote(model, unproven="made up")

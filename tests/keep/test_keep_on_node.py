@@ -14,7 +14,7 @@ from owpc_ltr_keep.workflow import Workflow
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 from owpc_ltr.features.feature_set import FeatureSet
@@ -74,10 +74,15 @@ def champion(small: Small, kind: str) -> str:
         small.store.put_featureset(FEWER)
         record = {**linear().record, "featureset_hash": FEWER.hash}
         of_fewer = LinearModel(FEWER.feature_names, np.array([-1.0]), record=record)
-        return upload_model(
-            small.engine, small.store, of_fewer, FEWER, index=small.index, name=small.name,
-            search=search_in(small), template=TEMPLATE,
-        ).model  # fmt: skip
+        request = UploadRequest(
+            of_fewer,
+            FEWER,
+            index=small.index,
+            name=small.name,
+            search=search_in(small),
+            template=TEMPLATE,
+        )
+        return upload_model(small.engine, small.store, request).model
     other: Model = linear((0.3, 0.3, -1.0)) if kind == "linear" else boosted()
     return put(small, other, search=search_in(small), template=TEMPLATE).model
 

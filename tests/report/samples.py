@@ -22,8 +22,7 @@ from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.legs import Leg, Legs
 from owpc_ltr.evaluation.results import Resampling
 from owpc_ltr.features.feature_set import Feature
-from owpc_ltr.fusion.evaluation import Fusion
-from owpc_ltr.fusion.fuse import _measured
+from owpc_ltr.fusion.evaluation import Fusion, learned_fusion
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
 from tests.fusion.test_fusion import judged, world
 from tests.simulated_users import simulate
@@ -106,7 +105,7 @@ def fused(second: float, version: str = "3.8.0") -> Fusion:
     logged = world(90 if second else 60, second)
     names = logged.data.feature_names
     legs = Legs("legs", tuple(Leg(name, {}, Feature(name, (), {})) for name in names), 20)
-    return _measured(
+    return learned_fusion(
         legs, logged, Judgments(judged(logged)), "ndcg@10",
         identity=Identity("opensearch", version, "one", "uuid", ()),
         complete=True, plugins=(), drawing=Resampling(resamples=500),

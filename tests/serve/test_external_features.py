@@ -13,7 +13,6 @@ from owpc_ltr_serve.rerank import of_ids
 from owpc_ltr import read_external_features
 from owpc_ltr.data.external_features.sources import ExternalSource
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.client_models import store_for_client
 from owpc_ltr.models.linear import LinearModel
@@ -51,7 +50,7 @@ def test_features_of_a_real_index_are_followed_by_the_values_of_a_table_that_may
     ids = [f"d{number}" for number in range(0, 40, 3)]
     params = {"keywords": WORDS[1], "query": WORDS[1]}
     probe = {"params": params, "document_ids": ids}
-    present, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    present, features = small.store.logged(FEATURESET, small.index, probe)
     assert present == ids
     old = {"query": [WORDS[1], WORDS[2]], "document_id": ["d3", "d6"], "ctr": [0.5, 0.9]}
     new = {"query": [WORDS[1]] * 2, "document_id": ["d6", "d9"], "ctr": [0.25, 0.75]}

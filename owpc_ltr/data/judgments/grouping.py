@@ -254,18 +254,29 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
         codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
         differing = np.flatnonzero(codes != codes[first][queries])
         if len(differing):
-            row, before = int(differing[0]), int(first[queries[differing[0]]])
+            rows = int(differing[0]), int(first[queries[differing[0]]])
             typed = isinstance(column, TypedColumn)
-            value, earlier = (
-                shown(column.json_at(place) if typed else column[place].as_py())
-                for place in (row, before)
-            )
-            raise lines.bad(
-                row,
-                f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
-                f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
-                "document is no column for a judgment list",
-            )
+            values = [column.told(row) if typed else column[row].as_py() for row in rows]
+            why = "what differs by document is no column for a judgment list"
+            raise _two_values(lines, names[queries[rows[0]]], rows, name, values, why)
+
+
+def _two_values(
+    lines: JudgmentLines,
+    query_id: str,
+    rows: tuple[int, int],
+    name: str,
+    values: Sequence[str],
+    why: str,
+) -> BadInput:
+    """The error of a query that has another value on the first of two rows than on the second."""
+    row, before = rows
+    value, earlier = map(shown, values)
+    return lines.bad(
+        row,
+        f"query {shown(query_id)} has {name} {value}, and {earlier} on {lines.place} "
+        f"{lines.numbers[before]}: give it one; {why}",
+    )
 
 
 def _settle_duplicates(
@@ -473,15 +484,11 @@ def read_importance(
     firsts[queries[rows[::-1]]] = rows[::-1]
     differing = rows[numbers[rows] != numbers[firsts[queries[rows]]]]
     if len(differing):
-        row = int(differing[0])
-        before = int(firsts[queries[row]])
-        value, earlier = (shown(text_at(lines.importance, place)) for place in (row, before))
-        raise lines.bad(
-            row,
-            f"query {shown(names[queries[row]])} has the {IMPORTANCE} {value}, and {earlier} on "
-            f"{lines.place} {lines.numbers[before]}: give it one; how sure a judgment is stands in "
-            f"a column '{WEIGHT}'",
-        )
+        pair = int(differing[0]), int(firsts[queries[differing[0]]])
+        values = [text_at(lines.importance, row) for row in pair]
+        why = f"how sure a judgment is stands in a column '{WEIGHT}'"
+        query_id = names[queries[pair[0]]]
+        raise _two_values(lines, query_id, pair, f"the {IMPORTANCE}", values, why)
     return [None if row < 0 else float(numbers[row]) for row in firsts.tolist()]
 
 

@@ -36,7 +36,7 @@ from owpc_ltr.data.judgments.lines import (
 )
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, shown
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import inert_column, read_column
 
@@ -209,18 +209,16 @@ def header_delimiter(text: str) -> str:
     return next((mark for mark in "\t,;" if mark in header), ",")
 
 
-def table_formats(head: bytes) -> set[str] | None:
-    r"""The shipped formats that a file may have whose header names the columns of a table.
+def table_formats(line: str) -> set[str] | None:
+    r"""The shipped formats that a file may have whose first line names the columns of a table.
 
-    None where its first line is no such header: then it may have any format.
+    None where the line is no such header: then it may have any format.
 
-    >>> table_formats(b"query\tdoc_id\tgrade\n"), table_formats(b"q1 0 d1 1\n")
+    >>> table_formats("query\tdoc_id\tgrade"), table_formats("q1 0 d1 1")
     ({'tsv'}, None)
     """
-    text = head.decode("utf-8", "replace")
-    delimiter = header_delimiter(text)
-    header = next(iter(first_lines(head)), "").replace('"', "").split(delimiter)
-    names = {name.strip().lower() for name in header}
+    delimiter = header_delimiter(line)
+    names = {name.strip().lower() for name in line.replace('"', "").split(delimiter)}
     if not all(names.intersection(ROLES[role]) for role in ("doc_id", "grade")):
         return None
     return {"tsv"} if delimiter == "\t" else {"csv", "quepid"}

@@ -66,7 +66,7 @@ class EngineLike(Protocol):
         path: str,
         *,
         params: Mapping[str, Any] | None = None,
-        body: Any = None,
+        body: object = None,
         deadline: float | None = None,
     ) -> Any:
         """The decoded JSON of the answer; EngineUnavailable or EngineRefusal where there is none.
@@ -149,7 +149,7 @@ class Engine:
         path: str,
         *,
         params: Mapping[str, Any] | None = None,
-        body: Any = None,
+        body: object = None,
         ndjson: Iterable[Any] | None = None,
         idempotent: bool = True,
         deadline: float | None = None,
@@ -416,7 +416,7 @@ def _is_about_snapshots(path: str, kind: str, reason: str) -> bool:
     return gone or "too many Point In Time" in reason
 
 
-def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str]:
+def _encoded(body: object, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str]:
     try:
         if ndjson is not None:
             return "".join(f"{to_json(line)}\n" for line in ndjson).encode(), "application/x-ndjson"
@@ -429,10 +429,10 @@ def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str
         raise BadInput(f"a request cannot be written as JSON: {error}") from error
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """A value as JSON in a request: on one line, and of finite numbers."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,11 +15,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
 from owpc_ltr.redaction import redacted
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
 
 _LARGEST = 2**63
 
@@ -93,12 +96,12 @@ answer, which would have 'sort': check the address, and what stands between it a
         return unexpected_answer(self.what, self.place)
 
 
-def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
+def part_of(answer: Json, key: str, what: str) -> dict[str, Any]:
     """An object inside an answer that is an object."""
     return AnswerPart(answer, what)[key].object
 
 
-def check_acknowledged(answer: Any, what: str) -> None:
+def check_acknowledged(answer: Json, what: str) -> None:
     """Refuse the answer to a change of indices or aliases that does not say it was done."""
     done = AnswerPart(answer, what)["acknowledged"].value
     if done is False:
@@ -110,7 +113,7 @@ def check_acknowledged(answer: Any, what: str) -> None:
         raise unexpected_answer(what, "acknowledged")
 
 
-def check_written(answer: Any, what: str, identifier: str, *results: str) -> str:
+def check_written(answer: Json, what: str, identifier: str, *results: str) -> str:
     """What became of this document, if the answer says that it is one of these results."""
     written = AnswerPart(answer, what)
     if written["_id"].text != identifier or written["result"].text not in results:
@@ -118,13 +121,13 @@ def check_written(answer: Any, what: str, identifier: str, *results: str) -> str
     return written["result"].text
 
 
-def check_refreshed(answer: Any, what: str) -> None:
+def check_refreshed(answer: Json, what: str) -> None:
     """Refuse a refresh or a merge that failed in a shard."""
     if AnswerPart(answer, what)["_shards"]["failed"].count:
         raise Refused(f"the engine did {what} in a part of the index only: try again")
 
 
-def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[str, Any]]:
+def bulk_items(answer: Json, what: str, identifiers: Sequence[str]) -> list[dict[str, Any]]:
     """What became of each document of a bulk of `index` operations, in their order."""
     items = list(AnswerPart(answer, what)["items"])
     if len(items) != len(identifiers):
@@ -227,7 +230,7 @@ class NotAllowed(EngineUnavailable):
     """The engine accepts the credentials, but they lack a right (403), which its words name."""
 
 
-def cause(body: Any) -> tuple[str, str]:
+def cause(body: Json) -> tuple[str, str]:
     """The engine's own type and reason for an error, without the layers that only repeat it."""
     answer = body if isinstance(body, dict) else {}
     error = answer.get("error")
@@ -334,7 +337,12 @@ class SearchAnswer:
 
     @classmethod
     def read(
-        cls, answer: Any, body: Mapping[str, Any], what: str = "the search", *, scored: bool = False
+        cls,
+        answer: Json,
+        body: Mapping[str, Any],
+        what: str = "the search",
+        *,
+        scored: bool = False,
     ) -> Self:
         """The answer to a search with this body; `scored`: every hit has a finite score.
 
@@ -353,13 +361,13 @@ class SearchAnswer:
         listed = whole["hits"]["hits"] if "hits" in whole["hits"].object or total != 0 else ()
         hits = tuple(_hit(part, what, scored=scored) for part in listed)
         _check_number(hits, body, total, what)
-        pit = answer.get("pit_id")
+        pit = whole.object.get("pit_id")
         return cls(
             hits,
             whole["took"].count,
             total if exact else None,
             pit if type(pit) is str else None,
-            content=answer,
+            content=whole.object,
         )
 
     def exact_total(self) -> int:
@@ -369,19 +377,20 @@ class SearchAnswer:
         return self.total
 
 
-def check_complete(answer: Any, body: Mapping[str, Any], what: str) -> None:
+def check_complete(answer: Json, body: Mapping[str, Any], what: str) -> None:
     """Raise Incomplete unless every shard searched all of its documents in time.
 
     A search whose body has a limit (`terminate_after`) may end there.
     """
-    shards = AnswerPart(answer, what)["_shards"].object
+    whole = AnswerPart(answer, what)
+    shards, content = whole["_shards"].object, whole.object
     # Engines count a skipped shard (nothing in it can match) among the successful ones.
     counts = [shards.get(name) for name in ("successful", "total", "failed")]
     successful, total, failed = counts
     fault = ""
-    if answer.get("timed_out") is not False:
+    if content.get("timed_out") is not False:
         fault = "timed_out"
-    elif answer.get("terminated_early") and body.get("terminate_after", NO_LIMIT) == NO_LIMIT:
+    elif content.get("terminated_early") and body.get("terminate_after", NO_LIMIT) == NO_LIMIT:
         fault = "terminated_early"
     elif not all(type(count) is int for count in counts):
         fault = "its shards are not counted"

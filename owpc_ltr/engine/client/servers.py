@@ -130,7 +130,7 @@ class Server:
         self._seconds, self._largest, self._tries = seconds, largest, tries
         self._headers = {"Content-Type": "application/json", **(headers or {})}
 
-    def post(self, content: Any) -> ServerAnswer:
+    def post(self, content: object) -> ServerAnswer:
         """The answer, which may be an error, and may be cut. Raises NoAnswer."""
         body = json.dumps(content).encode()
         waited, attempts = 0.0, 0

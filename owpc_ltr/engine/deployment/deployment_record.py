@@ -156,7 +156,7 @@ def _what(model: str) -> str:
     return f"the deployment record of '{model}'"
 
 
-def _sample(content: Any) -> dict[str, Any]:
+def _sample(content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
         raise TypeError("samples")
     if not all(isinstance(name, str) for name in content["document_ids"]):
@@ -164,7 +164,7 @@ def _sample(content: Any) -> dict[str, Any]:
     return dict(content)
 
 
-def _read(place: str, source: Any) -> DeploymentRecord:
+def _read(place: str, source: Mapping[str, Any]) -> DeploymentRecord:
     try:
         content = source[_KEY]
         if content["format"] != _FORMAT:
@@ -322,6 +322,6 @@ def is_named_by_content(stored: StoredModel) -> bool:
     return any(_content_hash(stored, part).startswith(parts[1]) for part in definitions)
 
 
-def _content_hash(stored: StoredModel, definition: Any) -> str:
+def _content_hash(stored: StoredModel, definition: object) -> str:
     content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
     return digest_of(content)

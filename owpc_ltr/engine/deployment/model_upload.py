@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
@@ -49,18 +48,22 @@ from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
 from owpc_ltr.engine.options import DEFAULT_WINDOW
-from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
-from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.client_models import check_features, is_client_scored
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index, check_name
-from owpc_ltr.protocols import Model
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.text_tables import wrapped_text
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.protocols import Model
+
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 LARGE_REQUEST = 100_000
@@ -155,47 +158,52 @@ class Uploaded(ShortRepr):
             )
 
 
-def upload_model(
-    engine: Engine,
-    store: Store,
-    model: Model,
-    featureset: FeatureSet,
-    *,
-    index: str,
-    name: str,
-    limits: ProofLimits = ProofLimits(),  # noqa: B008 - it is frozen
-    role: str = CHAMPION,
-    grounds: SwitchGrounds = SwitchGrounds(),  # noqa: B008 - it is frozen
-    samples: list[dict[str, Any]] | None = None,
-    history: int | None = None,
-    allow_slow: bool = False,
-    window: int = DEFAULT_WINDOW,
-    client_scored: bool = False,
-    search: SearchRequest | None = None,
-    template: Mapping[str, Any] | None = None,
-    file: Path | None = None,
-) -> Uploaded:
-    """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
+@dataclass(frozen=True)
+class UploadRequest:
+    """A model that is to be uploaded under a name, and how.
 
     `role` is which model of the alias it becomes: champion or challenger; a champion is replaced
     only on the `grounds`, see `check_switch`. `samples` are used where the model remembers none.
-    `history` is how many earlier models are kept for rollback.
-
-    Without the plugin, trees run inside the engine where they fit; else the client scores them, and
-    with `client_scored` any model. External features are what the samples remember. Requests of the
-    `window` are tried.
+    `history` is how many earlier models are kept for rollback. Requests of the `window` are tried.
 
     `search` is the application's, of which a search template is made (see `search_template`), and
-    `template` is what it was made of: without them, they are those of an earlier upload. `file` is
-    the model's, for messages.
+    `template` is what it was made of: without them, they are those of an earlier upload. With
+    `client_scored` the client scores any model, and with `allow_slow` the model may exceed the
+    engine's cache. `file` is the model's, for messages.
+    """
+
+    model: Model
+    featureset: FeatureSet
+    _: KW_ONLY
+    name: str
+    index: str
+    role: str = CHAMPION
+    grounds: SwitchGrounds = field(default_factory=SwitchGrounds)
+    samples: Sequence[dict[str, Any]] = ()
+    search: SearchRequest | None = None
+    template: Mapping[str, Any] | None = None
+    window: int = DEFAULT_WINDOW
+    limits: ProofLimits = field(default_factory=ProofLimits)
+    history: int | None = None
+    allow_slow: bool = False
+    client_scored: bool = False
+    file: Path | None = None
+
+
+def upload_model(engine: Engine, store: Store, request: UploadRequest) -> Uploaded:
+    """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
+
+    Without the plugin, trees run inside the engine where they fit; else the client scores them.
+    External features are what the samples remember.
 
     Raises Refused before anything is stored, if the alias may not be switched or the engine's cache
     of models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
     again and with the alias unchanged, if the scores, or features since training, differ by more
     than the `limits`, or fewer of the documents or queries of the proof are in the index.
     """
+    model, featureset, name = request.model, request.featureset, request.name
     check_features(model, featureset)
-    samples = model.record.get("probes") or samples or []
+    samples = model.record.get("probes") or request.samples
     if not samples:
         raise Refused(
             "the model remembers no judged documents to compare scores on: give some with "
@@ -203,40 +211,39 @@ def upload_model(
         )
     check_name("model", name)
     # Before anything is stored: it raises where there is no such index.
-    engine.request("GET", f"/{check_index(index)}")
-    case = ServingCase(engine, store, model, featureset, name=name, index=index, samples=samples)
-    case = with_external_features(case, client_scored=client_scored)
+    engine.request("GET", f"/{check_index(request.index)}")
+    case = ServingCase(
+        engine, store, model, featureset, name=name, index=request.index, samples=samples
+    )
+    case = with_external_features(case, client_scored=request.client_scored)
     case = with_fewer_features(case)
-    mode = choose_serving_mode(case, window, limits.tolerance, client_scored=client_scored)
+    mode = choose_serving_mode(
+        case, request.window, request.limits.tolerance, client_scored=request.client_scored
+    )
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
     if case.featureset is not featureset:
         # The set has the model's name, and is stored and pruned with it.
         stored = replace(stored, featureset=replace(case.featureset, name=stored.name))
         mode = replace(mode, words=_fewer(case.featureset, featureset))
-    alias = Aliases(engine, store).check_upload(name, stored.name, role)
+    alias = Aliases(engine, store).check_upload(name, stored.name, request.role)
     templates = SearchTemplates(engine, store)
     queries: list[SearchRequest] = []
-    if search is not None and is_client_scored(stored):
+    if request.search is not None and is_client_scored(stored):
         mode = replace(mode, words=f"{mode.words}; so it has no search template")
-    elif search is not None:
-        queries = queries_of_proof(store, search, case.samples)
+    elif request.search is not None:
+        queries = queries_of_proof(store, request.search, case.samples)
         templates.check(name, needed=True)
     elif alias and not templates.of_model(stored.name):
         templates.check(name, needed=False)
-    warnings = check_room(engine, store, stored, allow_slow=allow_slow)
+    warnings = check_room(engine, store, stored, allow_slow=request.allow_slow)
     upload = _Upload(
-        case=case,
-        mode=replace(mode, stored=stored),
-        limits=limits,
-        grounds=grounds,
-        file=file,
-        search=_known_search(engine, store, stored.name, search, template),
-        role=role,
-        history=history,
-        window=window,
+        request,
+        case,
+        replace(mode, stored=stored),
+        search=_known_search(engine, store, stored.name, request),
         queries=queries,
     )
-    if is_client_scored(stored) and not client_scored:
+    if is_client_scored(stored) and not request.client_scored:
         warnings += (
             f"the client scores '{name}': applications must search with owpc-ltr serve or Python's "
             "search, as no request makes the engine alone run it",
@@ -251,13 +258,10 @@ def upload_model(
 
 
 def _known_search(
-    engine: Engine,
-    store: Store,
-    model: str,
-    search: SearchRequest | None,
-    template: Mapping[str, Any] | None,
+    engine: Engine, store: Store, model: str, request: UploadRequest
 ) -> dict[str, Any] | None:
     """What a deployment record has of the application's search: as given, or of before."""
+    search, template = request.search, request.template
     if search is None or template is None:
         before = None
         with suppress(BadInput):
@@ -279,19 +283,18 @@ class _Overtaken(Refused):
     """A failing upload of the same model has removed it during this one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Upload:
-    """A model that is being uploaded; others may be uploading the same one."""
+    """A model that is being uploaded; others may be uploading the same one.
 
+    `search` is what the deployment record gets, `queries` are those that try the search template.
+    """
+
+    request: UploadRequest
     case: ServingCase
     mode: ServingMode
-    limits: ProofLimits
-    grounds: SwitchGrounds
-    file: Path | None
+    _: KW_ONLY
     search: dict[str, Any] | None
-    role: str
-    history: int | None
-    window: int
     queries: list[SearchRequest]
 
     @property
@@ -316,15 +319,17 @@ class _Upload:
 
     def check(self, alias: Alias | None) -> dict[str, Any] | None:
         """Refuse to replace the champion without grounds; what the record has of it."""
-        case = self.case
+        case, request = self.case, self.request
         new = configuration(
-            self.stored.name, case.index, model_digest(case.model), self.search, self.window
+            self.stored.name, case.index, model_digest(case.model), self.search, request.window
         )
-        if self.role == CHALLENGER:
+        if request.role == CHALLENGER:
             if alias is not None:
                 check_challenger(self.records, alias, new)
             return None
-        return check_switch(self.records, alias, new, self.grounds, name=case.name, file=self.file)
+        return check_switch(
+            self.records, alias, new, request.grounds, name=case.name, file=request.file
+        )
 
     def attempt(self) -> Uploaded:
         """Store the model, prove it, switch the alias; or leave nothing behind."""
@@ -346,7 +351,7 @@ class _Upload:
                 self.case.model,
                 index=self.case.index,
                 samples=self.case.samples,
-                share=self.limits.min_proof_coverage,
+                share=self.request.limits.min_proof_coverage,
             )
             interval = proved_interval(self.case.model, self.stored.featureset, proof)
             if refusal := self.refusal(proof, interval, environment):
@@ -358,7 +363,7 @@ class _Upload:
                 self.stored,
                 self.queries,
                 interval=interval,
-                tolerance=self.limits.tolerance,
+                tolerance=self.request.limits.tolerance,
             )
             record = DeploymentRecord.of_model(
                 self.case.model,
@@ -378,7 +383,11 @@ class _Upload:
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
-                name, model, self.role, history=self.history, check=self.check
+                name,
+                model,
+                self.request.role,
+                history=self.request.history,
+                check=self.check,
             )
         except BaseException as error:
             # It may also be removed before it was read back, or while documents were scored.
@@ -399,23 +408,24 @@ class _Upload:
             proof.parity,
             self.store.kind,
             switch=record.switch,
-            typed_options=self.grounds.typed_options,
+            typed_options=self.request.grounds.typed_options,
             searched=self.search is not None,
             type=self.stored.type,
             features=proof.features,
             rankings=proof.rankings,
             serving_mode=self.mode,
             request_bytes=self.request_bytes(proof.params, interval),
-            search_template=name if template and self.role == CHAMPION else None,
+            search_template=name if template and self.request.role == CHAMPION else None,
         )
 
     def refusal(
         self, proof: Proof, interval: ScoreInterval, environment: Environment
     ) -> object | None:
         """Why the proof does not allow the upload; None if it does."""
+        limits = self.request.limits
         return (
-            proof.parity.refusal(self.limits.tolerance)
-            or drift_refusal(proof.features, proof.rankings, self.limits.max_drift)
+            proof.parity.refusal(limits.tolerance)
+            or drift_refusal(proof.features, proof.rankings, limits.max_drift)
             or request_refusal(
                 self.engine,
                 self.store,
@@ -423,7 +433,7 @@ class _Upload:
                 index=self.case.index,
                 params=proof.params,
                 interval=interval,
-                window=self.window,
+                window=self.request.window,
             )
             or (_CHANGED if self.observe() != environment else None)
         )
@@ -432,7 +442,7 @@ class _Upload:
         """What the model takes of a search request, if it is a part of one; warns of much."""
         if self.store.kind == "ltr-plugin" or is_client_scored(self.stored):
             return None
-        size = request_size(self.store, self.stored, params, self.window, interval)
+        size = request_size(self.store, self.stored, params, self.request.window, interval)
         if size > LARGE_REQUEST:
             give_warnings(
                 [

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from owpc_ltr.engine.options import MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.text import ShortRepr
 
 PARITY_TOLERANCE = 1e-5
@@ -35,9 +34,9 @@ ENGINE, CLIENT = "engine", "client"
 class ProofLimits:
     """How far scores and features may be from those of the training, and on how many documents."""
 
-    tolerance: Tolerance = PARITY_TOLERANCE
-    max_drift: MaxDrift = MAX_DRIFT
-    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE
+    tolerance: float = PARITY_TOLERANCE
+    max_drift: float = MAX_DRIFT
+    min_proof_coverage: float = MIN_PROOF_COVERAGE
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +32,22 @@ from owpc_ltr.engine.deployment.parity import (
 )
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import rescore_clauses
-from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.plugin_free import score_shift
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
-from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
-from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.protocols import Model
+
 
 Scored = tuple[Vector | None, Vector, Vector]
 """One query's labels (if known), its scores, and its other scores."""
@@ -183,7 +184,7 @@ class _Scorer:
     def answered(self, sample: dict[str, Any]) -> ScoredDocuments | None:
         """A sample's documents in the index, their features and scores; None without documents."""
         featureset = self.stored.featureset
-        ids, features = logged(self.engine, self.store, featureset, self.index, sample)
+        ids, features = self.store.logged(featureset, self.index, sample)
         if not ids:
             return None
         features = np.hstack([features, self._external(sample, ids)])
@@ -278,9 +279,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> 
     names = stored.featureset.feature_names
     rows = np.vstack([scored.features for scored in answered])
     for column, feature in enumerate(stored.featureset.features):
-        if feature.template_language != DERIVED:
-            continue
-        for source in sorted(expression_variables(str(feature.template)) & set(names)):
+        for source in stored.featureset.derived_from.get(feature.name, ()):
             unmatched = rows[np.isnan(rows[:, names.index(source)]), column]
             if len(unmatched):
                 # A gap is scored as a 0 by trees that were trained so: where it is logged as one.
@@ -383,19 +382,6 @@ def ranking_drift(answered: Sequence[ScoredDocuments]) -> RankAgreement | None:
     return rank_agreement(remembered) if remembered else None
 
 
-def logged(
-    engine: Engine, store: Store, featureset: FeatureSet, index: str, sample: dict[str, Any]
-) -> tuple[list[str], Matrix]:
-    """The ids of a sample's documents that are in the index, and their features now."""
-    request = store.log_search(featureset, sample["params"], sample["document_ids"])
-    what = "judged documents"
-    hits = search_index(engine, index, request.body, what, params=request.params).hits
-    values = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
-    ids = [document for document in sample["document_ids"] if document in values]
-    rows = [values[document] for document in ids]
-    return ids, np.array(rows, dtype=np.float32).reshape(len(rows), len(featureset.features))
-
-
 def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matrix | None:
     """The features of these documents as the sample remembers them, if it does."""
     if "features" not in sample:
@@ -417,6 +403,8 @@ def _differences(scored: ScoredDocuments) -> Vector:
     return np.where(np.isfinite(difference), difference, np.inf)
 
 
-def _score(value: Any) -> float:
+def _score(value: object) -> float:
     # JSON has integers of any length.
-    return float(value) if type(value) in (int, float) and abs(value) < 1e300 else np.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return np.nan
+    return float(value) if abs(value) < 1e300 else np.nan

@@ -21,7 +21,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.proof import Proof, request_refusal
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
-from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
 from owpc_ltr.formats.client_models import (
@@ -32,12 +31,10 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, with_features
-from owpc_ltr.models.linear import AdditiveModel, LinearModel
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.models.trees import TreeModel
@@ -80,32 +77,7 @@ class ServingCase:
 
     def exported(self) -> StoredModel:
         """The model as the store keeps it and the engine runs it, whatever it costs."""
-        return export_for(self.engine, self.store, self.model, self.featureset, self.name)
-
-
-def export_for(
-    engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
-) -> StoredModel:
-    """The model as this store keeps it and this version of the engine runs it, whatever it costs.
-
-    Raises Refused, before anything is sent, where the engine would not accept it.
-    """
-    if store.kind == "ltr-plugin":
-        if isinstance(model, AdditiveModel):
-            raise Refused(
-                "the LTR plugin has no additive models, and any engine runs them by scripts: push "
-                "its feature set (featureset push), and upload it, both with "
-                "`store_kind='plugin-free'`"
-            )
-        identity = engine.identity()
-        profile = serving_profile(identity.distribution, identity.version)
-        return export_to_plugin(model, featureset, name, profile)
-    if isinstance(model, LinearModel):
-        return export_linear(model, featureset, name)
-    try:
-        return store_plugin_free(model, featureset, name)
-    except Refused:
-        return store_for_client(model, featureset, name)
+        return self.store.export(self.model, self.featureset, self.name)
 
 
 def choose_serving_mode(
@@ -267,8 +239,8 @@ def with_fewer_features(case: ServingCase) -> ServingCase:
     if case.store.kind != "ltr-plugin" or not needed or not languages <= {MUSTACHE, DERIVED}:
         return case
     for feature in reversed(featureset.features):
-        if feature.name in needed and feature.template_language == DERIVED:
-            needed |= expression_variables(str(feature.template)) & set(names)
+        if feature.name in needed:
+            needed |= set(featureset.derived_from.get(feature.name, ()))
     if needed >= set(names):
         return case
     places = [place for place, name in enumerate(names) if name in needed]

@@ -47,7 +47,7 @@ class SwitchGrounds:
 
     @classmethod
     def of(
-        cls, require: Any = None, unproven: str | None = None, typed_options: str = ""
+        cls, require: object = None, unproven: str | None = None, typed_options: str = ""
     ) -> SwitchGrounds:
         """The grounds, with the evidence read. Raises UsageError for both, and an empty reason."""
         if unproven is not None and not unproven.strip():

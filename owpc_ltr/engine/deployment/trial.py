@@ -10,7 +10,6 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
-from owpc_ltr.engine.deployment.serving_mode import export_for
 from owpc_ltr.engine.search.client_scoring import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Store
@@ -48,7 +47,7 @@ def on_trial(
         return
     if featureset is None:
         raise TypeError("a model is tried with its feature set; only a reranker knows its own")
-    with searchable(store, exported(engine, store, model, featureset)) as stored:
+    with searchable(store, exported(store, model, featureset)) as stored:
         yield with_stored(engine, store, stored)
 
 
@@ -100,13 +99,13 @@ def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
     _delete(store, stored.name)
 
 
-def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
+def exported(store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
     """The model as this store keeps it; the client scores it where the engine cannot run it."""
     if joined_used(model):
         return store_for_client(model, featureset, "trial")
     model = for_engine(model)
     try:
-        return export_for(engine, store, model, featureset, "trial")
+        return store.export(model, featureset, "trial")
     except Refused:
         return store_for_client(model, featureset, "trial")
 

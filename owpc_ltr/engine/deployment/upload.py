@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.deployment.parity import ProofLimits
-from owpc_ltr.engine.options import Require, SearchIndex, ServingOptions, Unproven
+from owpc_ltr.engine.deployment.parity import (
+    MAX_DRIFT,
+    MIN_PROOF_COVERAGE,
+    PARITY_TOLERANCE,
+    ProofLimits,
+)
+from owpc_ltr.engine.options import (
+    MaxDrift,
+    MinProofCoverage,
+    Params,
+    QueryTemplate,
+    Require,
+    SearchIndex,
+    Tolerance,
+    Unproven,
+    Window,
+)
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 
@@ -55,16 +69,25 @@ def upload(
     ] = None,
     require: Require = None,
     unproven: Unproven = None,
-    serving: Annotated[
-        ServingOptions | None,
-        Argument.OPTIONS,
-        "The search that applications send, and where the model may run in it.",
-    ] = None,
-    limits: Annotated[
-        ProofLimits | None,
-        Argument.OPTIONS,
-        "How far scores and features may be from those of the training.",
-    ] = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    window: Window = None,
+    allow_slow: Annotated[
+        bool,
+        Help(
+            "Upload a model that exceeds the LTR plugin's cache, so that each search compiles it.",
+            panel="Model",
+        ),
+    ] = False,
+    client_scored: Annotated[
+        bool,
+        Help(
+            "Always score on the client; external features are looked up by serve.", panel="Model"
+        ),
+    ] = False,
+    tolerance: Tolerance = PARITY_TOLERANCE,
+    max_drift: MaxDrift = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     history: Annotated[
         int | None,
         Help(
@@ -101,12 +124,11 @@ def upload(
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-    from owpc_ltr.engine.deployment.model_upload import upload_model
+    from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
     from owpc_ltr.engine.deployment.switch import SwitchGrounds
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
-    serving = serving or ServingOptions()
     grounds = SwitchGrounds.of(require, unproven, cluster.typed_options)
     if role == CHALLENGER and grounds != SwitchGrounds():
         given = "require" if require is not None else "unproven"
@@ -126,19 +148,22 @@ def upload(
         with suppress(BadInput):
             before = records.find(alias.current, whole=False)
     where = before.index if index is None and before else cluster.the_index(index)
-    serving = _as_before(serving, before.search if before else None)
-    template, search = serving.query_template, None
-    window = cluster.window(template, serving.window)
-    if template is not None:
+    if query_template is None and before is not None and before.search is not None:
+        query_template = before.search["template"]
+        params = {**before.search["params"], **(params or {})}
+        window = before.search["window"] if window is None else window
+    rescored, search, template = cluster.window(query_template, window), None, None
+    if query_template is not None:
         search = search_request(
             cluster,
             KEYWORDS,
             index=where,
-            query_template=template,
-            params=serving.params,
-            window=window,
+            query_template=query_template,
+            params=params,
+            window=rescored,
         )
-    elif serving.params:
+        template = cluster.whole_template(where, query_template)
+    elif params:
         raise UsageError("`params` goes with `query_template`: give that, too, or leave it out")
     judged = read_dataset(Path(data)) if isinstance(data, Path | str) else data
     if judged is not None:
@@ -148,41 +173,30 @@ def upload(
             ranker,
             trained_on,
             index=index,
-            query_template=template,
-            window=window,
+            template=query_template,
+            window=rescored,
         )
     give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
-    return upload_model(
-        cluster.engine,
-        holding.store,
+    request = UploadRequest(
         ranker,
         trained_on,
-        index=where,
         name=called,
+        index=where,
         role=role,
         grounds=grounds,
-        file=path,
-        samples=None if judged is None else parity_samples_of(judged),
-        history=history,
-        allow_slow=serving.allow_slow,
-        window=window,
-        client_scored=serving.client_scored,
-        limits=limits or ProofLimits(),
+        samples=[] if judged is None else parity_samples_of(judged),
         search=search,
-        template=None if template is None else cluster.whole_template(where, template),
+        template=template,
+        window=rescored,
+        limits=ProofLimits(
+            tolerance=tolerance, max_drift=max_drift, min_proof_coverage=min_proof_coverage
+        ),
+        history=history,
+        allow_slow=allow_slow,
+        client_scored=client_scored,
+        file=path,
     )
-
-
-def _as_before(serving: ServingOptions, search: Mapping[str, Any] | None) -> ServingOptions:
-    """The options, with the champion's query template and window where no template is given."""
-    if search is None or serving.query_template is not None:
-        return serving
-    return replace(
-        serving,
-        query_template=search["template"],
-        params={**search["params"], **(serving.params or {})},
-        window=search["window"] if serving.window is None else serving.window,
-    )
+    return upload_model(cluster.engine, holding.store, request)
 
 
 def _check_data(
@@ -192,11 +206,12 @@ def _check_data(
     featureset: FeatureSet,
     *,
     index: str | None,
-    **how: Any,
+    template: Mapping[str, Any] | Path | str | None,
+    window: int,
 ) -> None:
     """Refuse data of other features, and warn of judgments that look harmful.
 
-    Where an index is named, searches check them. `how` is the application's query, and the window.
+    Where an index is named, the application's query checks them there.
     """
     from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
@@ -205,5 +220,7 @@ def _check_data(
     check_features(ranker, data, featureset.name)
     warnings = [warning.line for warning in judgment_warnings(data, text_scores(featureset))]
     if index is not None and data.doc_ids is not None and data.query_params is not None:
-        warnings += cluster.check_judgments(data, index=index, **how)
+        warnings += cluster.check_judgments(
+            data, index=index, query_template=template, window=window
+        )
     give_warnings(warnings)

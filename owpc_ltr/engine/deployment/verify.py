@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.parity import (
+    MAX_DRIFT,
+    MIN_PROOF_COVERAGE,
+    PARITY_TOLERANCE,
     FeatureDrift,
     Parity,
     ProofLimits,
@@ -14,6 +17,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     other_rankings,
 )
+from owpc_ltr.engine.options import MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warning
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
@@ -89,11 +93,9 @@ def verify(
     index: Annotated[
         str | None, Help("The index (or alias); default: that of its upload."), Argument.NAME
     ] = None,
-    limits: Annotated[
-        ProofLimits | None,
-        Argument.OPTIONS,
-        "How far scores and features may be from those of the upload.",
-    ] = None,
+    tolerance: Tolerance = PARITY_TOLERANCE,
+    max_drift: MaxDrift = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     report: ReportPage = None,
 ) -> Verification:
     """Check an uploaded model again, and look for drift.
@@ -116,7 +118,10 @@ def verify(
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
     model = cluster.models.resolve(called)
-    verification = verify_model(cluster.engine, store, model, index, limits=limits or ProofLimits())
+    limits = ProofLimits(
+        tolerance=tolerance, max_drift=max_drift, min_proof_coverage=min_proof_coverage
+    )
+    verification = verify_model(cluster.engine, store, model, index, limits=limits)
     if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
         drifts = (*verification.drift, *filter(None, [drift]))

@@ -29,7 +29,7 @@ from owpc_ltr.engine.stores import Store, changed_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
-from owpc_ltr.files.strict_json import json_text
+from owpc_ltr.files.strict_json import Json, json_text
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def fingerprint(judgments: Judgments) -> str:
     return digest.hexdigest()
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """JSON text that depends on the value alone."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -214,11 +214,11 @@ def _typed(
     return typed
 
 
-def _number(text: Any) -> float | int | None:
-    if isinstance(text, bool | list | dict):
-        return None
-    if isinstance(text, int | float):
+def _number(text: Json) -> float | int | None:
+    if isinstance(text, int | float) and not isinstance(text, bool):
         return text
+    if not isinstance(text, str):
+        return None
     if re.fullmatch(r"[+-]?[0-9]+", text.strip()):
         return int(text)
     try:
@@ -228,7 +228,7 @@ def _number(text: Any) -> float | int | None:
     return number if math.isfinite(number) else None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     return shown(value if isinstance(value, str) else json_text(value))
 
 
@@ -281,7 +281,7 @@ def observe(
 
 
 def _index_answer(engine: EngineLike, index: str, purpose: str) -> Any:
-    from owpc_ltr.engine.cluster import close_index
+    from owpc_ltr.engine.staging_index import close_index
 
     try:
         return engine.request("GET", "/" + quote(index, safe=""))

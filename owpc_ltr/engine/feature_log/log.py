@@ -19,7 +19,6 @@ import pyarrow as pa
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, importance_of, judges_column, weights_of
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned import check_buckets, check_folder, write_partitioned
@@ -41,7 +40,6 @@ from owpc_ltr.engine.feature_log.snapshot import (
     point_in_time,
     read_contents,
 )
-from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import (
     DiskFault,
     EngineUnavailable,
@@ -50,7 +48,6 @@ from owpc_ltr.errors import (
     UsageError,
     give_warning,
 )
-from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.checks import warnings_of_log
@@ -59,6 +56,9 @@ from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.features.feature_set import FeatureSet
 
 
 _DIGEST_BYTES = hashlib.sha256().digest_size

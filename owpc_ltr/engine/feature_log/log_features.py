@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, DuplicatePolicy, SkipUnjudged, Topics
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.files.output import output_file
@@ -24,6 +24,7 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.features.feature_set import FeatureSet
@@ -77,11 +78,28 @@ def log_features(
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
-    options: Annotated[
-        LogOptions | None,
-        Argument.OPTIONS,
-        "How many searches, and which documents may be missing.",
+    in_flight: Annotated[
+        int | None,
+        Help(
+            "How many searches at the same time at most; default: as many as the engine takes.",
+            panel="Engine",
+        ),
     ] = None,
+    batch: Annotated[int, Help("At most so many documents per search.", panel="Engine")] = (
+        MOST_DOCUMENTS
+    ),
+    max_absent: Annotated[
+        float,
+        Help("Fail if a larger share of judged documents is not in the index.", panel="Advanced"),
+    ] = MAX_ABSENT,
+    allow_rejected: Annotated[
+        bool,
+        Help(
+            "Leave out documents that the engine cannot score or whose values are not finite.",
+            panel="Advanced",
+        ),
+    ] = False,
+    restart: Annotated[bool, Help("Discard the unfinished work of an earlier run.")] = False,
     progress: Progress = silent,
 ) -> LogReport:
     """Log the engine's features of judged documents.
@@ -97,6 +115,13 @@ def log_features(
     from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.legs import brought_by_legs
 
+    options = LogOptions(
+        in_flight=in_flight,
+        batch=batch,
+        max_absent=max_absent,
+        allow_rejected=allow_rejected,
+        restart=restart,
+    )
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
     inputs = [path for path in (judgments, topics, *tables) if isinstance(path, Path | str)]
     target = output_file(out, inputs) if buckets is None else Path(out)
@@ -137,7 +162,7 @@ def log_features(
 def _read(
     judgments: Judgments | Path | str,
     topics: Mapping[str, str] | Path | str | None,
-    duplicates: Any,
+    duplicates: Duplicates,
     skip_unjudged: bool,
     columns: Mapping[str, str] | None,
 ) -> tuple[Judgments, str | None]:

@@ -9,26 +9,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import (
+    InFlight,
+    JudgedBy,
     JudgedQueries,
-    SearchOptions,
+    ModelFeatureSet,
     judged_queries,
     with_judge,
     with_params,
 )
-from owpc_ltr.engine.options import EvidenceFile, QueryTemplate, SearchIndex
+from owpc_ltr.engine.options import (
+    IN_FLIGHT,
+    EvidenceFile,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
+    WORST_QUERIES,
     Baseline,
-    ComparisonOptions,
-    HowCompared,
     LatexTable,
     Metrics,
     PerQueryTable,
     ProxyLabels,
     Resamples,
+    SmallestGain,
     Split,
+    Unjudged,
+    Unweighted,
+    Worst,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
@@ -36,6 +48,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, sile
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.live_results.comparison import LiveComparison
 
 _TO_JUDGE = 100
@@ -63,7 +76,10 @@ def compare_live(
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
-    options: HowCompared = None,
+    unjudged: Unjudged = "zero",
+    unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
+    worst: Worst = WORST_QUERIES,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     same_query: Annotated[
@@ -72,11 +88,11 @@ def compare_live(
     ] = False,
     columns: Columns = None,
     topics: Topics = None,
-    search: Annotated[
-        SearchOptions | None,
-        Argument.OPTIONS,
-        "How rankers search: parameters, how much they rescore, and the feature set.",
-    ] = None,
+    params: Params = None,
+    window: Window = None,
+    featureset: ModelFeatureSet = None,
+    in_flight: InFlight = IN_FLIGHT,
+    judged_by: JudgedBy = None,
     out: EvidenceFile = None,
     per_query: PerQueryTable = None,
     report: ReportPage = None,
@@ -123,7 +139,6 @@ def compare_live(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    options, how = options or ComparisonOptions(), search or SearchOptions()
     if not isinstance(rankers, Mapping | str | Path) and len(rankers) == 1 and rankers[0] != QUERY:
         rankers, baseline = [*rankers, QUERY], baseline or QUERY
     named = named_rankers(rankers)
@@ -136,23 +151,25 @@ def compare_live(
         named,
         metrics,
         plugins,
-        options,
+        unjudged=unjudged,
+        unweighted=unweighted,
+        smallest_gain=smallest_gain,
         baseline=baseline,
         split=split,
         drawing=Resampling(seed, resamples, progress),
     )
     used = deployments_of(cluster, named.values())
-    template, window, where = query_template, how.window, index
+    template, where, rescored = query_template, index, window
     if where is None:
         where = _shared([deployment.index for deployment in used.values()])
     if template is None and not same_query:
         shared_search = _shared([deployment.search for deployment in used.values()])
         if shared_search is not None:
-            template, window = shared_search["template"], window or shared_search["window"]
+            template, rescored = shared_search["template"], window or shared_search["window"]
     judged, proxy = read_lists(columns, judgments, proxy_labels, topics=topics, asked=True)
 
-    def queries(source: Any) -> list[JudgedQuery]:
-        return with_params(with_judge(judged_queries(source, topics), how.judged_by), how.params)
+    def queries(source: Judged) -> list[JudgedQuery]:
+        return with_params(with_judge(judged_queries(source, topics), judged_by), params)
 
     human = queries(judged)
     asked, people = (human, None) if proxy is None else (queries(proxy), human)
@@ -160,18 +177,16 @@ def compare_live(
         live = LiveRankers(
             cluster=cluster,
             query_template=template,
-            window=window,
+            window=rescored,
             judged=asked,
             trials=trials,
             same_query=same_query,
             index=where,
-            featureset=how.featureset,
+            featureset=featureset,
             plugins=request.plugins,
             deployments=used,
         )
-        comparison = compare_rankers(
-            request, live, how.in_flight, people, for_evidence=out is not None
-        )
+        comparison = compare_rankers(request, live, in_flight, people, for_evidence=out is not None)
     pool = _pool_command(
         cluster,
         list(named.values()),
@@ -179,12 +194,12 @@ def compare_live(
         judgments,
         columns=columns,
         template=query_template,
-        window=how.window,
+        window=window,
         index=where,
-        featureset=how.featureset,
+        featureset=featureset,
     )
     data_name = str(judgments) if isinstance(judgments, Path | str) else ""
-    comparison = replace(comparison, data_name=data_name, n_worst=options.worst, pool=pool)
+    comparison = replace(comparison, data_name=data_name, n_worst=worst, pool=pool)
     if out is not None:
         comparison.evidence().write(out)
     write_comparison(comparison, per_query, latex)
@@ -195,12 +210,12 @@ def compare_live(
 def _pool_command(
     cluster: Cluster,
     rankers: Sequence[Any],
-    queries: Any,
-    judged: Any,
+    queries: object,
+    judged: object,
     *,
     columns: Mapping[str, str] | None,
-    template: Any,
-    **given: Any,
+    template: object,
+    **given: object,
 ) -> str:
     """The command that writes a sheet of what is not judged; empty where it cannot be typed."""
     if not all(

@@ -8,29 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Labels, Matrix
-from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
-from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.responses import NotAllowed
-from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
-from owpc_ltr.engine.live_queries import graded_lists, typed_queries
+from owpc_ltr.engine.live_queries import feature_warnings, graded_lists
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
-from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.errors import Refused, UsageError, give_warning
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
@@ -43,13 +34,13 @@ from owpc_ltr.evaluation.rules import (
     unnamed_judges,
 )
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
-from owpc_ltr.features.query_analysis import text_scores
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
 
-_SAMPLED = 100
-"""How many queries' judged documents are looked at for signs of bad judgments."""
-_MOST_DOCUMENTS = 500
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Labels
+    from owpc_ltr.engine.search.client_scoring import Served
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -179,7 +170,7 @@ def compare_rankers(
     lists = [[answer.doc_ids for answer in of_ranker] for of_ranker in of_all]
     documents = dict(zip(rankers, lists, strict=False))
     graded = queries if people is None else _among(people, queries)
-    warnings = _feature_warnings(live, searched.values(), graded, in_flight, plan.drawing.seed)
+    warnings = _feature_warnings(searched.values(), graded, in_flight, plan.drawing.seed)
     live.trials.close()
     of_template = any(ranker.of_template for ranker in searched.values())
     results = LiveResults(
@@ -245,58 +236,20 @@ def _attempts(
     runs = sorted(rankers.keys() - {name for name, _ in searched})
     candidate = digest_of(sorted(sides) + runs)
     attempts = ClusterAttempts(live.cluster.engine, alias, candidate=candidate)
-    try:
-        attempts.check_writable()
-    except NotAllowed as refusal:
-        why = f"the comparison cannot be counted among the attempts of '{alias}'"
-        if for_evidence:
-            raise NotAllowed(
-                f"{why}, and is no evidence uncounted: {refusal}; use an account that may write "
-                f"the index {INDEX}, or leave out `out`"
-            ) from refusal
-        give_warning(f"{why}, and is no evidence for a switch: {refusal}")
-        return None
-    return attempts
+    return attempts if attempts.may_count(for_evidence=for_evidence) else None
 
 
 def _feature_warnings(
-    live: LiveRankers,
-    rankers: Iterable[LiveRanker],
-    queries: Sequence[JudgedQuery],
-    in_flight: int,
-    seed: int,
+    rankers: Iterable[LiveRanker], queries: Sequence[JudgedQuery], in_flight: int, seed: int
 ) -> list[ResultWarning]:
-    """Warnings about the judgments from features of judged documents of a sample of queries.
-
-    The features are those of the first ranker that reads a feature set.
-    """
-    read = [(ranker.search.index, *ranker.features) for ranker in rankers if ranker.features]
-    if not read:
-        return []
-    index, store, featureset = read[0]
-    typed = typed_queries(queries, featureset)
-    drawn = np.random.default_rng(seed).permutation(len(typed))[:_SAMPLED]
-
-    def features_of(number: int) -> tuple[list[str], list[float], Matrix]:
-        query = typed[number]
-        grades = dict(zip(query.doc_ids, map(float, query.grades), strict=True))
-        some = np.random.default_rng(number).permutation(query.doc_ids)[:_MOST_DOCUMENTS]
-        sample = {"params": query.params, "document_ids": some.tolist()}
-        ids, features = logged(live.cluster.engine, store, featureset, index, sample)
-        return [query.query_id] * len(ids), [grades[name] for name in ids], features
-
-    with RequestThreads(max(1, min(in_flight, len(drawn)))) as workers:
-        logs = [log for log in workers.map(features_of, np.sort(drawn).tolist()) if log[0]]
-    if not logs:
-        return []
-    ids, labels, features = zip(*logs, strict=True)
-    data = make_dataset(
-        np.concatenate(features),
-        np.concatenate(labels),
-        np.concatenate(ids).tolist(),
-        feature_names=featureset.feature_names,
-    )
-    return judgment_warnings(data, text_scores(featureset))
+    """Warnings about the judgments from the features that the first ranker with a set reads."""
+    for ranker in rankers:
+        if ranker.features is not None:
+            store, featureset = ranker.features
+            return feature_warnings(
+                store, featureset, ranker.search.index, queries, in_flight=in_flight, seed=seed
+            )
+    return []
 
 
 @dataclass(frozen=True)

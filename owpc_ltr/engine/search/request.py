@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.options import (
+    ALL_FIELDS,
     DEFAULT_WINDOW,
     Params,
     QueryTemplate,
@@ -248,6 +249,23 @@ def search_request(
     filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
     rescored = cluster.window(query_template, window)
     return SearchRequest(index, template, filled, shown, window=rescored, rest=rest)
+
+
+def query_parts(
+    engine: Engine, index: str, query: Mapping[str, Any] | Path | str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The query with its places to fill in, and the rest of the body that it came in."""
+    if query is None or str(query) == ALL_FIELDS:
+        return default_query(engine, index), {}
+    template, rest = read_template(query)
+    return template, without_window(rest)
+
+
+def rescored_window(query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
+    """How many documents are rescored: as given, as the template says, or the default."""
+    if given is not None or query is None or str(query) == ALL_FIELDS:
+        return DEFAULT_WINDOW if given is None else given
+    return template_window(read_search(query)[1]) or DEFAULT_WINDOW
 
 
 def default_query(engine: Engine, index: str) -> dict[str, Any]:
@@ -489,7 +507,7 @@ def _of_ones(query: dict[str, Any]) -> float:
     return sum(float(part["function_score"]["weight"]) for part in parts) or 1.0
 
 
-def _with_query(clause: Clause, query: dict[str, Any], **more: Any) -> Clause:
+def _with_query(clause: Clause, query: dict[str, Any], **more: object) -> Clause:
     return {**clause, "query": {**clause["query"], "rescore_query": query, **more}}
 
 

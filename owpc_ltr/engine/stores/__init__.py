@@ -7,18 +7,22 @@ engine without the plugin must be able to do, and how many clauses it takes, is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.client.engine import About, Engine, Identity
+from owpc_ltr.engine.client.engine import About, Engine, Identity, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, read_featureset
 from owpc_ltr.formats.stored_model import StoredModel, read_model, same_model
-from owpc_ltr.names import check_name, check_store, did_you_mean
+from owpc_ltr.names import check_name, check_store, did_you_mean, only_one
 from owpc_ltr.version import Version, parse_version
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Matrix
+    from owpc_ltr.protocols import Model
 
 KINDS = ("ltr-plugin", "plugin-free")
 LARGEST_WINDOW = 10_000
@@ -103,6 +107,29 @@ class Store(ABC):
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search that returns exactly these documents (those that exist) with their features."""
+
+    def logged(
+        self, featureset: FeatureSet, index: str, sample: Mapping[str, Any]
+    ) -> tuple[list[str], Matrix]:
+        """The ids of a sample's documents that are in the index, and their features now."""
+        import numpy as np
+
+        doc_ids = sample["document_ids"]
+        request = self.log_search(featureset, sample["params"], doc_ids)
+        what = "judged documents"
+        hits = search_index(self._engine, index, request.body, what, params=request.params).hits
+        values = {hit["_id"]: self.features_of(featureset, hit) for hit in hits}
+        ids = [doc_id for doc_id in doc_ids if doc_id in values]
+        rows = [values[doc_id] for doc_id in ids]
+        width = len(featureset.features)
+        return ids, np.array(rows, dtype=np.float32).reshape(len(rows), width)
+
+    @abstractmethod
+    def export(self, model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+        """The model as this store keeps it and its engine runs it, whatever it costs.
+
+        Raises Refused, before anything is sent, where the engine would not accept it.
+        """
 
     @abstractmethod
     def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
@@ -212,7 +239,7 @@ def check_window(window: int) -> int:
     return window
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a number that a float holds: JSON has integers of any length.
 
     >>> [is_number(each) for each in (1.5, float("inf"), 7, 10**400, "1", True, None)]
@@ -310,6 +337,38 @@ def naming_close_sets(store: Store) -> Iterator[None]:
         with suppress(OwpcLtrError):  # advice may not hide what it is about
             names = store.list_featuresets()
         raise absent.among(names) from absent
+
+
+def choose_featureset(
+    store: Store, name: str | None, trained_hash: str | None = None
+) -> FeatureSet:
+    """The feature set of this name, the one with this hash, or the only one of the store."""
+    if name is not None:
+        with naming_close_sets(store):
+            featureset = store.get_featureset(check_name("feature set", name))
+        differs = trained_hash not in {None, featureset.hash}
+        if differs and (trained_on := _hashed(store, trained_hash)):
+            raise UsageError(
+                f"feature set '{name}' is not the one that the model was trained on, which is "
+                f"'{trained_on.name}': give that as `featureset`, or none"
+            )
+        return featureset
+    if trained_hash is None:
+        names = store.list_featuresets()
+        only = only_one(names, "feature set", "--featureset", f"the {store.kind} store")
+        return store.get_featureset(only)
+    if trained_on := _hashed(store, trained_hash):
+        return trained_on
+    raise UsageError(
+        f"no feature set in the {store.kind} store is the one that the model was trained on: "
+        "push it there, or name another with --featureset, or its store with --store-kind"
+    )
+
+
+def _hashed(store: Store, trained_hash: str | None) -> FeatureSet | None:
+    """The feature set of the store that has this hash, if one does."""
+    stored = map(store.get_featureset, store.list_featuresets())
+    return next((featureset for featureset in stored if featureset.hash == trained_hash), None)
 
 
 def _check_featureset(store: Store, model: StoredModel) -> None:

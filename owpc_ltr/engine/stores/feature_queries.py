@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,11 +36,14 @@ from owpc_ltr.features.mustache import (
 )
 from owpc_ltr.models.linear import LinearModel
 
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
+
 Params = Mapping[str, Any]
 Build = Callable[[Params], Any]
 
 
-def render(template: Any, params: Params) -> dict[str, Any]:
+def render(template: Json, params: Params) -> dict[str, Any]:
     """A part of an application's search: an object with tags in its strings, or mustache text.
 
     Values reach it as text inside its strings only (or, by toJson, as lists and objects), so that
@@ -56,16 +59,15 @@ def render(template: Any, params: Params) -> dict[str, Any]:
     return compile_template(template, whole=True)(params)
 
 
-def compile_template(template: Any, *, whole: bool = False) -> Callable[[Params], dict[str, Any]]:
+def compile_template(template: Json, *, whole: bool = False) -> Callable[[Params], dict[str, Any]]:
     """A function that renders the template. Raises BadInput for a template that is refused.
 
     With `whole`, a string that is nothing but a toJson becomes the value; to the LTR plugin, which
     renders features as text, it is a string still.
     """
     check_depth(template, "the template")
-    text = isinstance(template, str)
     needed = set().union(*(variables(part) for part in strings(template)))
-    build = _from_text(template) if text else _from_object(template, whole)
+    build = _from_text(template) if isinstance(template, str) else _from_object(template, whole)
 
     def query(params: Params) -> dict[str, Any]:
         lacking = sorted(needed - params.keys())
@@ -223,9 +225,9 @@ def _from_text(template: str) -> Build:
     return build
 
 
-def _from_object(tree: Any, whole: bool) -> Build:
+def _from_object(tree: Json, whole: bool) -> Build:
     """Build the tree anew only where a string in it has a tag."""
-    if not _has_tag(tree):
+    if not isinstance(tree, dict | list | str) or not _has_tag(tree):
         return lambda _: tree
     if isinstance(tree, str):
         alone = TO_JSON.fullmatch(tree.strip()) if whole else None
@@ -242,7 +244,7 @@ def _from_object(tree: Any, whole: bool) -> Build:
     return lambda params: {**tree, **{key: build(params) for key, build in tagged.items()}}
 
 
-def _has_tag(tree: Any) -> bool:
+def _has_tag(tree: Json) -> bool:
     return any("{{" in text for text in strings(tree))
 
 
@@ -360,7 +362,7 @@ def check_names(query: Query) -> Query:
 
 
 # Every search is looked through: plain recursion, for generators take ten times as long.
-def _leaves(tree: Any) -> int:
+def _leaves(tree: Json) -> int:
     if isinstance(tree, list):
         return sum(map(_leaves, tree))
     if not isinstance(tree, dict):
@@ -378,7 +380,7 @@ def _leaves(tree: Any) -> int:
     return count
 
 
-def _fixed_leaves(template: Any) -> int | None:
+def _fixed_leaves(template: Json) -> int | None:
     """The leaves of a template; None where params change its keys, or it names a part of itself."""
     keys = list(keys_in(template))
     if isinstance(template, str) or "_name" in keys or _has_tag(keys):
@@ -386,7 +388,7 @@ def _fixed_leaves(template: Any) -> int | None:
     return _leaves(template)
 
 
-def keys_in(tree: Any) -> Iterator[str]:
+def keys_in(tree: Json) -> Iterator[str]:
     """The keys of all objects in a query."""
     if isinstance(tree, dict):
         yield from tree
@@ -405,7 +407,7 @@ def _tokens(query: Query) -> int:
     return 1
 
 
-def _has_name(tree: Any) -> bool:
+def _has_name(tree: Json) -> bool:
     if isinstance(tree, dict):
         return "_name" in tree or any(map(_has_name, tree.values()))
     return isinstance(tree, list) and any(map(_has_name, tree))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
@@ -29,8 +29,14 @@ from owpc_ltr.engine.stores import (
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.ltr_plugin import export_to_plugin
 from owpc_ltr.formats.stored_model import StoredModel, ranker_source
+from owpc_ltr.models.linear import AdditiveModel
 from owpc_ltr.names import check_name, split_immutable
+
+if TYPE_CHECKING:
+    from owpc_ltr.protocols import Model
 
 _LOG = "main"
 _QUERY = "logged"
@@ -121,6 +127,18 @@ class LtrPluginStore(Store):
             "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "named_query": _QUERY}]}},
         }
         return Search(body)
+
+    def export(self, model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+        """The model in a format that this version of the engine scores exactly."""
+        if isinstance(model, AdditiveModel):
+            raise Refused(
+                "the LTR plugin has no additive models, and any engine runs them by scripts: push "
+                "its feature set (featureset push), and upload it, both with --store-kind "
+                "plugin-free"
+            )
+        identity = self._engine.identity()
+        profile = serving_profile(identity.distribution, identity.version)
+        return export_to_plugin(model, featureset, name, profile)
 
     def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
         """Feature values of one hit, in order; NaN where the query did not match."""

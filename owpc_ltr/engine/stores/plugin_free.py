@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import (
@@ -50,11 +50,16 @@ from owpc_ltr.engine.stores.feature_queries import (
 from owpc_ltr.engine.versioned_documents import VersionedDocuments
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
-from owpc_ltr.formats.client_models import client_model, is_client_scored
-from owpc_ltr.formats.ltr_plugin import import_linear
-from owpc_ltr.formats.plugin_free import plugin_free_model
+from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
+from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
+from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel, model_source
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.names import check_index, check_name
+
+if TYPE_CHECKING:
+    from owpc_ltr.files.strict_json import Json
+    from owpc_ltr.protocols import Model
 
 _KEPT = 16
 """Sets, and parts of sets that models look at, which are kept ready."""
@@ -157,6 +162,15 @@ class PluginFreeStore(Store):
         }
         # In the body or a header the flag is not looked at.
         return Search(body, {"include_named_queries_score": "true"})
+
+    def export(self, model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+        """The model as rescorers of this engine; for the client where none can be made of it."""
+        if isinstance(model, LinearModel):
+            return export_linear(model, featureset, name)
+        try:
+            return store_plugin_free(model, featureset, name)
+        except Refused:
+            return store_for_client(model, featureset, name)
 
     def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
         """Feature values of one hit, in order; NaN where the query did not match.
@@ -343,7 +357,7 @@ def _content(what: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "type": what, what: content}
 
 
-def _is_ours(mapping: Any) -> bool:
+def _is_ours(mapping: Json) -> bool:
     """Whether the mapping of one index says that it is a store of ours."""
     (index,) = mapping.values() if isinstance(mapping, dict) and len(mapping) == 1 else (None,)
     for key in ("mappings", "_meta"):
