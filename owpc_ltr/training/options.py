@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
-from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
@@ -118,7 +115,6 @@ Threads = Annotated[
         "Number of threads; more than the free cores only slow it down.",
         min=1,
         panel="Advanced",
-        after="seed",
     ),
 ]
 Dask = Annotated[
@@ -129,25 +125,9 @@ Dask = Annotated[
         panel="Advanced",
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class DataOptions(ShortRepr):
-    """How data are read, and what a model's record says of their source."""
-
-    max_feature_number: MaxFeatureNumber = None
-    memory: Memory = None
-    source: Annotated[
-        Mapping[str, Any] | None, "What the model's record says of where the data are from."
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TrainingOptions(DataOptions):
-    """How data are read and worked through, and what a model's record says of their source."""
-
-    dask: Dask = None
-    threads: Threads = 1
+Source = Annotated[
+    "Mapping[str, Any] | None", "What the model's record says of where the data are from."
+]
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -20,7 +20,7 @@ from owpc_ltr.training.options import (
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     KNOTS,
-    DataOptions,
+    Dask,
     Folds,
     Grid,
     LossChoice,
@@ -28,9 +28,10 @@ from owpc_ltr.training.options import (
     Normalise,
     OptimizerChoice,
     Settings,
+    Source,
     TestShare,
+    Threads,
     TrainingData,
-    TrainingOptions,
     Validation,
     ValidationShare,
     by_workers,
@@ -161,13 +162,13 @@ def train(
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
     folds: Folds = None,
-    options: Annotated[
-        TrainingOptions | None,
-        Argument.OPTIONS,
-        "How the data are read and worked through, and what the record says of their source.",
-    ] = None,
+    max_feature_number: MaxFeatureNumber = None,
+    memory: Memory = None,
+    dask: Dask = None,
+    source: Source = None,
     report: ReportPage = None,
     seed: Seed = 0,
+    threads: Threads = 1,
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Model:
@@ -211,7 +212,6 @@ def train(
     from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.plan import model_plan
 
-    options = options or TrainingOptions()
     if knots is not None and not piecewise_linear:
         raise UsageError(
             f"{option_name('knots')} is of piecewise-linear models: add "
@@ -228,7 +228,7 @@ def train(
         piecewise_linear=piecewise_linear,
         knots=KNOTS if knots is None else knots,
     )
-    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, options.dask)
+    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, dask)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if any(choices):
@@ -236,20 +236,22 @@ def train(
         choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
-    few, dask = _few_features(max_features, feature_cost), options.dask
+    few = _few_features(max_features, feature_cost)
     others = {"validation": validation, "max_features": max_features, "dask": dask}
     _check_folds(folds, others, test_share)
     sides = (data, validation)
     with workers_at(dask, sides, plugins) as workers:
         shares = (validation_share, test_share if folds is None else 0.0)
-        splits, files = training_splits(data, validation, shares, options)
-        source = files if options.source is None else options.source
+        splits, files = training_splits(
+            data, validation, shares, memory=memory, max_feature_number=max_feature_number
+        )
+        source = files if source is None else source
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
         if few is not None:
             training = in_memory(training, option_name("max_features"))
-        run = Run(seed=seed, threads=options.threads, progress=progress)
+        run = Run(seed=seed, threads=threads, progress=progress)
         plan, choice = plan_of(splits.seen, run)
         goes_through_parts(plan, training, chosen_on)
         before = warnings_before_training(training.head)
@@ -331,7 +333,9 @@ def training_splits(
     data: JudgedTable | Path | str,
     validation: JudgedTable | Path | str | None,
     shares: tuple[float, float],
-    options: DataOptions | None = None,
+    *,
+    memory: int | None = None,
+    max_feature_number: int | None = None,
 ) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
     """The queries to train on and to choose settings on, and what a record says of their source.
 
@@ -342,12 +346,8 @@ def training_splits(
     from owpc_ltr.data.joining import check_same_features
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
-    options = options or DataOptions()
-
     def read(source: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(
-            source, memory=options.memory, max_feature_number=options.max_feature_number
-        )
+        opened = dataset_of(source, memory=memory, max_feature_number=max_feature_number)
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
         return opened, Path(source).name if isinstance(source, Path | str) else None

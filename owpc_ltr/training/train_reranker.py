@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
@@ -16,11 +16,11 @@ from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
     RERANKING_METRIC,
-    DataOptions,
     Grid,
     LossChoice,
     ModelFile,
     Settings,
+    Source,
     TestShare,
     Threads,
     TrainingData,
@@ -84,11 +84,9 @@ def train_reranker(
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
-    options: Annotated[
-        DataOptions | None,
-        Argument.OPTIONS,
-        "How the data are read, and what the record says of their source.",
-    ] = None,
+    max_feature_number: MaxFeatureNumber = None,
+    memory: Memory = None,
+    source: Source = None,
     report: ReportPage = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -119,11 +117,15 @@ def train_reranker(
     plan = RerankingPlan.checked(
         load(map(Path, plugins)), loss, reranker, settings=settings, grid=grid, select=metric
     )
-    options = options or DataOptions()
-    shares = (validation_share, test_share)
-    splits, source = training_splits(data, validation, shares, options)
-    if source is not None and isinstance(base, Path | str):
-        source = {**source, "base": Path(base).name}
+    splits, files = training_splits(
+        data,
+        validation,
+        (validation_share, test_share),
+        memory=memory,
+        max_feature_number=max_feature_number,
+    )
+    if files is not None and isinstance(base, Path | str):
+        files = {**files, "base": Path(base).name}
     training = in_memory(splits.training, "a reranker")
     chosen_on = splits.optional_validation
     constant = constant_in_training(constant_in_all([training]))
@@ -144,7 +146,7 @@ def train_reranker(
         plan,
         run,
         chosen_on,
-        source=source if options.source is None else options.source,
+        source=files if source is None else source,
     )
     model: ReorderingModel = with_warnings(fitted, warnings)
     if out is not None:
