@@ -14,17 +14,21 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
+    WORST_QUERIES,
     Baseline,
     ComparisonOptions,
     Documents,
-    HowCompared,
     IdField,
     LatexTable,
     Metrics,
     PerQueryTable,
     ProxyLabels,
     Resamples,
+    SmallestGain,
     Split,
+    Unjudged,
+    Unweighted,
+    Worst,
 )
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
@@ -67,7 +71,10 @@ def compare(
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
-    options: HowCompared = None,
+    unjudged: Unjudged = "zero",
+    unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
+    worst: Worst = WORST_QUERIES,
     proxy_labels: ProxyLabels = None,
     columns: Columns = None,
     documents: Documents = None,
@@ -105,12 +112,12 @@ def compare(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    options, named = options or ComparisonOptions(), named_rankers(rankers)
+    named = named_rankers(rankers)
     request = comparison_request(
         named,
         metrics,
         plugins,
-        options,
+        ComparisonOptions(unjudged=unjudged, unweighted=unweighted, smallest_gain=smallest_gain),
         baseline=baseline,
         split=split,
         drawing=Resampling(seed, resamples, progress),
@@ -136,7 +143,7 @@ def compare(
 
         comparison = compare_on_data(request, judged)
     data_name = str(data) if isinstance(data, Path | str) else ""
-    comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
+    comparison = replace(comparison, data_name=data_name, n_worst=worst)
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison

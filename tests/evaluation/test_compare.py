@@ -20,7 +20,6 @@ from owpc_ltr import save_model
 from owpc_ltr.data.splits import HashSplit, seen_queries
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import parse_metric
@@ -35,7 +34,7 @@ SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)
 METRICS = ("ndcg@5", "map")
 RERANKING = {"reranker.kernels": "rbf", "loss.inner": "logistic", "reranker.penalty": 1e-3}
 QUICK: dict[str, Any] = {"resamples": 200, "metrics": METRICS}
-UNKNOWN = {"options": ComparisonOptions(unjudged="one")}  # type: ignore[arg-type]
+UNKNOWN = {"unjudged": "one"}
 
 
 @pytest.fixture
@@ -243,9 +242,7 @@ def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
 
 def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Path]) -> None:
     rankers = {"holes": runs["holes"], "plain": runs["plain"]}
-    condensed = ltr.compare(
-        rankers, data=DATA, options=ComparisonOptions(unjudged="condensed"), **QUICK
-    )
+    condensed = ltr.compare(rankers, data=DATA, unjudged="condensed", **QUICK)
     for metric in range(2):
         mine, theirs = (values(condensed, name, metric).tolist() for name in rankers)
         assert mine == theirs
@@ -265,7 +262,7 @@ def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, P
         rankers,
         data=DATA,
         metrics=metrics,
-        options=ComparisonOptions(unjudged="skip"),
+        unjudged="skip",
         resamples=200,
     )
     firsts = [documents[:2] for documents in ltr.read_run(runs["holes"]).lists().values()]
@@ -276,7 +273,7 @@ def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, P
     assert 2 < found.pairs[1].comparison.n_queries < found.pairs[0].comparison.n_queries < QUERIES
     assert any("precision@2 counts" in note for note in found.notes)
     with pytest.raises(Refused, match="0 of 40 queries count in map for every ranker"):
-        ltr.compare(rankers, data=DATA, metrics="map", options=ComparisonOptions(unjudged="skip"))
+        ltr.compare(rankers, data=DATA, metrics="map", unjudged="skip")
 
 
 def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, Path]) -> None:
@@ -374,7 +371,7 @@ def test_weights_are_the_importance_of_queries() -> None:
     unweighted = ltr.compare(
         {"a": SHARP, "b": DULL},
         data=judged(importance),
-        options=ComparisonOptions(unweighted=True),
+        unweighted=True,
         **QUICK,
     )
     assert unweighted.pairs == plain.pairs

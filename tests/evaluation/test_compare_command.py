@@ -16,7 +16,6 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import save_dataset, save_model
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.metrics.metric import listed_metrics
 from owpc_ltr.training.cross_validation import cut_folds
 from tests.commands import Run
@@ -62,7 +61,7 @@ def test_json_has_every_figure_of_the_call(run: Run) -> None:
     found = ltr.compare(
         ["linear.json", "feature:likes", "bm25.run"], data="data.parquet",
         metrics=["map", "ndcg@5,gain=linear"], baseline="bm25.run",
-        options=ComparisonOptions(unjudged="condensed"),
+        unjudged="condensed",
         resamples=300, seed=4,
     )  # fmt: skip
     assert told == json.loads(json.dumps(found.as_dict()))
@@ -221,7 +220,7 @@ def test_importance_of_queries_counts_over_all_folds() -> None:
     plain = ltr.compare(
         {"a": SHARP, "b": DULL},
         data=heavy,
-        options=ComparisonOptions(unweighted=True),
+        unweighted=True,
         **QUICK_FOLD,
     )
     assert plain.ranker("a").means["ndcg@5"].mean == pytest.approx(values.mean())

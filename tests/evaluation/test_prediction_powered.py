@@ -19,7 +19,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.prediction_powered import (
     FEWEST,
     PredictionPowered,
@@ -362,7 +361,7 @@ def test_importance_of_the_proxy_queries_weighs_everything() -> None:
     again = compared(
         listed(PEOPLE, SAMPLE),
         replace(PROXY, query_weights=weights),
-        options=ComparisonOptions(unweighted=True),
+        unweighted=True,
     )
     assert figures(again) == figures(plain)
 

@@ -17,7 +17,6 @@ from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.evaluation.attempts import AttemptsFile
-from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
@@ -161,7 +160,7 @@ def test_a_gain_must_lie_above_the_smallest_that_is_worth_it(world: World) -> No
     low = plain.pairs[0].comparison.low
     found = ltr.compare(
         {"new": world.new, "old": world.old},
-        options=ComparisonOptions(smallest_gain=low + 0.01),
+        smallest_gain=low + 0.01,
         **how,
     )
     assert str(found.verdict("new", "old")) == "no significant difference"
