@@ -26,7 +26,7 @@ from owpc_ltr.inspection.columns import (
     facts_together,
 )
 from owpc_ltr.kernels.linear import one_blas_thread
-from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
 from owpc_ltr.signatures import option_name
@@ -109,7 +109,7 @@ def train_plan(
         data = curves.expanded(data.load())
         validation = validation and curves.expanded(validation.load())
     data = with_scales(data, plan.normalise)
-    run = replace(run, validation=validation, metric=plan.select)
+    run = replace(run, validation=validation, metric=plan.metric)
     with one_blas_thread():
         chosen, table = _best_of(plan, data, run)
     fit = chosen.fit
@@ -126,7 +126,7 @@ def train_plan(
     if plan.piecewise_linear:
         how["basis"] = {"name": "ramps", "knots": plan.knots}
     record = {
-        **record_of_method(*chosen.pair, "optimizer", parse_metric(plan.select), run, **how),
+        **record_of_method(*chosen.pair, "optimizer", plan.metric, run, **how),
         "validation": None if validation is None else chosen.value,
         "certificate": fit.certificate.as_dict(),
         "table": table,
@@ -176,8 +176,7 @@ def fit_each(
     Where the best of the default values of C is at their end, more follow. The value is that on the
     validation queries of the run, NaN without any.
     """
-    metric = parse_metric(plan.select)
-    sign = 1.0 if metric.higher_is_better else -1.0
+    sign = 1.0 if plan.metric.higher_is_better else -1.0
     waiting, tried = [*candidates], list[tuple[Settings, float]]()
     before: FittedCandidate | None = None
     while waiting:
@@ -195,7 +194,7 @@ def fit_each(
         fit = checked_fit(optimizer.name, returned, data.head)
         value = float("nan")
         if run.validation is not None:
-            value = means_of([metric], fit.model, run.validation)[0]
+            value = means_of([plan.metric], fit.model, run.validation)[0]
         before = FittedCandidate(settings, pair, fit, value)
         yield before
         tried.append((settings, sign * value))
@@ -207,7 +206,7 @@ def _best_of(
     plan: Plan, data: JudgedTable, run: Run
 ) -> tuple[FittedCandidate, list[dict[str, Any]]]:
     """The best candidate, and a row for each."""
-    sign = 1.0 if parse_metric(plan.select).higher_is_better else -1.0
+    sign = 1.0 if plan.metric.higher_is_better else -1.0
     best: FittedCandidate | None = None
     table: list[dict[str, Any]] = []
     for candidate in fit_each(plan, plan.candidates(), data, run):

@@ -21,7 +21,7 @@ import numpy as np
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
@@ -124,7 +124,7 @@ def train_on_few_features(
         sides = [_blanked(side, in_use) for side in (data, validation)]
         return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
 
-    metric = parse_metric(plan.select)
+    metric = plan.metric
     path: list[dict[str, Any]] = []
     worth = _worth_of_a_millisecond(costs, metric, first.model, validation)
     trained, dropped, in_use = first, None, frozenset(data.feature_names)

@@ -23,7 +23,7 @@ from owpc_ltr.data.splits import fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import RankedQueries, parse_metric
+from owpc_ltr.metrics import RankedQueries
 from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.protocols import Model, Run
@@ -91,7 +91,7 @@ class KindChoice(NamedTuple):
 def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     """The kinds of models, the simplest first; `make` makes their plans."""
     linear = make()
-    metric = parse_metric(linear.select)
+    metric = linear.metric
     measure = metric.name if metric.name in {"map", "mrr"} else "ndcg"
     everywhere, interactions = frozenset(RUNS_IN), min(_PAIRS, _MOST_TABLES - n_features)
     found = [Kind("linear", linear, everywhere, "engine")]
@@ -133,9 +133,9 @@ def choose_kind(
         raise UsageError(f"no model runs in '{runs_in}': choose among {', '.join(RUNS_IN)}")
     sample = _sample(data)
     check_trainable(sample)
-    select = metric_for(sample) if metric is None else metric
+    metric = metric_for(sample) if metric is None else metric
     candidates = []
-    for kind in kinds(partial(make, select=select), sample.n_features):
+    for kind in kinds(partial(make, metric=metric), sample.n_features):
         # Only those that go through data in parts, or may load them.
         with suppress(UsageError):
             goes_through_parts(kind.plan, data, data)
@@ -151,7 +151,7 @@ def choose_kind(
     except (BadInput, Refused) as error:
         why = f"kinds of models cannot be compared on parts of these queries ({error})"
         return KindChoice(allowed[0], (), why)
-    chooses = parse_metric(candidates[0].plan.select)
+    chooses = candidates[0].plan.metric
     values = {
         name: chooses.of(RankedQueries(scores, sample.labels, sample.offsets))
         for name, (_, scores) in trained.items()

@@ -110,13 +110,13 @@ def select(
     measured = parse_metrics(metrics, registry)
     plans = [
         model_plan(
-            registry,
-            loss=loss,
-            optimizer=optimizer,
-            settings=settings,
-            grid=grid,
-            select=measured[0] if select_metric is None else select_metric,
+            loss,
+            optimizer,
+            settings,
+            grid,
+            metric=measured[0] if select_metric is None else select_metric,
             normalise=normalise,
+            registry=registry,
         )
         for loss, optimizer in product(losses, optimizers)
     ]
@@ -139,8 +139,8 @@ def select(
     return Selection(
         tuple(fold.name for fold in cut),
         tuple(rows),
-        tuple(choose(rows, plans[0].select, families_of(rows))),
-        str(plans[0].select),
+        tuple(choose(rows, plans[0].metric, families_of(rows))),
+        str(plans[0].metric),
     )
 
 

@@ -217,14 +217,15 @@ def train(
             f"{option_name('knots')} is of piecewise-linear models: add "
             f"{option_name('piecewise_linear')}"
         )
-    make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
+    registry = load(map(Path, plugins))
+    make = partial(model_plan, normalise=normalise, missing=missing, registry=registry)
     # What cannot be planned is refused before any data are read.
     planned = make(
         loss=loss or DEFAULT_LOSS,
         optimizer=optimizer or DEFAULT_OPTIMIZER,
         settings=settings,
         grid=grid,
-        select=metric or DEFAULT_METRIC,
+        metric=metric or DEFAULT_METRIC,
         piecewise_linear=piecewise_linear,
         knots=KNOTS if knots is None else knots,
     )

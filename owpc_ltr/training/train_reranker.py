@@ -112,11 +112,10 @@ def train_reranker(
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import constant_in_all
-    from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+    from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 
-    plan = RerankingPlan.checked(
-        load(map(Path, plugins)), loss, reranker, settings=settings, grid=grid, select=metric
-    )
+    registry = load(map(Path, plugins))
+    plan = reranking_plan(loss, reranker, settings, grid, metric, registry=registry)
     splits, files = training_splits(
         data,
         validation,

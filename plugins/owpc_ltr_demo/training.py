@@ -15,7 +15,7 @@ from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 from owpc_ltr_demo.preparation import (
     LoggedFeatures,
     MultiMatch,
@@ -38,7 +38,7 @@ def train(
     grid: Mapping[str, Sequence[Any]],
 ) -> TrainingResult:
     """A loss solved by an optimizer: the candidate that ranks validation queries best."""
-    plan = Plan(*plugins, settings, grid, SELECT)
+    plan = model_plan(*plugins, settings, grid, SELECT)
     options = session.options
     with session.working() as show:
         run = Run(seed=options.seed, threads=options.threads, progress=show)

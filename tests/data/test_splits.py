@@ -39,16 +39,16 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_selection import train_on_few_features
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.training.train import training_splits
 from tests.commands import Run as RunCommand
 
 REGISTRY = load()
-PLAN = Plan(
+PLAN = model_plan(
     REGISTRY.find("loss", "owpc"), REGISTRY.find("optimizer", "larank"), {"optimizer.C": 1.0}
 )
-RERANKING = RerankingPlan(
+RERANKING = reranking_plan(
     REGISTRY.find("loss", "pairwise"),
     REGISTRY.find("reranker", "exchangeable"),
     {"reranker.penalty": 1.0},
