@@ -33,8 +33,14 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import check_trainable, fit_each, goes_through_parts
+from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.plan import C, Plan, levels_of, means_of
+from owpc_ltr.training.training_data import (
+    WorkerPool,
+    check_trainable,
+    goes_through_parts,
+    loaded_for,
+)
 
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 
@@ -163,7 +169,7 @@ def cross_validate(
     *,
     jobs: int = 1,
     journal: Path | None = None,
-    workers: Any = None,
+    workers: WorkerPool | None = None,
 ) -> list[FitRow]:
     """Fit every candidate of every plan on every fold; rows in a fixed order.
 
@@ -274,9 +280,7 @@ def _walk(
     fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: Sequence[Metric], run: Run
 ) -> list[FitRow]:
     """Fit along growing C, each fit starting from the one before."""
-    data, validation = fold.training, fold.validation
-    if not goes_through_parts(plan, data, validation):
-        data, validation = data.load(), validation.load()
+    data, validation = loaded_for(plan, fold.training, fold.validation)
     check_trainable(data)
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.metric)

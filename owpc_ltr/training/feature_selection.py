@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
@@ -77,12 +78,36 @@ def _profiled(features: list[Any], source: str) -> dict[str, Any]:
         raise BadInput(f"{source} is not what profile --json prints: {error}") from error
 
 
-def _derived(content: Any, source: str) -> dict[str, list[str]]:
+def _derived(content: object, source: str) -> dict[str, list[str]]:
     """The features that each derived one comes from."""
-    lists = content.values() if isinstance(content, dict) else [None]
+    content = content if isinstance(content, dict) else {"": None}
+    lists = content.values()
     if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
         raise BadInput(f"{source} is not what profile --json prints: 'derived' names no features")
     return dict(content)
+
+
+class FewFeatures(NamedTuple):
+    """The most features of a model, and what each costs, where that counts."""
+
+    most: int
+    costs: Costs | None
+
+
+def few_features(
+    max_features: int | None, feature_cost: Mapping[str, Any] | Path | str | None
+) -> FewFeatures | None:
+    """What was asked of the number of features. Raises UsageError for costs alone."""
+    if max_features is not None:
+        if max_features < 1:
+            raise UsageError(f"{option_name('max_features')} is 1 or more, not {max_features}")
+        return FewFeatures(max_features, None if feature_cost is None else costs_of(feature_cost))
+    if feature_cost is None:
+        return None
+    raise UsageError(
+        f"{option_name('feature_cost')} decides which features {option_name('max_features')} "
+        "leaves out: give both"
+    )
 
 
 _TRIED = 5
@@ -213,7 +238,7 @@ def _spared(
     return list(dict.fromkeys([*best[:_TRIED], *expensive]))
 
 
-def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
+def _measured(metric: Metric, scores: Vector, data: RankingDataset) -> float:
     """The mean of the metric, or its negative where low is good."""
     value = metric.mean(scores, data.labels, data.offsets, uneven(data.query_weights))
     return value if metric.higher_is_better else -value

@@ -28,8 +28,9 @@ from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import option_name
-from owpc_ltr.training.candidates import check_trainable, goes_through_parts, model_of_queries
-from owpc_ltr.training.plan import Plan, levels_of
+from owpc_ltr.training.candidates import model_of_queries
+from owpc_ltr.training.plan import MetricChoice, Plan, levels_of
+from owpc_ltr.training.training_data import check_trainable, goes_through_parts
 
 FOLDS = 3
 FEWEST_QUERIES = 30
@@ -119,7 +120,7 @@ def metric_for(data: RankingDataset) -> str:
 def choose_kind(
     data: JudgedTable,
     make: Callable[..., Plan],
-    metric: Any,
+    metric: MetricChoice | None,
     runs_in: str,
     validation_share: float,
     run: Run,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Argument, Help, Reads, Writes, option_name
+from owpc_ltr.signatures import Argument, Help, Reads, Writes
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
@@ -128,39 +126,3 @@ Dask = Annotated[
 Source = Annotated[
     "Mapping[str, Any] | None", "What the model's record says of where the data are from."
 ]
-
-
-@contextmanager
-def workers_at(
-    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
-) -> Iterator[Any]:
-    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
-
-    Raises UsageError, before any is started, for a file among the `data`: workers go through
-    folders of parts.
-    """
-    if place is None:
-        yield None
-        return
-    from owpc_ltr.data.datasets import is_partitioned
-    from owpc_ltr.host.commands import plugin_answer
-
-    for one in data:
-        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
-            raise UsageError(
-                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
-                f"partition {one} --out FOLDER"
-            )
-    use_workers = plugin_answer("ltr_workers")
-    if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {option_name('dask')}")
-    with use_workers(place, plugins=plugins) as workers:
-        yield workers
-
-
-def by_workers(data: Any, workers: Any) -> Any:
-    """The data, gone through by the workers where there are any and the data have parts."""
-    from owpc_ltr.data.partitioned import PartitionedDataset
-
-    parted = workers is not None and isinstance(data, PartitionedDataset)
-    return workers.parts(data) if parted else data

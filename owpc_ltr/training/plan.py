@@ -373,13 +373,13 @@ def _check_parts(
         )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """A value in one short line, and its type."""
     text = " ".join(repr(value).split())
     return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 
 
-def checked_fit(name: str, returned: Any, data: RankingDataset) -> Fit:
+def checked_fit(name: str, returned: object, data: RankingDataset) -> Fit:
     """The fit that an optimizer returned, whose model scores the first query of its data.
 
     Raises PluginError naming the optimizer, what it returned, and what it must return.

@@ -27,7 +27,7 @@ from owpc_ltr.training.options import (
     Validation,
     ValidationShare,
 )
-from owpc_ltr.training.train import TrainingSummary, chosen_line, training_splits
+from owpc_ltr.training.train import TrainingSummary, chosen_line
 
 if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
@@ -111,22 +111,23 @@ def train_reranker(
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import constant_in_all
     from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
+    from owpc_ltr.training.training_data import constant_in_all, read_training_queries
 
     registry = load(map(Path, plugins))
     plan = reranking_plan(loss, reranker, settings, grid, metric, registry=registry)
-    splits, files = training_splits(
+    queries = read_training_queries(
         data,
         validation,
         (validation_share, test_share),
         memory=memory,
         max_feature_number=max_feature_number,
     )
-    if files is not None and isinstance(base, Path | str):
-        files = {**files, "base": Path(base).name}
-    training = in_memory(splits.training, "a reranker")
-    chosen_on = splits.optional_validation
+    if source is None and queries.source is not None:
+        base_file = {"base": Path(base).name} if isinstance(base, Path | str) else {}
+        source = {**queries.source, **base_file}
+    training = in_memory(queries.training, "a reranker")
+    chosen_on = queries.validation
     constant = constant_in_training(constant_in_all([training]))
     warnings = [*warnings_before_training(training), *constant]
     if chosen_on is not None:
@@ -145,13 +146,13 @@ def train_reranker(
         plan,
         run,
         chosen_on,
-        source=files if source is None else source,
+        source=source,
     )
     model: ReorderingModel = with_warnings(fitted, warnings)
     if out is not None:
         save_model(model, out)
     name = "the reranker" if out is None else Path(out).name
-    write_report([{name: model}, splits.training], report, plugins)
+    write_report([{name: model}, queries.training], report, plugins)
     return model
 
 
