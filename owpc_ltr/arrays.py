@@ -13,6 +13,10 @@ Vector = NDArray[np.float64]
 """Numbers in float64, one-dimensional: scores, gradients, weights of a linear model."""
 
 
+IntVector = NDArray[np.int64]
+"""Whole numbers, one-dimensional: numbers of documents, offsets of queries."""
+
+
 Labels = NDArray[np.float32]
 """Relevance grades (0 is irrelevant) or document weights, one a document."""
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.kernel import sort_ascending
@@ -30,8 +30,6 @@ Ties = Literal["expected", "file-order"]
 Gain = Literal["exponential", "linear"]
 Empty = Literal["zero", "skip", "one"]
 Short = Literal["normal", "zero"]
-IntVector = NDArray[np.int64]
-"""Positions and counts, one-dimensional."""
 _CELLS = 1 << 20
 _CELLS_A_SCORE = 16
 """How many numbers NumPy is done with in the time in which it sorts one score."""

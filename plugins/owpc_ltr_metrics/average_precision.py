@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.metrics.ranking import (
-    IntVector,
     cutoff_words,
     divide_defined,
     relevant_of_runs,
