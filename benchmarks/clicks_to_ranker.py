@@ -41,7 +41,6 @@ from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.evaluation.judged_data import texts_of
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.options import TrainingOptions
 
 METRIC = "ndcg@10"
 TRUE, SERVED = "true grades", "the query alone"
@@ -126,7 +125,7 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
             validation=parts[1],
             settings=SETTINGS,
             metric=METRIC,
-            options=TrainingOptions(source=sides.source),
+            source=sides.source,
         )
 
 

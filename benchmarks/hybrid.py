@@ -37,7 +37,6 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.fusion.evaluation import EQUAL, LEARNED, RRF, Fusion, LoggedLegs, learn
-from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.plan import model_plan
 
@@ -275,7 +274,7 @@ def part_of(legs: LoggedLegs, queries: Any) -> LoggedLegs:
 def shipped(legs: LoggedLegs, draws: int, size: int) -> tuple[float, float]:
     """The share of draws that would ship, and that would ship what is worse than words alone."""
     rng = np.random.default_rng(0)
-    plan = model_plan(load([]), select=NDCG)
+    plan = model_plan(metric=NDCG)
     words = legs.values(legs.alone(0), legs.found[:, 0], NDCG)
     ships = worse = 0
     for _ in range(draws):

@@ -24,7 +24,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cut_folds
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 
 GENERATORS = [
     {"generator": "constant"},
@@ -51,7 +51,7 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
     metric = parse_metric("map")
     values, baselines = [], []
     for fold in folds:
-        plan = Plan(
+        plan = model_plan(
             registry.find("loss", "owpc"),
             registry.find("optimizer", "larank"),
             {f"loss.{name}": value for name, value in settings.items()},

@@ -21,7 +21,7 @@ from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.cross_validation import Choice, Fold, choose, cross_validate
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 
 TITLE = "## Losses and optimizers on OHSUMED"
 METRICS = ["map", *(f"ndcg-letor@{k}" for k in (1, 3, 5, 10))]
@@ -110,10 +110,11 @@ def row(
     settings |= {f"optimizer.{name}": value for name, value in optimizer_settings.items()}
     classes = registry.find("loss", loss), registry.find("optimizer", optimizer)
     grid = {"optimizer.C": ("0.01", "1", "100")} if optimizer == "gradient" else {}
-    plan = Plan(*classes, settings, grid, "map", "none")
+    plan = model_plan(*classes, settings, grid, "map", "none")
     started = time.perf_counter()
-    rows = cross_validate(folds, [plan], METRICS, Run(), journal=journal)
-    (choice,) = choose(rows, "map", {"": lambda _: True})
+    metrics = [parse_metric(metric) for metric in METRICS]
+    rows = cross_validate(folds, [plan], metrics, Run(), journal=journal)
+    (choice,) = choose(rows, plan.metric, {"": lambda _: True})
     seconds = time.perf_counter() - started
     uses_loss = registry.find("optimizer", optimizer).uses_loss
     objective = optimizer_settings.get("objective", loss if uses_loss else "its own")

@@ -40,8 +40,8 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 
 METRICS = [parse_metric(f"ndcg-letor@{k}") for k in (1, 2, 5, 10)]
 SELECT = "ndcg-letor@10"
@@ -113,7 +113,7 @@ def linear_regression(fold: Fold) -> Model:
 def trained(loss: type[Any], optimizer: type[Any], select: str, **settings: Any) -> BaseRanker:
     """A base ranker of ours, chosen and stopped on the validation queries."""
     given = {f"optimizer.{name}": value for name, value in settings.items()}
-    plan = Plan(loss, optimizer, given, select=select)
+    plan = model_plan(loss, optimizer, given, metric=select)
     return lambda fold: train_plan(fold["train"], plan, Run(), fold["vali"]).model
 
 
@@ -158,7 +158,7 @@ def print_gains(folds: Sequence[Fold], bases: Mapping[str, Sequence[Model]]) -> 
         own = base_values(folds, models)
         print(row(name, "–", own))
         for label, (loss, settings) in LOSSES.items():
-            plan = RerankingPlan(loss, Exchangeable, settings, select=SELECT)
+            plan = reranking_plan(loss, Exchangeable, settings, metric=SELECT)
             values, changed = reranked_values(folds, models, plan)
             print(row("", label, values, own, changed))
         if name in PAPER:
@@ -173,7 +173,7 @@ def print_variants(folds: Sequence[Fold], bases: Mapping[str, Sequence[Model]]) 
     for name, models in bases.items():
         own = base_values(folds, models)
         for label, settings in VARIANTS.items():
-            plan = RerankingPlan(Bregman, Exchangeable, settings, select=SELECT)
+            plan = reranking_plan(Bregman, Exchangeable, settings, metric=SELECT)
             values, changed = reranked_values(folds, models, plan)
             print(row(name if label == "as above" else "", label, values, own, changed))
 

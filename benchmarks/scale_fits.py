@@ -37,7 +37,7 @@ from owpc_ltr.data.partitioned import PartitionedDataset, open_partitioned, writ
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 
 C = 0.01
 PAIRS = 1_000_000
@@ -91,7 +91,9 @@ def ours(optimizer: type[Any], parts: bool, data: PartitionedDataset, trees: int
     settings: dict[str, Any] = {"optimizer.C": C}
     if optimizer is Boosting:
         settings = {"optimizer.trees": trees, "optimizer.objective": "rank:ndcg"}
-    plan = Plan(OWPC, optimizer, settings, normalise="none" if optimizer is Boosting else "scale")
+    plan = model_plan(
+        OWPC, optimizer, settings, normalise="none" if optimizer is Boosting else "scale"
+    )
     made = train_plan(data if parts else data.load(), plan, Run())
     score: Score = made.model.score
     return score

@@ -13,16 +13,16 @@ Vector = NDArray[np.float64]
 """Numbers in float64, one-dimensional: scores, gradients, weights of a linear model."""
 
 
+IntVector = NDArray[np.int64]
+"""Whole numbers, one-dimensional: numbers of documents, offsets of queries."""
+
+
 Labels = NDArray[np.float32]
 """Relevance grades (0 is irrelevant) or document weights, one a document."""
 
 
 Matrix = NDArray[np.float32]
 """Features: one row a document, one column a feature; NaN where the engine had no value."""
-
-
-IntVector = NDArray[np.int64]
-"""Whole numbers, one-dimensional: positions, counts, numbers of documents."""
 
 
 Digests = NDArray[np.uint64]

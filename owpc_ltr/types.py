@@ -186,8 +186,6 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
-    from owpc_ltr.training.options import DataOptions as DataOptions
-    from owpc_ltr.training.options import TrainingOptions as TrainingOptions
 else:
     __all__ = sorted(_HOMES)
 

@@ -162,7 +162,7 @@ def write_letor(path: Path) -> None:
     ("function", "name", "message"),
     [
         (ltr.train, "metrics", r"'metrics': did you mean 'metric'\?"),
-        (ltr.train, "Threads", r"write options=TrainingOptions\(threads=…\)"),
+        (ltr.train, "Threads", r"'Threads': did you mean 'threads'\?"),
         (ltr.train, "xyz", "unexpected keyword argument 'xyz'"),
         (ltr.evaluate, "xyz", r"unexpected keyword argument 'xyz'$"),
     ],

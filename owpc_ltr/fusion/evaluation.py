@@ -462,7 +462,7 @@ def learned_fusion(
     registry = load(map(Path, plugins))
     (parsed,) = parse_metrics([metric], registry)
     parsed = within_window(parsed, legs.request_window)
-    plan = model_plan(registry, select=parsed)
+    plan = model_plan(metric=parsed, registry=registry)
     learned = learn(logged, plan, seed=drawing.seed, progress=drawing.progress)
     version: tuple[int, ...] = Z_SCORE_SINCE
     if identity.distribution == "opensearch":

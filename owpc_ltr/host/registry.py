@@ -32,7 +32,7 @@ import pluggy
 
 from owpc_ltr import protocols
 from owpc_ltr.compiling import keep_privately
-from owpc_ltr.errors import PluginError, UsageError, reason_of
+from owpc_ltr.errors import PluginError, reason_of
 from owpc_ltr.files.permissions import why_unsafe
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import GROUP, third_party_import
@@ -323,16 +323,11 @@ def installed() -> Registry:
 def class_of(kind: str, plugin: type[T] | str) -> type[T]:
     """The plugin's class, which may be given by its name if it is installed.
 
-    Raises PluginError for a name that is not installed, UsageError for what is neither.
+    Raises PluginError for a name that is not installed.
     """
     if isinstance(plugin, str):
         cls: type[T] = installed().find(kind, plugin)
         return cls
-    if not isinstance(plugin, type):
-        raise UsageError(
-            f"{plugin!r} is no class of a plugin: give the {kind}'s name or class, and its "
-            f"settings as {kind}.FIELD"
-        )
     return plugin
 
 

@@ -16,17 +16,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled, compiled_address
 from owpc_ltr.errors import PluginError
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.protocols import Loss
 
+BoundKernel = tuple[int, Vector]
+"""The address of a kernel, and the parameters that it reads."""
 
-def check_price(name: str, returned: Any, documents: int) -> None:
+
+def check_price(name: str, returned: object, documents: int) -> None:
     """Refuse what is no value and gradient. Raises PluginError: the loss, and what it returned."""
     if not (isinstance(returned, tuple | list) and len(returned) == 2):
         raise PluginError(
@@ -60,7 +64,7 @@ def _check_shape(name: str, shape: tuple[int, ...], documents: int) -> None:
         )
 
 
-def _is_numeric(value: Any) -> bool:
+def _is_numeric(value: ArrayLike) -> bool:
     try:
         return np.asarray(value).dtype.kind in "biuf"
     except ValueError:
@@ -68,7 +72,7 @@ def _is_numeric(value: Any) -> bool:
         return False
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value in one short line, with its type where its text does not tell."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}… ({type(value).__name__})"
@@ -106,12 +110,12 @@ def kernel(function: Callable[..., float]) -> Kernel:
 
 def call_kernel(
     _address: int,
-    _scores: Any,
-    _labels: Any,
-    _weights: Any,
-    _parameters: Any,
-    _gradient: Any,
-    _curvature: Any,
+    _scores: Vector,
+    _labels: Labels,
+    _weights: Labels,
+    _parameters: Vector,
+    _gradient: Vector,
+    _curvature: Vector,
 ) -> float:
     """Call the kernel at an address, from compiled code."""
     raise TypeError("call_kernel is for compiled functions to call")
@@ -167,7 +171,12 @@ def _call_by_address(name: Callable[..., Any], called: Any) -> None:
 
 @kernel
 def _python_kernel(
-    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, _curvature: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    _curvature: Vector,
 ) -> float:
     """Hand one query to a Python function, whose address travels in the parameters."""
     address = parameters.view(np.int64)[0]
@@ -247,7 +256,7 @@ def _bind_python(loss: Loss) -> BoundLoss:
     return BoundLoss(_python_kernel.address, parameters, False, callback, (failures,))
 
 
-def _view(address: int, dtype: Any, length: int) -> Any:
+def _view(address: int, dtype: DTypeLike, length: int) -> Any:
     """`length` numbers at an address, without a copy."""
     size = length * np.dtype(dtype).itemsize
     memory: Any = (ctypes.c_char * size).from_address(address)
@@ -257,12 +266,12 @@ def _view(address: int, dtype: Any, length: int) -> Any:
 @compiled
 def _one_query(
     address: int,
-    scores: Any,
-    labels: Any,
-    weights: Any,
-    parameters: Any,
-    gradient: Any,
-    curvature: Any,
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    parameters: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> Any:
     return call_kernel(address, scores, labels, weights, parameters, gradient, curvature)
 
@@ -309,7 +318,7 @@ _MIDDLING = 64  # up to here, comparing each with each, many at once
 
 
 @compiled
-def sort_ascending(scores: Any, documents: Any) -> None:
+def sort_ascending(scores: Vector, documents: IntVector) -> None:
     """Sort document numbers by their scores, lowest first; equal scores keep their order."""
     if _SHORT < len(documents) <= _MIDDLING:
         _sort_by_counting(scores, documents)
@@ -328,7 +337,7 @@ def sort_ascending(scores: Any, documents: Any) -> None:
 
 
 @compiled
-def _sort_by_counting(scores: Any, documents: Any) -> None:
+def _sort_by_counting(scores: Vector, documents: IntVector) -> None:
     """Each document goes to the place that equals the number of those before it.
 
     The square of a small number of comparisons, none of which is a branch, is faster than a few
@@ -348,7 +357,7 @@ def _sort_by_counting(scores: Any, documents: Any) -> None:
 
 
 @compiled
-def _sort_roughly(scores: Any, documents: Any) -> None:
+def _sort_roughly(scores: Vector, documents: IntVector) -> None:
     """Scatter the documents into as many buckets of equal width as there are documents.
 
     Where one bucket holds too much (an outlier makes all the others equal), it is merge-sorted.
@@ -384,7 +393,9 @@ def _sort_roughly(scores: Any, documents: Any) -> None:
 
 
 @compiled
-def _merge_sort(scores: Any, documents: Any, start: int, end: int, spare: Any) -> None:
+def _merge_sort(
+    scores: Vector, documents: IntVector, start: int, end: int, spare: IntVector
+) -> None:
     """Sort `documents[start:end]`; `spare` has room for as many."""
     width = 1
     while width < end - start:

@@ -6,25 +6,29 @@ result is the same bit for bit, whatever the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
+from owpc_ltr.kernels.kernel import BoundKernel, BoundLoss, call_kernel
 
+T = TypeVar("T")
+Queries = tuple[Matrix, Labels, Labels, Vector, IntVector]
+"""Features, labels, document weights, query weights and offsets, as compiled loops read them."""
 _BLOCKS = 16
 _CELLS_FOR_THREADS = 8_000_000
 
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
-def score_rows(features: Any, weights: Any, scores: Any) -> None:
+def score_rows(features: Matrix, weights: Vector, scores: Vector) -> None:
     """Write `features @ weights` (float32 rows, float64 sums) into `scores`."""
     for row in range(features.shape[0]):
         total = 0.0
@@ -34,7 +38,7 @@ def score_rows(features: Any, weights: Any, scores: Any) -> None:
 
 
 @compiled(fastmath={"contract"})
-def add_rows(features: Any, coefficients: Any, total: Any) -> None:
+def add_rows(features: Matrix, coefficients: Vector, total: Vector) -> None:
     """Add `coefficients @ features` to `total`; rows of coefficient zero are not read."""
     # Two rows at a time: half as many reads and writes of the total.
     first = -1
@@ -55,7 +59,7 @@ def add_rows(features: Any, coefficients: Any, total: Any) -> None:
 
 @compiled
 def _risk_of_block(
-    kernel: Any, queries: Any, first: int, last: int, weights: Any, gradient: Any
+    kernel: BoundKernel, queries: Queries, first: int, last: int, weights: Vector, gradient: Vector
 ) -> float:
     address, parameters = kernel
     features, labels, document_weights, query_weights, offsets = queries
@@ -83,7 +87,12 @@ def _risk_of_block(
 
 @compiled
 def _loss_of_block(
-    kernel: Any, queries: Any, first: int, last: int, scores: Any, losses: Any
+    kernel: BoundKernel,
+    queries: tuple[Labels, Labels, IntVector],
+    first: int,
+    last: int,
+    scores: Vector,
+    losses: tuple[Vector, Vector, Vector],
 ) -> None:
     address, parameters = kernel
     labels, weights, offsets = queries
@@ -167,7 +176,7 @@ def query_blocks(offsets: NDArray[np.int64], blocks: int) -> list[int]:
     return [int(cut) for cut in np.unique(cuts)]
 
 
-def run_blocks(block: Any, count: int, threads: int) -> list[Any]:
+def run_blocks(block: Callable[[int], T], count: int, threads: int) -> list[T]:
     """Run `block(0) … block(count − 1)` on threads (the compiled loops hold no lock), in order."""
     if threads == 1 or count == 1:
         return [block(index) for index in range(count)]

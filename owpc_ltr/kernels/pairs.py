@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.kernel import sort_ascending
 
@@ -26,12 +27,12 @@ _FEW = 16  # upper documents: up to here, each lower one is compared with all of
 def add_pairs(
     inner: int,
     margin: float,
-    scores: Any,
-    upper: Any,
-    lower: Any,
-    shares: Any,
-    gradient: Any,
-    curvature: Any,
+    scores: Vector,
+    upper: IntVector,
+    lower: IntVector,
+    shares: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     """Σ shares_i shares_j ℓ(s_i − s_j) over i in `upper` and j in `lower` (document numbers).
 
@@ -93,7 +94,9 @@ def add_pairs(
 
 
 @compiled
-def _sums_below(scores: Any, upper: Any, zero: float, shares: Any) -> tuple[Any, Any, Any]:
+def _sums_below(
+    scores: Vector, upper: IntVector, zero: float, shares: Vector
+) -> tuple[Any, Any, Any]:
     """Heights e = s − zero; Σ share, Σ share e, Σ share e² of the k lowest; zeros of that size."""
     n = len(upper)
     sums = np.zeros((2 * n + 3, 3))
@@ -110,7 +113,12 @@ def _sums_below(scores: Any, upper: Any, zero: float, shares: Any) -> tuple[Any,
 
 @compiled
 def _add_logistic(
-    scores: Any, upper: Any, lower: Any, shares: Any, gradient: Any, curvature: Any
+    scores: Vector,
+    upper: IntVector,
+    lower: IntVector,
+    shares: Vector,
+    gradient: Vector,
+    curvature: Vector,
 ) -> float:
     value = 0.0
     for i in upper:
@@ -146,7 +154,7 @@ def logistic(difference: float) -> tuple[float, float]:
 
 
 @compiled
-def reset(scores: Any, gradient: Any, curvature: Any, finite: bool) -> bool:
+def reset(scores: Vector, gradient: Vector, curvature: Vector, finite: bool) -> bool:
     """Set gradient and curvature to 0; False, and the gradient NaN, where no loss is defined.
 
     That is where a score is NaN, or, for a loss that needs `finite` ones, infinite.
@@ -161,7 +169,7 @@ def reset(scores: Any, gradient: Any, curvature: Any, finite: bool) -> bool:
 
 
 @compiled
-def next_grade(labels: Any, weights: Any, grade: float) -> float:
+def next_grade(labels: Labels, weights: Labels, grade: float) -> float:
     """The smallest label above `grade` among documents of positive weight; inf without one."""
     next_label = np.inf
     for document in range(len(labels)):
@@ -172,14 +180,14 @@ def next_grade(labels: Any, weights: Any, grade: float) -> float:
 
 
 @compiled
-def lowest_grade(labels: Any, weights: Any) -> float:
+def lowest_grade(labels: Labels, weights: Labels) -> float:
     """The smallest label among documents of positive weight; inf without one."""
     grade: float = next_grade(labels, weights, -np.inf)
     return grade
 
 
 @compiled
-def grades_of(labels: Any, weights: Any) -> Any:
+def grades_of(labels: Labels, weights: Labels) -> Any:
     """The different labels among documents of positive weight, lowest first."""
     grades = np.empty(len(labels))
     count = 0
@@ -192,7 +200,7 @@ def grades_of(labels: Any, weights: Any) -> Any:
 
 
 @compiled
-def weight_of(labels: Any, weights: Any, grade: float) -> float:
+def weight_of(labels: Labels, weights: Labels, grade: float) -> float:
     """The weight of all documents of a grade."""
     total = 0.0
     for document in range(len(labels)):
@@ -202,7 +210,7 @@ def weight_of(labels: Any, weights: Any, grade: float) -> float:
 
 
 @compiled
-def weight_of_pairs(labels: Any, weights: Any) -> tuple[float, float]:
+def weight_of_pairs(labels: Labels, weights: Labels) -> tuple[float, float]:
     """Weight of all pairs of different grade, and of all documents above the lowest grade."""
     below, pairs, relevant = 0.0, 0.0, 0.0
     lowest = lowest_grade(labels, weights)
@@ -217,7 +225,7 @@ def weight_of_pairs(labels: Any, weights: Any) -> tuple[float, float]:
 
 
 @compiled
-def documents_of(labels: Any, weights: Any, grade: float) -> Any:
+def documents_of(labels: Labels, weights: Labels, grade: float) -> Any:
     """The numbers of the documents of a grade, of positive weight."""
     documents = np.empty(len(labels), dtype=np.int64)
     count = 0

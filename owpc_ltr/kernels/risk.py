@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -242,10 +242,26 @@ class Tangent(NamedTuple):
 NOTHING_TO_GAIN = "no model is better than the one that scores everything alike"
 
 
+class TolerantOptimizer(Protocol):
+    """An optimizer that stops at a gap within its tolerance, or after so many passes."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def tolerance(self) -> float:
+        """The gap that it stops at, as a share of what was gained."""
+
+    @property
+    def passes(self) -> int:
+        """The most passes."""
+
+
 class Passes:
     """The passes of an optimizer with `tolerance` and `passes`: what each found, when it stops."""
 
-    def __init__(self, optimizer: Any, loss: Loss, zero: Point, run: Run) -> None:
+    def __init__(self, optimizer: TolerantOptimizer, loss: Loss, zero: Point, run: Run) -> None:
         self.optimizer, self.loss, self.zero, self.run = optimizer, loss, zero, run
         self.history: list[dict[str, float]] = []
         self.gap, self.reason = abs(zero.objective), ""

@@ -4,42 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
-from owpc_ltr.data.options import row_number
-from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset, in_memory
+from owpc_ltr.data.partitioned import JudgedTable, in_memory
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
-from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.inspection.columns import (
-    ColumnFacts,
-    column_facts,
-    constant_features,
-    facts_together,
-)
+from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.kernels.linear import one_blas_thread
-from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
-from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
+from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Reranker, Run
 from owpc_ltr.training.plan import (
     ZERO,
     C,
     Plan,
     Settings,
     checked_fit,
-    levels_of,
     means_of,
     taking_missing_as_zero,
 )
+from owpc_ltr.training.training_data import check_trainable, loaded_for
 from owpc_ltr.version import VERSION
+
+if TYPE_CHECKING:
+    from owpc_ltr.models.linear import PiecewiseLinearColumns
 
 HISTORY_ROWS = 100
 """Rows that are kept of a history: enough for a curve, and some kilobytes in a model's file."""
@@ -66,8 +60,7 @@ _OF_TREES = ("importances", "interactions")
 class TrainingResult:
     """The chosen model, its fit, and one row for every candidate that was tried.
 
-    `constant_features` have no value in the data, or one and the same. The caller warns of them
-    (`owpc_ltr.inspection.columns`).
+    `constant_features` have no value in the data, or one and the same. The caller warns.
     """
 
     model: Model
@@ -76,6 +69,11 @@ class TrainingResult:
     table: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
     constant_features: tuple[str, ...] = ()
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """What to warn of: the fit, and features that nothing was learned from."""
+        return (*self.warnings, *constant_in_training(self.constant_features))
 
 
 def train_plan(
@@ -89,73 +87,90 @@ def train_plan(
 
     Of equal ones the first is kept, which is the more regularised. With several candidates and
     no validation queries UsageError is raised: training data would choose the least regularised.
-    Data in parts that an optimizer needs in memory are loaded, see `goes_through_parts`.
+    Data in parts that an optimizer needs in memory are loaded, see `loaded_for`.
     `source` (files, split) goes into the model's record; without it, the split that the queries are
     sides of. The record also has the digests of the queries.
     """
-    if not goes_through_parts(plan, data, validation):
-        data, validation = data.load(), validation and validation.load()
-    given = data, validation
+    data, validation = loaded_for(plan, data, validation)
     facts = check_trainable(data)
     plan = plan.for_labels(facts.levels)
-    if plan.missing == ZERO:
-        data, validation = data.without_missing(), validation and validation.without_missing()
-    sample, curves = data.head, None
-    if plan.piecewise_linear:
-        from owpc_ltr.models.linear import piecewise_linear_columns
-
-        curves = piecewise_linear_columns(data.load(), plan.knots)
-        data = curves.expanded(data.load())
-        validation = validation and curves.expanded(validation.load())
-    data = with_scales(data, plan.normalise)
-    run = replace(run, validation=validation, metric=plan.select)
+    columns = _columns_for(plan, data, validation)
+    run = replace(run, validation=columns.validation, metric=plan.metric)
     with one_blas_thread():
-        chosen, table = _best_of(plan, data, run)
-    fit = chosen.fit
-    if curves is not None:
-        fit = replace(fit, model=curves.model_of(fit.model))
-    if plan.missing == ZERO:
-        fit = replace(fit, model=taking_missing_as_zero(fit.model, given[0].head))
-    warnings = _warnings(fit, chosen.pair[0], sample)
-    if given[1] is not None:
-        warnings += [f"validation: {warning}" for warning in unused_weights(given[1])]
-    how: dict[str, Any] = {"normalise": plan.normalise}
-    if plan.missing is not None:
-        how["missing"] = plan.missing
-    if plan.piecewise_linear:
-        how["basis"] = {"name": "ramps", "knots": plan.knots}
+        chosen, table = _best_of(plan, columns.data, run)
+    fit = columns.fit_to_data(chosen.fit, data.head)
+    warnings = _warnings(fit, chosen.pair[0], columns.sample)
+    if validation is not None:
+        warnings += [f"validation: {warning}" for warning in unused_weights(validation)]
     record = {
-        **record_of_method(*chosen.pair, "optimizer", parse_metric(plan.select), run, **how),
+        **record_of_method(*chosen.pair, "optimizer", plan.metric, run, **columns.record),
         "validation": None if validation is None else chosen.value,
         "certificate": fit.certificate.as_dict(),
         "table": table,
         "history": kept_history(fit.history),
-        **record_of_data(given[0]),
+        **record_of_data(data),
         "feature_ranges": facts.ranges,
         "warnings": list(warnings),
-        "source": source_of(*given, source),
-        "probes": parity_samples_of(given[0] if given[1] is None else given[1]),
+        "source": source_of(data, validation, source),
+        "probes": parity_samples_of(data if validation is None else validation),
         # What splits gained, and which may meet, is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
+    constant = facts.constant(data.feature_names, filled=plan.missing == ZERO)
     return TrainingResult(
         model=with_record(fit.model, record),
         fit=fit,
         settings=chosen.settings,
         table=tuple(table),
         warnings=tuple(warnings),
-        constant_features=tuple(facts.constant(sample.feature_names, filled=plan.missing == ZERO)),
+        constant_features=tuple(constant),
     )
 
 
-def check_choosable(candidates: int, validation: JudgedTable | None) -> None:
-    """Refuse several candidates with nothing to choose them by."""
-    if candidates > 1 and validation is None:
-        raise UsageError(
-            f"{candidates} candidates need validation queries to choose among: give "
-            f"`validation` or a share, or fix the settings with "
-            f"`settings`"
-        )
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The data as fits take them by a plan, and what makes of their model one of the data.
+
+    `sample` are some of the queries with the features that the model is of.
+    """
+
+    plan: Plan
+    data: JudgedTable
+    validation: JudgedTable | None
+    sample: RankingDataset
+    curves: PiecewiseLinearColumns | None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a record says of them."""
+        record: dict[str, Any] = {"normalise": self.plan.normalise}
+        if self.plan.missing is not None:
+            record["missing"] = self.plan.missing
+        if self.plan.piecewise_linear:
+            record["basis"] = {"name": "ramps", "knots": self.plan.knots}
+        return record
+
+    def fit_to_data(self, fit: Fit, head: RankingDataset) -> Fit:
+        """The fit with a model of the data as they are, of which `head` are some."""
+        model = fit.model if self.curves is None else self.curves.model_of(fit.model)
+        if self.plan.missing == ZERO:
+            model = taking_missing_as_zero(model, head)
+        return replace(fit, model=model)
+
+
+def _columns_for(plan: Plan, data: JudgedTable, validation: JudgedTable | None) -> _Columns:
+    """The data as the fits of a plan take them: filled, expanded to curves, with their scales."""
+    if plan.missing == ZERO:
+        data = data.without_missing()
+        validation = None if validation is None else validation.without_missing()
+    sample, curves = data.head, None
+    if plan.piecewise_linear:
+        from owpc_ltr.models.linear import piecewise_linear_columns
+
+        curves = piecewise_linear_columns(data.load(), plan.knots)
+        data = curves.expanded(data.load())
+        validation = None if validation is None else curves.expanded(validation.load())
+    return _Columns(plan, with_scales(data, plan.normalise), validation, sample, curves)
 
 
 class FittedCandidate(NamedTuple):
@@ -175,8 +190,7 @@ def fit_each(
     Where the best of the default values of C is at their end, more follow. The value is that on the
     validation queries of the run, NaN without any.
     """
-    metric = parse_metric(plan.select)
-    sign = 1.0 if metric.higher_is_better else -1.0
+    sign = 1.0 if plan.metric.higher_is_better else -1.0
     waiting, tried = [*candidates], list[tuple[Settings, float]]()
     before: FittedCandidate | None = None
     while waiting:
@@ -194,7 +208,7 @@ def fit_each(
         fit = checked_fit(optimizer.name, returned, data.head)
         value = float("nan")
         if run.validation is not None:
-            value = means_of([metric], fit.model, run.validation)[0]
+            value = means_of([plan.metric], fit.model, run.validation)[0]
         before = FittedCandidate(settings, pair, fit, value)
         yield before
         tried.append((settings, sign * value))
@@ -206,7 +220,7 @@ def _best_of(
     plan: Plan, data: JudgedTable, run: Run
 ) -> tuple[FittedCandidate, list[dict[str, Any]]]:
     """The best candidate, and a row for each."""
-    sign = 1.0 if parse_metric(plan.select).higher_is_better else -1.0
+    sign = 1.0 if plan.metric.higher_is_better else -1.0
     best: FittedCandidate | None = None
     table: list[dict[str, Any]] = []
     for candidate in fit_each(plan, plan.candidates(), data, run):
@@ -219,7 +233,7 @@ def _best_of(
 
 
 def record_of_method(
-    loss: Loss, learner: Any, kind: str, metric: Metric, run: Run, **more: Any
+    loss: Loss, learner: Optimizer | Reranker, kind: str, metric: Metric, run: Run, **more: object
 ) -> dict[str, Any]:
     """What a record says of the way a model was trained, and how candidates were chosen."""
     return {
@@ -262,110 +276,6 @@ def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
     if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
         warnings.append("the model scores documents alike: it does not rank")
     return warnings
-
-
-_BY_PARTS = "bundle, larank, gradient and boosting"
-
-
-def goes_through_parts(plan: Plan, data: JudgedTable, validation: JudgedTable | None) -> bool:
-    """Whether all that is planned goes through the data part by part; False where it loads them.
-
-    Raises UsageError, before any part is read, where they do not fit in memory, naming what goes
-    through parts; and where there is nothing to choose candidates by.
-    """
-    pairs = [plan.make(settings) for settings in plan.candidates()]
-    check_choosable(len(pairs), validation)
-    if isinstance(data, RankingDataset):
-        return False
-    why = _why_not(plan, pairs)
-    if why is None:
-        return True
-    parts = [part for part in (data, validation) if isinstance(part, PartitionedDataset)]
-    needed = sum(part.nbytes for part in parts)
-    if needed > data.memory:
-        raise UsageError(
-            f"{why} needs its data in memory, and these take {needed / 2**20:,.1f} MiB, more than "
-            f"the {data.memory / 2**20:,.1f} MiB of `memory`: give it more, or use {_BY_PARTS}, "
-            "which go through parts"
-        )
-    return False
-
-
-def _why_not(plan: Plan, pairs: Sequence[tuple[Loss, Optimizer]]) -> str | None:
-    """What needs all data at once; None where nothing does."""
-    if plan.piecewise_linear:
-        return "a piecewise-linear model"
-    for loss, optimizer in pairs:
-        if not isinstance(optimizer, StreamingOptimizer):
-            return f"optimizer '{optimizer.name}'"
-        if not optimizer.streams(loss):
-            return f"optimizer '{optimizer.name}' with loss '{loss.name}' and these settings"
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """Of each column its values; the lowest labels; whether labels differ within any query."""
-
-    columns: ColumnFacts
-    levels: Vector
-    ordered: bool
-
-    @property
-    def ranges(self) -> list[list[float]]:
-        """The smallest and the largest value of each feature, a missing one being 0."""
-        gaps = self.columns.missing > 0
-        low = np.where(gaps, np.fmin(self.columns.lowest, 0), self.columns.lowest)
-        high = np.where(gaps, np.fmax(self.columns.highest, 0), self.columns.highest)
-        return [low.tolist(), high.tolist()]
-
-    def constant(self, names: Sequence[str], *, filled: bool = False) -> list[str]:
-        """The features without values or differences; `filled`: missing values are 0."""
-        columns = self.columns
-        if filled:
-            low, high = (np.array(ends, np.float32) for ends in self.ranges)
-            columns = ColumnFacts(low, high, np.zeros_like(columns.missing), columns.rows)
-        return constant_features(columns, names)
-
-
-def facts_of(data: JudgedTable) -> Facts:
-    """The facts of the data, each part of which is checked by its digest meanwhile.
-
-    Raises Refused where a value is infinite.
-    """
-    columns, levels, ordered = zip(*data.each(_facts, whole=True), strict=True)
-    return Facts(reduce(facts_together, columns), reduce(np.union1d, levels), any(ordered))
-
-
-def check_trainable(data: JudgedTable) -> Facts:
-    """The facts of the data. Raises Refused where nothing can be learned from them."""
-    facts = facts_of(data)
-    if not facts.ordered:
-        raise Refused(
-            "no query has two documents with different labels: there is no order to learn"
-        )
-    return facts
-
-
-def constant_in_all(datasets: Sequence[JudgedTable]) -> list[str]:
-    """The features that are constant in each of these data: folds share most of their rows."""
-    first, *others = (facts_of(data).constant(data.feature_names) for data in datasets)
-    return [name for name in first if all(name in names for names in others)]
-
-
-def _facts(part: RankingDataset) -> tuple[ColumnFacts, Vector, bool]:
-    columns = column_facts(part.features)
-    if np.isinf(columns.lowest).any() or np.isinf(columns.highest).any():
-        row, column = np.argwhere(np.isinf(part.features))[0]
-        query = int(np.searchsorted(part.offsets, row, side="right")) - 1
-        raise Refused(
-            f"feature '{part.feature_names[column]}' is infinite for query "
-            f"'{part.query_ids[query].as_py()}', document "
-            f"{row_number(row - part.offsets[query])}: fix the feature, or leave the document out"
-        )
-    highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
-    lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
-    return columns, levels_of(part), bool((highest > lowest).any())
 
 
 _SALT = "owpc-ltr folds"

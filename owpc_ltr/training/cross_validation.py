@@ -29,12 +29,18 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import Journal, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
-from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import check_trainable, fit_each, goes_through_parts
+from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.plan import C, Plan, levels_of, means_of
+from owpc_ltr.training.training_data import (
+    WorkerPool,
+    check_trainable,
+    goes_through_parts,
+    loaded_for,
+)
 
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 
@@ -158,19 +164,18 @@ def read_folds(
 def cross_validate(
     folds: Sequence[Fold[Any]],
     plans: Sequence[Plan],
-    metrics: Sequence[Metric | str],
+    metrics: Sequence[Metric],
     run: Run,
     *,
     jobs: int = 1,
     journal: Path | None = None,
-    workers: Any = None,
+    workers: WorkerPool | None = None,
 ) -> list[FitRow]:
     """Fit every candidate of every plan on every fold; rows in a fixed order.
 
     Paths are walked in this process, or by the `workers` (see `use_workers`); the journal is kept
     here.
     """
-    measured = [parse_metric(metric) for metric in metrics]
     for fold, plan in product(folds, plans):
         goes_through_parts(plan, fold.training, fold.validation)
     paths = [
@@ -193,7 +198,7 @@ def cross_validate(
                 results[number] = [FitRow(**row) for row in finished.pieces[key].value]
                 continue
             # Paths that run side by side would talk over each other.
-            walk = partial(_walk, fold, plan, path, measured, run=replace(run, progress=silent))
+            walk = partial(_walk, fold, plan, path, metrics, run=replace(run, progress=silent))
             future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
             waiting[future] = number, key
         try:
@@ -211,13 +216,13 @@ def cross_validate(
 
 
 def choose(
-    rows: Sequence[FitRow], metric: str | Metric, families: Mapping[str, Callable[[FitRow], bool]]
+    rows: Sequence[FitRow], metric: Metric, families: Mapping[str, Callable[[FitRow], bool]]
 ) -> list[Choice]:
     """For each family (a name, and which rows belong to it), the best row of each fold.
 
     Of equal ones the first is kept. Raises BadInput for a family without rows in some fold.
     """
-    sign = 1.0 if parse_metric(metric).higher_is_better else -1.0
+    sign = 1.0 if metric.higher_is_better else -1.0
     folds = list(dict.fromkeys(row.fold for row in rows))
     choices = []
     for name, belongs in families.items():
@@ -272,15 +277,13 @@ def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 
 def _walk(
-    fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
+    fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: Sequence[Metric], run: Run
 ) -> list[FitRow]:
     """Fit along growing C, each fit starting from the one before."""
-    data, validation = fold.training, fold.validation
-    if not goes_through_parts(plan, data, validation):
-        data, validation = data.load(), validation.load()
+    data, validation = loaded_for(plan, fold.training, fold.validation)
     check_trainable(data)
     data = with_scales(data, plan.normalise)
-    run = replace(run, validation=validation, metric=plan.select)
+    run = replace(run, validation=validation, metric=plan.metric)
     rows: list[FitRow] = []
     for settings, (loss, optimizer), fit, value in fit_each(plan, path, data, run):
         means = dict(zip(map(str, metrics), means_of(metrics, fit.model, fold.test), strict=True))
@@ -296,7 +299,7 @@ def _key(
     fold: Fold[Any],
     plan: Plan,
     path: list[dict[str, Any]],
-    metrics: Sequence[Metric | str],
+    metrics: Sequence[Metric],
     run: Run,
 ) -> str:
     """Everything that decides a path's rows."""
@@ -304,6 +307,6 @@ def _key(
     parts = [
         [part.fingerprint for part in (fold.training, fold.validation, fold.test)],
         [fold.name, loss.name, optimizer.name, values_of(loss), values_of(optimizer)],
-        [path, plan.select, plan.normalise, list(metrics), run.seed],
+        [path, plan.metric, plan.normalise, list(metrics), run.seed],
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

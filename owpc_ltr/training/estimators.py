@@ -13,7 +13,6 @@ from owpc_ltr.training.options import (
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     Normalisation,
-    TrainingOptions,
 )
 
 try:
@@ -109,7 +108,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             validation_share=VALIDATION_SHARE if self._chooses(settings) else 0.0,
             test_share=0.0,
             seed=self.seed,
-            options=TrainingOptions(threads=self.threads),
+            threads=self.threads,
         )
         self.n_features_in_ = data.n_features
         if hasattr(X, "columns"):

@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
@@ -76,12 +77,33 @@ def _profiled(features: list[Any], source: str) -> dict[str, Any]:
         raise BadInput(f"{source} is not the JSON that profile prints: {error}") from error
 
 
-def _derived(content: Any, source: str) -> dict[str, list[str]]:
+def _derived(content: object, source: str) -> dict[str, list[str]]:
     """The features that each derived one comes from."""
-    lists = content.values() if isinstance(content, dict) else [None]
+    content = content if isinstance(content, dict) else {"": None}
+    lists = content.values()
     if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
         raise BadInput(f"{source} is not the JSON that profile prints: 'derived' names no features")
     return dict(content)
+
+
+class FewFeatures(NamedTuple):
+    """The most features of a model, and what each costs, where that counts."""
+
+    most: int
+    costs: Costs | None
+
+
+def few_features(
+    max_features: int | None, feature_cost: Mapping[str, Any] | Path | str | None
+) -> FewFeatures | None:
+    """What was asked of the number of features. Raises UsageError for costs alone."""
+    if max_features is not None:
+        if max_features < 1:
+            raise UsageError(f"`max_features` is 1 or more, not {max_features}")
+        return FewFeatures(max_features, None if feature_cost is None else costs_of(feature_cost))
+    if feature_cost is None:
+        return None
+    raise UsageError("`feature_cost` decides which features `max_features` leaves out: give both")
 
 
 _TRIED = 5
@@ -123,7 +145,7 @@ def train_on_few_features(
         sides = [_blanked(side, in_use) for side in (data, validation)]
         return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
 
-    metric = parse_metric(plan.select)
+    metric = plan.metric
     path: list[dict[str, Any]] = []
     worth = _worth_of_a_millisecond(costs, metric, first.model, validation)
     trained, dropped, in_use = first, None, frozenset(data.feature_names)
@@ -212,7 +234,7 @@ def _spared(
     return list(dict.fromkeys([*best[:_TRIED], *expensive]))
 
 
-def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
+def _measured(metric: Metric, scores: Vector, data: RankingDataset) -> float:
     """The mean of the metric, or its negative where low is good."""
     value = metric.mean(scores, data.labels, data.offsets, uneven(data.query_weights))
     return value if metric.higher_is_better else -value

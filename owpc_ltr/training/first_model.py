@@ -23,12 +23,13 @@ from owpc_ltr.data.splits import fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import RankedQueries, parse_metric
+from owpc_ltr.metrics import RankedQueries
 from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import check_trainable, goes_through_parts, model_of_queries
-from owpc_ltr.training.plan import Plan, levels_of
+from owpc_ltr.training.candidates import model_of_queries
+from owpc_ltr.training.plan import MetricChoice, Plan, levels_of
+from owpc_ltr.training.training_data import check_trainable, goes_through_parts
 
 FOLDS = 3
 FEWEST_QUERIES = 30
@@ -90,7 +91,7 @@ class KindChoice(NamedTuple):
 def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     """The kinds of models, the simplest first; `make` makes their plans."""
     linear = make()
-    metric = parse_metric(linear.select)
+    metric = linear.metric
     measure = metric.name if metric.name in {"map", "mrr"} else "ndcg"
     everywhere, interactions = frozenset(RUNS_IN), min(_PAIRS, _MOST_TABLES - n_features)
     kinds_of_model = [Kind("linear", linear, everywhere, "engine")]
@@ -121,7 +122,7 @@ def metric_for(data: RankingDataset) -> str:
 def choose_kind(
     data: JudgedTable,
     make: Callable[..., Plan],
-    metric: Any,
+    metric: MetricChoice | None,
     runs_in: str,
     validation_share: float,
     run: Run,
@@ -135,9 +136,9 @@ def choose_kind(
         raise UsageError(f"no model runs in '{runs_in}': choose among {', '.join(RUNS_IN)}")
     sample = _sample(data)
     check_trainable(sample)
-    select = metric_for(sample) if metric is None else metric
+    metric = metric_for(sample) if metric is None else metric
     candidates = []
-    for kind in kinds(partial(make, select=select), sample.n_features):
+    for kind in kinds(partial(make, metric=metric), sample.n_features):
         # Only those that go through data in parts, or may load them.
         with suppress(UsageError):
             goes_through_parts(kind.plan, data, data)
@@ -153,7 +154,7 @@ def choose_kind(
     except (BadInput, Refused) as error:
         why = f"kinds of models cannot be compared on parts of these queries ({error})"
         return KindChoice(allowed[0], (), why)
-    chooses = parse_metric(candidates[0].plan.select)
+    chooses = candidates[0].plan.metric
     values = {
         name: chooses.of(RankedQueries(scores, sample.labels, sample.offsets))
         for name, (_, scores) in trained.items()

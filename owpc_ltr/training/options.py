@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import MaxFeatureNumber, Memory
-from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
-from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
@@ -116,7 +111,6 @@ Threads = Annotated[
         "Number of threads; more than the free cores only slow it down.",
         min=1,
         panel="Advanced",
-        after="seed",
     ),
 ]
 Dask = Annotated[
@@ -127,58 +121,6 @@ Dask = Annotated[
         panel="Advanced",
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class DataOptions(ShortRepr):
-    """How data are read, and what a model's record says of their source."""
-
-    max_feature_number: MaxFeatureNumber = None
-    memory: Memory = None
-    source: Annotated[
-        Mapping[str, Any] | None, "What the model's record says of where the data are from."
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TrainingOptions(DataOptions):
-    """How data are read and worked through, and what a model's record says of their source."""
-
-    dask: Dask = None
-    threads: Threads = 1
-
-
-@contextmanager
-def workers_at(
-    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
-) -> Iterator[Any]:
-    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
-
-    Raises UsageError, before any is started, for a file among the `data`: workers go through
-    folders of parts.
-    """
-    if place is None:
-        yield None
-        return
-    from owpc_ltr.data.datasets import is_partitioned
-    from owpc_ltr.host.commands import plugin_answer
-
-    for source in data:
-        if isinstance(source, Path | str) and not is_partitioned(Path(source)):
-            raise UsageError(
-                f"workers go through a folder of parts, and {source} is none: make one with "
-                f"`partition('{source}', out=FOLDER)`"
-            )
-    use_workers = plugin_answer("ltr_workers")
-    if use_workers is None:
-        raise UsageError("no plugin offers workers: leave out `dask`")
-    with use_workers(place, plugins=plugins) as workers:
-        yield workers
-
-
-def by_workers(data: Any, workers: Any) -> Any:
-    """The data, gone through by the workers where there are any and the data have parts."""
-    from owpc_ltr.data.partitioned import PartitionedDataset
-
-    parted = workers is not None and isinstance(data, PartitionedDataset)
-    return workers.parts(data) if parted else data
+Source = Annotated[
+    "Mapping[str, Any] | None", "What the model's record says of where the data are from."
+]

@@ -9,9 +9,9 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.scales import check_normalisation
 from owpc_ltr.errors import PluginError, Refused, UsageError
-from owpc_ltr.host.registry import Registry, checked_name, class_of
+from owpc_ltr.host.registry import Registry, checked_name, installed
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric, RankedQueries, first_metric, parse_metric, uneven
+from owpc_ltr.metrics import Metric, RankedQueries, first_metric, uneven
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Optimizer, Reordering
 from owpc_ltr.training.options import (
@@ -34,9 +34,13 @@ from owpc_ltr.training.options import (
     KNOTS,
 )
 
+T = TypeVar("T")
+L = TypeVar("L")
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Any]
-
+PluginChoice: TypeAlias = str | type[T] | T
+"""A plugin by its name, its class, or an object with its settings."""
+MetricChoice: TypeAlias = str | Metric | type[Metric] | Sequence[str | Metric | type[Metric]]
 
 C = "optimizer.C"
 
@@ -76,60 +80,24 @@ _REORDERING = ("kind", "feature_names", "field_names", "rerank", "as_dict")
 
 
 @dataclass(frozen=True)
-class CandidatePlan:
+class CandidatePlan(Generic[L]):
     """What to learn by: a loss and a learner, their settings, and what to choose among.
 
-    The learner is an optimizer or a reranker. Both are classes, or names of installed ones.
-    `settings` and `grid` are keyed by full names (`loss.generator`, `optimizer.C`). Without a grid,
-    the setting `varied` is chosen from `defaults` where the learner has it and it was not set.
+    The learner is an optimizer or a reranker. `settings` and `grid` are keyed by full names
+    (`loss.generator`, `optimizer.C`). Without a grid, the setting `varied` is chosen from
+    `defaults` where the learner has it and it was not set. `metric` chooses, on validation queries.
+    `model_plan` and `reranking_plan` make plans.
     """
 
     kind: ClassVar[str]
     varied: ClassVar[str]
     defaults: ClassVar[tuple[float, ...]]
 
-    loss: type[Loss] | str
-    learner: type[Any] | str
-    settings: Settings = field(default_factory=dict)
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str | Metric = DEFAULT_METRIC
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", class_of("loss", self.loss))
-        object.__setattr__(self, "learner", class_of(self.kind, self.learner))
-        parse_metric(self.select)
-
-    @classmethod
-    def checked(
-        cls,
-        registry: Registry,
-        loss: Any,
-        learner: Any,
-        *,
-        settings: Settings | None = None,
-        grid: Grid | None = None,
-        **more: Any,
-    ) -> Self:
-        """A plan of names, classes, or objects with their settings, each candidate of which works.
-
-        `settings` and `grid` go by setting: `C`, or in full `optimizer.C`. A grid's values are a
-        sequence, or text as `1e-3..1e3`. Raises UsageError or PluginError.
-        """
-        classes: dict[str, Any] = {}
-        fixed: dict[str, Any] = {}
-        for kind, plugin in (("loss", loss), (cls.kind, learner)):
-            classes[kind], of_object = _plugin_class(registry, kind, plugin)
-            fixed |= of_object
-        fixed |= {full_name(name, classes): value for name, value in (settings or {}).items()}
-        candidates = {
-            full_name(name, classes): _values(name, values) for name, values in (grid or {}).items()
-        }
-        if "select" in more:
-            more["select"] = first_metric(more["select"], registry)
-        plan = cls(classes["loss"], classes[cls.kind], fixed, candidates, **more)
-        for candidate in plan.candidates():
-            plan.make(candidate)
-        return plan
+    loss: type[Loss]
+    learner: type[L]
+    settings: Settings
+    grid: Mapping[str, Sequence[Any]]
+    metric: Metric
 
     @property
     def chooses_by_default(self) -> bool:
@@ -142,7 +110,13 @@ class CandidatePlan:
         grid = {self.varied: self.defaults} if self.chooses_by_default else self.grid
         return [{**self.settings, **chosen} for chosen in combinations(grid, self.varied)]
 
-    def make(self, settings: Settings) -> tuple[Loss, Any]:
+    def checked(self) -> Self:
+        """The plan, each candidate of which can be made. Raises UsageError."""
+        for candidate in self.candidates():
+            self.make(candidate)
+        return self
+
+    def make(self, settings: Settings) -> tuple[Loss, L]:
         """The loss and the learner of these settings. Raises UsageError, before any work."""
         parts: dict[str, dict[str, Any]] = {"loss": {}, self.kind: {}}
         for name, value in settings.items():
@@ -153,12 +127,11 @@ class CandidatePlan:
                     f"{self.kind}.NAME"
                 )
             parts[kind][setting] = value
-        loss = configure(class_of("loss", self.loss), parts["loss"])
-        return loss, configure(class_of(self.kind, self.learner), parts[self.kind])
+        return configure(self.loss, parts["loss"]), configure(self.learner, parts[self.kind])
 
 
 @dataclass(frozen=True)
-class Plan(CandidatePlan):
+class Plan(CandidatePlan[Optimizer]):
     """How to train a model; the learner is an optimizer."""
 
     kind: ClassVar[str] = "optimizer"
@@ -172,21 +145,13 @@ class Plan(CandidatePlan):
     """Whether a feature has a curve between `knots` of its quantiles, instead of a weight."""
     knots: int = KNOTS
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.missing not in {None, ZERO}:
-            raise UsageError(f"missing values can be taken as zero, not as '{self.missing}'")
-        if self.knots < 2:
-            raise UsageError(f"a curve has 2 knots or more, not {self.knots}")
-        check_normalisation(self.normalise)
-
     def for_labels(self, levels: Vector) -> Plan:
         """The plan with the loss's settings for grades, where the metric has a use for these.
 
         `levels` are the different labels in increasing order, or the lowest of them. Raises
         Refused where the metric, or the loss, takes every document for relevant.
         """
-        metric, lowest = parse_metric(self.select), float(levels[0])
+        metric, lowest = self.metric, float(levels[0])
         line = getattr(metric, "relevant_above", 0.0)
         if not metric.graded and lowest > line and len(levels) > 1:
             raise Refused(
@@ -231,14 +196,65 @@ class Plan(CandidatePlan):
 
 
 def model_plan(
-    registry: Registry,
+    loss: PluginChoice[Loss] = DEFAULT_LOSS,
+    optimizer: PluginChoice[Optimizer] = DEFAULT_OPTIMIZER,
+    settings: Settings | None = None,
+    grid: Grid | None = None,
+    metric: MetricChoice = DEFAULT_METRIC,
+    normalise: str = DEFAULT_NORMALISATION,
+    missing: str | None = None,
     *,
-    loss: Any = DEFAULT_LOSS,
-    optimizer: Any = DEFAULT_OPTIMIZER,
-    **choices: Any,
+    piecewise_linear: bool = False,
+    knots: int = KNOTS,
+    registry: Registry | None = None,
 ) -> Plan:
-    """How to train a model, by default with OWPC and LaRank; `choices` as of `Plan.checked`."""
-    return Plan.checked(registry, loss, optimizer, **choices)
+    """How to train a model, by default with OWPC and LaRank; the choices as of `parsed`.
+
+    Raises UsageError or PluginError for what no candidate can be made of.
+    """
+    if missing not in {None, ZERO}:
+        raise UsageError(f"missing values can be taken as zero, not as '{missing}'")
+    if knots < 2:
+        raise UsageError(f"a curve has 2 knots or more, not {knots}")
+    check_normalisation(normalise)
+    choices = parsed(
+        Plan.kind,
+        loss,
+        optimizer,
+        settings=settings,
+        grid=grid,
+        metric=metric,
+        registry=registry,
+    )
+    return Plan(*choices, normalise, missing, piecewise_linear, knots).checked()
+
+
+def parsed(
+    kind: str,
+    loss: PluginChoice[Loss],
+    learner: PluginChoice[L],
+    *,
+    settings: Settings | None,
+    grid: Grid | None,
+    metric: MetricChoice,
+    registry: Registry | None,
+) -> tuple[type[Loss], type[L], Settings, Mapping[str, Sequence[Any]], Metric]:
+    """The classes of a loss and a learner of a kind, their settings and grid, and the metric.
+
+    Plugins are names, classes, or objects with their settings. `settings` and `grid` go by setting:
+    `C`, or in full `optimizer.C`. A grid's values are a sequence, or text as `1e-3..1e3`. Of
+    several metrics the first one chooses. Raises UsageError or PluginError.
+    """
+    registry = installed() if registry is None else registry
+    loss_class, of_loss = _plugin_class(registry, "loss", loss)
+    learner_class, of_learner = _plugin_class(registry, kind, learner)
+    classes = {"loss": loss_class, kind: learner_class}
+    given = {full_name(name, classes): value for name, value in (settings or {}).items()}
+    candidates = {
+        full_name(name, classes): _values(name, values) for name, values in (grid or {}).items()
+    }
+    fixed = {**of_loss, **of_learner, **given}
+    return loss_class, learner_class, fixed, candidates, first_metric(metric, registry)
 
 
 def combinations(grid: Mapping[str, Iterable[Any]], innermost: str) -> list[dict[str, Any]]:
@@ -357,13 +373,13 @@ def _check_parts(
         )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """A value in one short line, and its type."""
     text = " ".join(repr(value).split())
     return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 
 
-def checked_fit(name: str, returned: Any, data: RankingDataset) -> Fit:
+def checked_fit(name: str, returned: object, data: RankingDataset) -> Fit:
     """The fit that an optimizer returned, whose model scores the first query of its data.
 
     Raises PluginError naming the optimizer, what it returned, and what it must return.
@@ -400,7 +416,9 @@ def checked_reordering(name: str, returned: Any, data: RankingDataset) -> Reorde
     return reordering
 
 
-def _plugin_class(registry: Registry, kind: str, plugin: Any) -> tuple[Any, dict[str, Any]]:
+def _plugin_class(
+    registry: Registry, kind: str, plugin: PluginChoice[T]
+) -> tuple[type[T], dict[str, Any]]:
     """A plugin's class, and the settings of an object in full names."""
     if isinstance(plugin, str):
         return registry.find(kind, plugin), {}

@@ -9,35 +9,65 @@ from typing import Any, ClassVar
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.evaluation.query_choice import model_data
-from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.host.registry import Registry
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import (
-    check_choosable,
-    check_trainable,
-    record_of_data,
-    record_of_method,
+from owpc_ltr.protocols import Loss, Model, Reranker, Run
+from owpc_ltr.training.candidates import record_of_data, record_of_method
+from owpc_ltr.training.options import (
+    DEFAULT_RERANKER,
+    PENALTIES,
+    RERANKING_LOSS,
+    RERANKING_METRIC,
 )
-from owpc_ltr.training.options import PENALTIES, RERANKING_METRIC
-from owpc_ltr.training.plan import CandidatePlan, checked_reordering
+from owpc_ltr.training.plan import (
+    CandidatePlan,
+    Grid,
+    MetricChoice,
+    PluginChoice,
+    Settings,
+    checked_reordering,
+    parsed,
+)
+from owpc_ltr.training.training_data import check_choosable, check_trainable
 
 
 @dataclass(frozen=True)
-class RerankingPlan(CandidatePlan):
+class RerankingPlan(CandidatePlan[Reranker]):
     """How to learn a reordering; the learner is a reranker."""
 
     kind: ClassVar[str] = "reranker"
     varied: ClassVar[str] = "reranker.penalty"
     defaults: ClassVar[tuple[float, ...]] = PENALTIES
 
-    select: str | Metric = RERANKING_METRIC
-
     @property
     def field_names(self) -> tuple[str, ...]:
         """The document fields that the candidates need."""
         rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
         return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
+
+
+def reranking_plan(
+    loss: PluginChoice[Loss] = RERANKING_LOSS,
+    reranker: PluginChoice[Reranker] = DEFAULT_RERANKER,
+    settings: Settings | None = None,
+    grid: Grid | None = None,
+    metric: MetricChoice = RERANKING_METRIC,
+    *,
+    registry: Registry | None = None,
+) -> RerankingPlan:
+    """How to learn a reordering; the choices as of `parsed`. Raises UsageError or PluginError."""
+    choices = parsed(
+        RerankingPlan.kind,
+        loss,
+        reranker,
+        settings=settings,
+        grid=grid,
+        metric=metric,
+        registry=registry,
+    )
+    return RerankingPlan(*choices).checked()
 
 
 def fit_reranker(
@@ -61,8 +91,8 @@ def fit_reranker(
     check_choosable(len(candidates), validation)
     check_trainable(data)
     model_data(base, data, "all")
-    metric = parse_metric(plan.select)
-    run = replace(run, validation=validation, metric=plan.select)
+    metric = plan.metric
+    run = replace(run, validation=validation, metric=metric)
     base_scores = base.score(data.features)
     unchanged = ReorderingModel(base, pairs[0][1].name, None)
     best, chosen = _measured(unchanged, metric, validation), unchanged

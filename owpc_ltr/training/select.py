@@ -20,12 +20,12 @@ from owpc_ltr.training.options import (
     Grid,
     Normalise,
     Settings,
-    workers_at,
 )
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.training.cross_validation import Fold, Selection
+    from owpc_ltr.training.training_data import WorkerPool
 
 
 @job
@@ -102,21 +102,21 @@ def select(
     from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import constant_in_all
     from owpc_ltr.training.cross_validation import Selection, choose, cross_validate, families_of
     from owpc_ltr.training.plan import model_plan
+    from owpc_ltr.training.training_data import constant_in_all, workers_at
 
     registry = load(map(Path, plugins))
     measured = parse_metrics(metrics, registry)
     plans = [
         model_plan(
-            registry,
-            loss=loss,
-            optimizer=optimizer,
-            settings=settings,
-            grid=grid,
-            select=measured[0] if select_metric is None else select_metric,
+            loss,
+            optimizer,
+            settings,
+            grid,
+            metric=measured[0] if select_metric is None else select_metric,
             normalise=normalise,
+            registry=registry,
         )
         for loss, optimizer in product(losses, optimizers)
     ]
@@ -139,13 +139,17 @@ def select(
     return Selection(
         tuple(fold.name for fold in cut),
         tuple(rows),
-        tuple(choose(rows, plans[0].select, families_of(rows))),
-        str(plans[0].select),
+        tuple(choose(rows, plans[0].metric, families_of(rows))),
+        str(plans[0].metric),
     )
 
 
 def _folds(
-    data: Any, folds: int, workers: Any, max_feature_number: int | None, memory: int | None
+    data: Any,
+    folds: int,
+    workers: WorkerPool | None,
+    max_feature_number: int | None,
+    memory: int | None,
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
     from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset

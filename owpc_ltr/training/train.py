@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent
 from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -20,7 +20,7 @@ from owpc_ltr.training.options import (
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     KNOTS,
-    DataOptions,
+    Dask,
     Folds,
     Grid,
     LossChoice,
@@ -28,22 +28,22 @@ from owpc_ltr.training.options import (
     Normalise,
     OptimizerChoice,
     Settings,
+    Source,
     TestShare,
+    Threads,
     TrainingData,
-    TrainingOptions,
     Validation,
     ValidationShare,
-    by_workers,
-    workers_at,
 )
 
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
-    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
+    from owpc_ltr.training.feature_selection import FewFeatures
     from owpc_ltr.training.first_model import KindChoice
     from owpc_ltr.training.plan import Plan
+    from owpc_ltr.training.training_data import TrainingQueries
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ def train(
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
     folds: Folds = None,
-    options: Annotated[
-        TrainingOptions | None,
-        Argument.OPTIONS,
-        "How the data are read and worked through, and what the record says of their source.",
-    ] = None,
+    max_feature_number: MaxFeatureNumber = None,
+    memory: Memory = None,
+    dask: Dask = None,
+    source: Source = None,
     report: ReportPage = None,
     seed: Seed = 0,
+    threads: Threads = 1,
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Model:
@@ -201,32 +201,32 @@ def train(
     >>> int(model.score([[1.0], [2.0]]).argmax())
     1
     """
-    from owpc_ltr.data.partitioned import in_memory
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.models.average import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import fold_models, goes_through_parts
+    from owpc_ltr.training.candidates import fold_models
+    from owpc_ltr.training.feature_selection import few_features
     from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.plan import model_plan
+    from owpc_ltr.training.training_data import read_training_queries, workers_at
 
-    options = options or TrainingOptions()
     if knots is not None and not piecewise_linear:
         raise UsageError("`knots` is of piecewise-linear models: add `piecewise_linear`")
-    make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
+    registry = load(map(Path, plugins))
+    make = partial(model_plan, normalise=normalise, missing=missing, registry=registry)
     # What cannot be planned is refused before any data are read.
     planned = make(
         loss=loss or DEFAULT_LOSS,
         optimizer=optimizer or DEFAULT_OPTIMIZER,
         settings=settings,
         grid=grid,
-        select=metric or DEFAULT_METRIC,
+        metric=metric or DEFAULT_METRIC,
         piecewise_linear=piecewise_linear,
         knots=KNOTS if knots is None else knots,
     )
-    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, options.dask)
+    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, dask)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if any(choices):
@@ -234,41 +234,42 @@ def train(
         choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
-    few, dask = _few_features(max_features, feature_cost), options.dask
+    few = few_features(max_features, feature_cost)
     others = {"validation": validation, "max_features": max_features, "dask": dask}
     _check_folds(folds, others, test_share)
-    sides = (data, validation)
-    with workers_at(dask, sides, plugins) as workers:
-        shares = (validation_share, test_share if folds is None else 0.0)
-        splits, files = training_splits(data, validation, shares, options)
-        source = files if options.source is None else options.source
-        training, chosen_on = splits.training, splits.optional_validation
-        if workers is not None:
-            training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
+    run = Run(seed=seed, threads=threads, progress=progress)
+    with workers_at(dask, (data, validation), plugins) as workers:
+        queries = read_training_queries(
+            data,
+            validation,
+            (validation_share, test_share if folds is None else 0.0),
+            memory=memory,
+            max_feature_number=max_feature_number,
+            source=source,
+        )
         if few is not None:
-            training = in_memory(training, "`max_features`")
-        run = Run(seed=seed, threads=options.threads, progress=progress)
-        plan, choice = plan_of(splits.seen, run)
-        goes_through_parts(plan, training, chosen_on)
-        before = warnings_before_training(training.head)
+            queries = queries.in_memory("`max_features`")
+        plan, choice = plan_of(queries.splits.seen, run)
+        queries = queries.fit_for(plan, workers)
+        before = warnings_before_training(queries.training.head)
         give_warnings(before)
-        trained = _trained(training, chosen_on, plan, run, few, source=source)
+        trained = _trained(queries, plan, run, few)
         models = fold_models(
-            splits.everything,
+            queries.splits.everything,
             lambda rest, of: plan_of(rest, of)[0],
             run,
             folds or 0,
             validation_share,
         )
-    after = (*trained.warnings, *constant_in_training(trained.constant_features))
-    give_warnings(after)
-    ranker: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
+    give_warnings(trained.all_warnings)
+    ranker: Model = with_folds(trained.model, models)
+    ranker = with_warnings(ranker, (*before, *trained.all_warnings))
     if choice is not None:
         ranker = with_record(ranker, {**ranker.record, "kinds": choice.as_dict()})
     if out is not None:
         save_model(ranker, out)
     name = "the model" if out is None else Path(out).name
-    write_report([{name: ranker}, splits.training], report, plugins)
+    write_report([{name: ranker}, queries.training], report, plugins)
     return ranker
 
 
@@ -284,96 +285,24 @@ def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float
 
 
 def _trained(
-    training: Any,
-    validation: JudgedTable | None,
-    plan: Plan,
-    run: Run,
-    few: Mapping[str, Any] | None,
-    source: Mapping[str, Any] | None,
+    queries: TrainingQueries, plan: Plan, run: Run, few: FewFeatures | None
 ) -> TrainingResult:
     """The model of a plan; of so many features at most, where these were given."""
     from owpc_ltr.training.candidates import train_plan
     from owpc_ltr.training.feature_selection import train_on_few_features
 
+    training, validation, source = queries.training, queries.validation, queries.source
     if few is None:
         return train_plan(training, plan, run, validation, source)
-    chosen_on = None if validation is None else validation.load()
-    return train_on_few_features(training, plan, run, chosen_on, **few, source=source)
-
-
-def _few_features(
-    max_features: int | None, feature_cost: Mapping[str, Any] | Path | str | None
-) -> dict[str, Any] | None:
-    """The most features, and their costs. Raises UsageError for costs alone."""
-    from owpc_ltr.training.feature_selection import costs_of
-
-    if max_features is not None:
-        if max_features < 1:
-            raise UsageError(f"`max_features` is 1 or more, not {max_features}")
-        costs = None if feature_cost is None else costs_of(feature_cost)
-        return {"max_features": max_features, "costs": costs}
-    if feature_cost is None:
-        return None
-    raise UsageError("`feature_cost` decides which features `max_features` leaves out: give both")
-
-
-def training_splits(
-    data: JudgedTable | Path | str,
-    validation: JudgedTable | Path | str | None,
-    shares: tuple[float, float],
-    options: DataOptions | None = None,
-) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
-    """The queries to train on and to choose settings on, and what a record says of their source.
-
-    Without validation queries the data are split by `shares` (validation, test), unless they are
-    one side of a split already. A record says of datasets, which have no name, what they know.
-    """
-    from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.data.joining import check_same_features
-    from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
-
-    options = options or DataOptions()
-
-    def read(source: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(
-            source, memory=options.memory, max_feature_number=options.max_feature_number
-        )
-        if isinstance(opened, list | tuple):
-            raise UsageError("train takes one dataset: read several files as one by read_dataset")
-        return opened, Path(source).name if isinstance(source, Path | str) else None
-
-    training, name = read(data)
-    if validation is not None:
-        chosen_on, other = read(validation)
-        check_same_features(training, name or "the data", chosen_on, other or "the validation data")
-        give_warnings(_shared_queries(training, chosen_on))
-        splits = with_validation(training, chosen_on, name, other)
-    elif training.origin is not None:
-        return DatasetSplits(training, {"train": training}, {}), None
-    else:
-        splits = split_queries(training, HashSplit(*shares), name, ("train", "validation"))
-    return splits, None if name is None else splits.source
-
-
-def _shared_queries(training: JudgedTable, validation: JudgedTable) -> list[str]:
-    """Where queries of both have one id and the same first document: other files reuse ids."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from owpc_ltr.data.dataset import RankingDataset
-
-    if not (isinstance(training, RankingDataset) and isinstance(validation, RankingDataset)):
-        return []
-    places = pc.index_in(validation.query_ids, training.query_ids)
-    rows = training.features[training.offsets[places.drop_null().to_numpy()]]
-    other = validation.features[validation.offsets[np.flatnonzero(places.is_valid())]]
-    shared = int(((rows == other) | (np.isnan(rows) & np.isnan(other))).all(axis=1).sum())
-    if not shared:
-        return []
-    return [
-        f"{shared:,} of {validation.n_queries:,} validation queries are in the training data: "
-        "settings are then chosen on what was learned; give other queries"
-    ]
+    return train_on_few_features(
+        training.load(),
+        plan,
+        run,
+        None if validation is None else validation.load(),
+        max_features=few.most,
+        costs=few.costs,
+        source=source,
+    )
 
 
 def _ending(certificate: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
@@ -16,18 +16,18 @@ from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
     RERANKING_METRIC,
-    DataOptions,
     Grid,
     LossChoice,
     ModelFile,
     Settings,
+    Source,
     TestShare,
     Threads,
     TrainingData,
     Validation,
     ValidationShare,
 )
-from owpc_ltr.training.train import TrainingSummary, chosen_line, training_splits
+from owpc_ltr.training.train import TrainingSummary, chosen_line
 
 if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
@@ -83,11 +83,9 @@ def train_reranker(
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
-    options: Annotated[
-        DataOptions | None,
-        Argument.OPTIONS,
-        "How the data are read, and what the record says of their source.",
-    ] = None,
+    max_feature_number: MaxFeatureNumber = None,
+    memory: Memory = None,
+    source: Source = None,
     report: ReportPage = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -112,19 +110,23 @@ def train_reranker(
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import constant_in_all
-    from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+    from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
+    from owpc_ltr.training.training_data import constant_in_all, read_training_queries
 
-    plan = RerankingPlan.checked(
-        load(map(Path, plugins)), loss, reranker, settings=settings, grid=grid, select=metric
+    registry = load(map(Path, plugins))
+    plan = reranking_plan(loss, reranker, settings, grid, metric, registry=registry)
+    queries = read_training_queries(
+        data,
+        validation,
+        (validation_share, test_share),
+        memory=memory,
+        max_feature_number=max_feature_number,
     )
-    options = options or DataOptions()
-    shares = (validation_share, test_share)
-    splits, source = training_splits(data, validation, shares, options)
-    if source is not None and isinstance(base, Path | str):
-        source = {**source, "base": Path(base).name}
-    training = in_memory(splits.training, "a reranker")
-    chosen_on = splits.optional_validation
+    if source is None and queries.source is not None:
+        base_file = {"base": Path(base).name} if isinstance(base, Path | str) else {}
+        source = {**queries.source, **base_file}
+    training = in_memory(queries.training, "a reranker")
+    chosen_on = queries.validation
     constant = constant_in_training(constant_in_all([training]))
     warnings = [*warnings_before_training(training), *constant]
     if chosen_on is not None:
@@ -143,13 +145,13 @@ def train_reranker(
         plan,
         run,
         chosen_on,
-        source=source if options.source is None else options.source,
+        source=source,
     )
     model: ReorderingModel = with_warnings(fitted, warnings)
     if out is not None:
         save_model(model, out)
     name = "the reranker" if out is None else Path(out).name
-    write_report([{name: model}, splits.training], report, plugins)
+    write_report([{name: model}, queries.training], report, plugins)
     return model
 
 

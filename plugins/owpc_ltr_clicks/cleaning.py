@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated
 
 from owpc_ltr.data.options import parse_columns
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help
 from owpc_ltr.text import ShortRepr
 from owpc_ltr_clicks.grading import MIN_PEOPLE
 
@@ -79,39 +77,13 @@ class EventOptions(ShortRepr):
     Of the actions of a list on one result, the one with the greatest value counts.
     """
 
-    actions: Annotated[
-        Mapping[str, float],
-        Help(
-            'Actions and their values: `actions={"click": 1, "add_to_cart": 2}`; default: 1 for '
-            "'click'.",
-            cli=str,
-            parse=parse_actions,
-            panel="Data",
-            metavar="ACTION=VALUE,…",
-        ),
-    ] = field(default_factory=lambda: dict(ACTIONS))
-    since: Annotated[
-        str | None,
-        Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data", metavar="TIME"),
-    ] = None
-    until: Annotated[str | None, Help("Before this time.", panel="Data", metavar="TIME")] = None
-    max_clicks_per_session: Annotated[
-        int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
-    ] = MAX_CLICKS_PER_SESSION
-    max_sessions_per_client: Annotated[
-        int, Help("Drop clients with more sessions as bots; 0 = keep all.", min=0, panel="Data")
-    ] = MAX_SESSIONS_PER_CLIENT
-    min_people: Annotated[
-        int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
-    ] = MIN_PEOPLE
-    document_field: Annotated[
-        str | None,
-        Help(
-            "The field that names documents, as sku; default: as the log says.",
-            panel="Data",
-            metavar="FIELD",
-        ),
-    ] = None
+    actions: Mapping[str, float] = field(default_factory=lambda: ACTIONS)
+    since: str | None = None
+    until: str | None = None
+    max_clicks_per_session: int = MAX_CLICKS_PER_SESSION
+    max_sessions_per_client: int = MAX_SESSIONS_PER_CLIENT
+    min_people: int = MIN_PEOPLE
+    document_field: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""

@@ -9,12 +9,20 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.host.commands import NO_STORE, Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, silent
-from owpc_ltr_clicks.cleaning import EventOptions, click_columns
-from owpc_ltr_clicks.grading import GRADES, GradingOptions, QueryWeights, Weights
-from owpc_ltr_clicks.ubi import UbiOptions
+from owpc_ltr_clicks.cleaning import (
+    ACTIONS,
+    MAX_CLICKS_PER_SESSION,
+    MAX_SESSIONS_PER_CLIENT,
+    EventOptions,
+    click_columns,
+    parse_actions,
+)
+from owpc_ltr_clicks.grading import GRADES, MIN_PEOPLE, GradingOptions, QueryWeights, Weights
+from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -59,8 +67,38 @@ def judge_clicks(
             metavar="ROLE=COLUMN,…",
         ),
     ] = None,
-    options: Annotated[
-        EventOptions | None, Argument.OPTIONS, "Which events count, and how."
+    actions: Annotated[
+        Mapping[str, float] | None,
+        Help(
+            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
+            cli=str,
+            parse=parse_actions,
+            panel="Data",
+            python='Actions and their values, above 0: {"click": 1, "add_to_cart": 2}.',
+            metavar="ACTION=VALUE,…",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data", metavar="TIME"),
+    ] = None,
+    until: Annotated[str | None, Help("Before this time.", panel="Data", metavar="TIME")] = None,
+    max_clicks_per_session: Annotated[
+        int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_CLICKS_PER_SESSION,
+    max_sessions_per_client: Annotated[
+        int, Help("Drop clients with more sessions as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_SESSIONS_PER_CLIENT,
+    min_people: Annotated[
+        int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
+    ] = MIN_PEOPLE,
+    document_field: Annotated[
+        str | None,
+        Help(
+            "The field that names documents, as sku; default: as the log says.",
+            panel="Data",
+            metavar="FIELD",
+        ),
     ] = None,
     index: Annotated[
         str | None,
@@ -94,8 +132,16 @@ def judge_clicks(
     from_ubi: Annotated[
         bool, Help("Read User Behavior Insights out of the cluster.", panel="Engine")
     ] = False,
-    ubi: Annotated[
-        UbiOptions | None, Argument.OPTIONS, "Its two indices, and how they are read."
+    ubi_queries: QueriesIndex = QUERIES_INDEX,
+    ubi_events: EventsIndex = EVENTS_INDEX,
+    slices: Annotated[
+        int | None,
+        Help(
+            f"Slices read at once; default: one per shard, {MAX_SLICES} at most.",
+            min=1,
+            max=64,
+            panel="Engine",
+        ),
     ] = None,
     report: ReportPage = None,
     cluster: Annotated[Cluster | None, NO_STORE] = None,
@@ -109,28 +155,35 @@ def judge_clicks(
     user or session. log-features reads them, with their weights.
 
     Python: `events` may also be a data frame of pandas, polars, Arrow or DuckDB. `cluster` is by
-    default that of `connect()`. `EventOptions` are of `owpc_ltr_clicks.cleaning`, `UbiOptions` of
-    `owpc_ltr_clicks.ubi`.
+    default that of `connect()`.
     Raises BadInput for a log that cannot be read or has no click, UsageError for invalid options.
     """
-    ubi = ubi or UbiOptions()
     grading = GradingOptions(grades, weights, query_weights)
     if (events is None) != from_ubi:
         raise UsageError("name a log, or read one out of the cluster with `from_ubi`: one of them")
     if from_ubi and columns:
         raise UsageError("`from_ubi` knows its columns, and goes without `columns`")
-    if ubi.slices is not None and not from_ubi:
+    if slices is not None and not from_ubi:
         raise UsageError("`slices` is for `from_ubi`: add it, or leave `slices` out")
-    options = options or EventOptions()
+    options = EventOptions(
+        actions=ACTIONS if actions is None else actions,
+        since=since,
+        until=until,
+        max_clicks_per_session=max_clicks_per_session,
+        max_sessions_per_client=max_sessions_per_client,
+        min_people=min_people,
+        document_field=document_field,
+    )
     if from_ubi:
+        ubi = UbiOptions(ubi_queries=ubi_queries, ubi_events=ubi_events, slices=slices)
         behaviour = count_ubi(cluster, ubi, index=index, progress=progress, options=options)
-        index = index or _searched_index(cluster, {ubi.ubi_queries, ubi.ubi_events})
+        index = index or _searched_index(cluster, {ubi_queries, ubi_events})
     else:
         behaviour = count_clicks(
             events, columns=columns, cluster=cluster, index=index, options=options
         )
     judgments = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
-    log = ubi.ubi_events
+    log = ubi_events
     if events is not None:
         log = Path(events).name if isinstance(events, str | PathLike) else "a table"
     judgments = replace(

@@ -10,12 +10,11 @@ import numpy as np
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.plugin_free import plugin_free_trees
-from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 from owpc_ltr_demo.preparation import (
     LoggedFeatures,
     MultiMatch,
@@ -38,7 +37,7 @@ def train(
     grid: Mapping[str, Sequence[Any]],
 ) -> TrainingResult:
     """A loss solved by an optimizer: the candidate that ranks validation queries best."""
-    plan = Plan(*plugins, settings, grid, SELECT)
+    plan = model_plan(*plugins, settings, grid, SELECT)
     options = session.options
     with session.working() as show:
         run = Run(seed=options.seed, threads=options.threads, progress=show)
@@ -62,7 +61,7 @@ def train_owpc(session: DemoSession, splits: Splits) -> Model:
             f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
+        for warning in trained.all_warnings:
             session.line(f"warning: {warning}")
         session.figures["owpc"] = dict(trained.model.record)
     return trained.model

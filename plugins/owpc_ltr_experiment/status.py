@@ -22,7 +22,6 @@ from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, Querie
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.signatures import Argument, Help, Reads, job
-from owpc_ltr.text import ShortRepr
 from owpc_ltr_experiment.experiment_log import (
     CountedSearches,
     ExperimentLog,
@@ -52,42 +51,23 @@ Negligible = Annotated[
         min=0,
     ),
 ]
+Events = Annotated[
+    Sequence[Path | str],
+    Reads(
+        "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
+        "as the impressions of serve; may be repeated.",
+        cli=list[Path],
+    ),
+    Argument.LIST,
+]
+FromUbi = Annotated[bool, Help("Read User Behavior Insights out of the cluster.")]
+MaxClicksPerHour = Annotated[
+    int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
+]
 _Z = 4.0
 """Standard errors for a warning: it is looked at every day."""
 _SLOWER, _SLOWER_BY = 1.5, 20.0
 """B is called slow where it takes so many times as long as A, and so many milliseconds more."""
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ClickLog(ShortRepr):
-    """Where the searches and clicks of an experiment are, and which clients are bots."""
-
-    events: Annotated[
-        Sequence[Path | str],
-        Reads(
-            "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
-            "as the impressions of serve.",
-            cli=list[Path],
-        ),
-        Argument.LIST,
-    ] = ()
-    from_ubi: Annotated[bool, Help("Read User Behavior Insights out of the cluster.")] = False
-    ubi_queries: QueriesIndex = QUERIES_INDEX
-    ubi_events: EventsIndex = EVENTS_INDEX
-    max_clicks_per_hour: Annotated[
-        int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
-    ] = MAX_CLICKS_PER_HOUR
-
-    def read(self, cluster: Cluster, experiment: Experiment) -> ExperimentLog:
-        """The behaviour of an experiment. Raises UsageError where not one source is named."""
-        if bool(self.events) == self.from_ubi:
-            raise UsageError(
-                "name the log with `events`, or read it out of the cluster with "
-                "`from_ubi`: one of them"
-            )
-        if self.events:
-            return read_files(experiment, [Path(path) for path in self.events])
-        return read_indices(cluster.engine, experiment, self.ubi_queries, self.ubi_events)
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +146,11 @@ def experiment_status(
     cluster: Cluster,
     name: Annotated[str, Help("The name of the experiment.", metavar="NAME")],
     *,
-    log: Annotated[ClickLog | None, Argument.OPTIONS] = None,
+    events: Events = (),
+    from_ubi: FromUbi = False,
+    ubi_queries: QueriesIndex = QUERIES_INDEX,
+    ubi_events: EventsIndex = EVENTS_INDEX,
+    max_clicks_per_hour: MaxClicksPerHour = MAX_CLICKS_PER_HOUR,
     negligible: Negligible = 0.0,
     out: EvidenceFile = None,
 ) -> ExperimentStatus:
@@ -179,14 +163,34 @@ def experiment_status(
     Raises BadInput where the log has no search of the experiment.
     """
     experiment = Experiments(cluster.engine).get(name)
-    behaviour = (log or ClickLog()).read(cluster, experiment)
-    status = status_of(experiment, behaviour, log, negligible)
+    indices = (ubi_queries, ubi_events) if from_ubi else None
+    behaviour = read_log(cluster, experiment, events, indices)
+    status = status_of(experiment, behaviour, max_clicks_per_hour, negligible)
     # A model that is gone makes clicks no evidence, and the verdict stands.
     with suppress(BadInput):
         status = replace(status, sides=sides_of(cluster, experiment))
     if out is not None:
         status.evidence().write(out)
     return status
+
+
+def read_log(
+    cluster: Cluster,
+    experiment: Experiment,
+    files: Sequence[Path | str],
+    indices: tuple[str, str] | None,
+) -> ExperimentLog:
+    """What users did, from files or from two indices, of queries and of events.
+
+    Raises UsageError where not one of the two is given.
+    """
+    if bool(files) == (indices is not None):
+        raise UsageError(
+            "name the log with `events`, or read it out of the cluster with `from_ubi`: one of them"
+        )
+    if indices is None:
+        return read_files(experiment, [Path(path) for path in files])
+    return read_indices(cluster.engine, experiment, *indices)
 
 
 def sides_of(
@@ -224,11 +228,11 @@ def _deployed(cluster: Cluster, experiment: Experiment, model: str) -> SearchCon
 def status_of(
     experiment: Experiment,
     behaviour: ExperimentLog,
-    log: ClickLog | None = None,
+    max_clicks_per_hour: int = MAX_CLICKS_PER_HOUR,
     negligible: float = 0.0,
 ) -> ExperimentStatus:
     """The status by what users did."""
-    counts = count_searches(behaviour, (log or ClickLog()).max_clicks_per_hour)
+    counts = count_searches(behaviour, max_clicks_per_hour)
     warnings = tuple(guard_rails(counts, shadow=experiment.shadow))
     result = None
     if not experiment.shadow:

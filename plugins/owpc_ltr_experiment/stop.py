@@ -12,11 +12,22 @@ from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.deployment.uploaded_models import switch_message
 from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
+from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.signatures import Argument, Help, job
+from owpc_ltr.signatures import Help, job
 from owpc_ltr.text import ShortRepr
-from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, sides_of, status_of
+from owpc_ltr_experiment.status import (
+    MAX_CLICKS_PER_HOUR,
+    Events,
+    ExperimentStatus,
+    FromUbi,
+    MaxClicksPerHour,
+    Negligible,
+    read_log,
+    sides_of,
+    status_of,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -70,7 +81,11 @@ def experiment_stop(
         Literal["better"] | None,
         Help("Switch the alias of A to B, if the verdict is this; else change nothing."),
     ] = None,
-    log: Annotated[ClickLog | None, Argument.OPTIONS] = None,
+    events: Events = (),
+    from_ubi: FromUbi = False,
+    ubi_queries: QueriesIndex = QUERIES_INDEX,
+    ubi_events: EventsIndex = EVENTS_INDEX,
+    max_clicks_per_hour: MaxClicksPerHour = MAX_CLICKS_PER_HOUR,
     negligible: Negligible = 0.0,
 ) -> StoppedExperiment:
     """Stop an experiment, and switch the alias to B if it is better.
@@ -89,8 +104,9 @@ def experiment_stop(
     status = None
     if experiment.state == RUNNING:
         _check_promotable(cluster, experiment)
-        behaviour = (log or ClickLog()).read(cluster, experiment)
-        status = status_of(experiment, behaviour, log, negligible)
+        indices = (ubi_queries, ubi_events) if from_ubi else None
+        behaviour = read_log(cluster, experiment, events, indices)
+        status = status_of(experiment, behaviour, max_clicks_per_hour, negligible)
         status = replace(status, sides=sides_of(cluster, experiment))
         _check_better(experiment, status)
         assert status.result is not None  # noqa: S101 - told to the type checker

@@ -23,7 +23,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
 from owpc_ltr.names import check_alias, check_index, check_name
-from owpc_ltr.signatures import Reads, all_parameters, help_of
+from owpc_ltr.signatures import Reads, described, help_of
 from owpc_ltr.training.train import train
 from owpc_ltr_keep.typed_table import read_table, refuse_unknown
 
@@ -154,7 +154,9 @@ def read_plan(path: Path | str) -> KeepPlan:
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"cannot read {path}: {error}") from error
     plan = read_table(KeepPlan, content, str(path))
-    refuse_unknown(plan.train, all_parameters(train).keys() - _NOT_OF_A_PLAN, f"{path}, [train]")
+    refuse_unknown(
+        plan.train, described(train).parameters.keys() - _NOT_OF_A_PLAN, f"{path}, [train]"
+    )
     plan = _placed(plan, Path(path).resolve().parent)
     if is_confined():
         _confine(plan, content, str(path))
@@ -174,7 +176,7 @@ def _confine(plan: KeepPlan, content: Mapping[str, Any], place: str) -> None:
                     f"{place}: '{key}' is for plans that people run: leave it out, or ask whoever "
                     "starts the server to run owpc-ltr keep"
                 )
-    options = all_parameters(train)
+    options = described(train).parameters
     files: dict[str, Any] = {
         key: value for key, value in plan.train.items() if isinstance(help_of(options[key]), Reads)
     }

@@ -113,7 +113,7 @@ def balance(
 
 
 @compiled
-def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
+def keep(group: int, slope: Vector, offset: float, dual: Dual) -> None:
     """Add a pattern, with β = 0, to those of a group; two are merged where all places are taken."""
     if dual.owned[group] == dual.beta.shape[1]:
         _merge_two(group, dual)
@@ -128,7 +128,7 @@ def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
 
 
 @compiled
-def prune(dual: Any) -> None:
+def prune(dual: Dual) -> None:
     """Forget patterns that have carried no weight for some passes."""
     for group in range(len(dual.owned)):
         for left in range(dual.owned[group], 0, -1):
@@ -139,7 +139,7 @@ def prune(dual: Any) -> None:
 
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
-def dot(a: Any, b: Any) -> float:
+def dot(a: Vector, b: Vector) -> float:
     """The inner product, by vector instructions."""
     total = 0.0
     for j in range(len(a)):
@@ -148,14 +148,14 @@ def dot(a: Any, b: Any) -> float:
 
 
 @compiled
-def _fill_gram(group: int, k: int, dual: Any) -> None:
+def _fill_gram(group: int, k: int, dual: Dual) -> None:
     for other in range(dual.owned[group]):
         product = dot(dual.slopes[group, k], dual.slopes[group, other])
         dual.gram[group, k, other] = dual.gram[group, other, k] = product
 
 
 @compiled
-def _merge_two(group: int, dual: Any) -> None:
+def _merge_two(group: int, dual: Dual) -> None:
     """Drop the pattern of the smallest β; a positive one goes into that of the next, as their mean.
 
     Weighted by β, so that w and D stay as they are.
@@ -174,7 +174,7 @@ def _merge_two(group: int, dual: Any) -> None:
 
 
 @compiled
-def _smallest_two(beta: Any) -> tuple[int, int]:
+def _smallest_two(beta: Vector) -> tuple[int, int]:
     """Where the smallest entry of sixteen is, and the next.
 
     Of equal ones, those that come first after one partition about the median of the first, eighth
@@ -210,7 +210,7 @@ def _smallest_two(beta: Any) -> tuple[int, int]:
 
 
 @compiled
-def _drop(group: int, k: int, dual: Any) -> None:
+def _drop(group: int, k: int, dual: Dual) -> None:
     """Forget pattern k of a group, whose β is 0; the last one takes its place."""
     last = dual.owned[group] - 1
     dual.owned[group] = last

@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from threading import Thread
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
@@ -51,6 +51,10 @@ from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.training_metrics import Judge, JudgedLabels
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+
+if TYPE_CHECKING:
+    from xgboost import QuantileDMatrix
+    from xgboost.tracker import RabitTracker
 
 Matrices = tuple[Any, Any]
 """XGBoost's matrix to train on, and that of the validation queries or None."""
@@ -74,7 +78,7 @@ def in_external_memory(
     bins: int,
     objective: str | None,
     grow: Callable[[Matrices], Fit],
-    ref: Any = None,
+    ref: QuantileDMatrix | None = None,
 ) -> Fit:
     """What is grown on matrices whose bins are in a temporary folder, which lasts no longer.
 
@@ -101,7 +105,12 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _on_disk(
-    data: PartitionedDataset, run: Run, bins: int, objective: str | None, folder: str, ref: Any
+    data: PartitionedDataset,
+    run: Run,
+    bins: int,
+    objective: str | None,
+    folder: str,
+    ref: QuantileDMatrix | None,
 ) -> Matrices:
     import xgboost
 
@@ -181,7 +190,7 @@ class Newton:
         self.unit = 0.0
         self.risks: list[float] = []
 
-    def __call__(self, scores: NDArray[np.float32], _matrix: Any) -> tuple[Vector, Vector]:
+    def __call__(self, scores: NDArray[np.float32], _matrix: object) -> tuple[Vector, Vector]:
         """The gradient and the curvature at these scores."""
         risk, gradient, curvature = self._losses(scores)
         self.risks.append(risk)
@@ -550,7 +559,7 @@ def _meet(workers: int) -> Mapping[str, Any]:
     return arguments
 
 
-def _wait_for(tracker: Any) -> None:
+def _wait_for(tracker: RabitTracker) -> None:
     from xgboost.core import XGBoostError
 
     try:
@@ -601,7 +610,7 @@ class _Slots:
     size: int
     own: Any
 
-    def filled(self, values: Any) -> Vector:
+    def filled(self, values: ArrayLike) -> Vector:
         """All of them, from each worker's own: the others' are zero, so that sums are exact."""
         from xgboost.collective import Op, allreduce
 

@@ -14,26 +14,29 @@ Minimise P(w) = ½‖w‖² + C Σ_q v_q L_q(X_q w), with v_q the weight of quer
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import BoundLoss, bind, call_kernel
-from owpc_ltr.kernels.linear import add_rows, losses_of_scores, score_rows
+from owpc_ltr.kernels.kernel import BoundKernel, BoundLoss, bind, call_kernel
+from owpc_ltr.kernels.linear import Queries, add_rows, losses_of_scores, score_rows
 from owpc_ltr.kernels.risk import NOTHING_TO_GAIN, RiskOfWeights, check_finite
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Optimizer, Run, relative_gap
 from owpc_ltr_optimizers.bundle import Bundle
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ class _Descent:
             return 1e-3 * self.run.random().normal(size=self.data.n_features)
         return np.zeros(self.data.n_features)
 
-    def _after_pass(self, intermediate_result: Any) -> None:
+    def _after_pass(self, intermediate_result: OptimizeResult) -> None:
         if not np.array_equal(self.w, intermediate_result.x):
             self.value_and_gradient(intermediate_result.x)
         objective = float(intermediate_result.fun)
@@ -286,6 +289,10 @@ def _first(shape: _NetworkShape, random: np.random.Generator) -> Vector:
     return np.concatenate((weights.ravel(), np.zeros(2 * shape.hidden)))
 
 
+Layout = tuple[int, Vector, Vector]
+"""Hidden units, the scale of each feature, and its shift."""
+
+
 class _Walk(NamedTuple):
     """The parameters, Adam's running means of the gradient and its square, and its steps."""
 
@@ -297,7 +304,13 @@ class _Walk(NamedTuple):
 
 @compiled
 def _walk_over(
-    kernel: Any, rows: Any, order: Any, batch: int, layout: Any, walk: Any, rates: Any
+    kernel: BoundKernel,
+    rows: Queries,
+    order: IntVector,
+    batch: int,
+    layout: Layout,
+    walk: _Walk,
+    rates: tuple[float, float, float, int],
 ) -> float:
     """Adam steps on P / (C Σ v), a batch of queries at a time."""
     weight, decay, learning_rate, all_steps = rates
@@ -322,7 +335,7 @@ def _walk_over(
 
 
 @compiled
-def _adam_step(walk: Any, gradient: Any, rate: float) -> None:
+def _adam_step(walk: _Walk, gradient: Vector, rate: float) -> None:
     walk.steps[0] += 1
     first, second = 1.0 - 0.9 ** walk.steps[0], 1.0 - 0.999 ** walk.steps[0]
     for k in range(len(gradient)):
@@ -333,7 +346,13 @@ def _adam_step(walk: Any, gradient: Any, rate: float) -> None:
 
 @compiled
 def _add_query(
-    kernel: Any, rows: Any, query: int, layout: Any, theta: Any, gradient: Any, room: Any
+    kernel: BoundKernel,
+    rows: Queries,
+    query: int,
+    layout: Layout,
+    theta: Vector,
+    gradient: Vector,
+    room: NDArray[np.float64],
 ) -> float:
     """Add one query's gradient in θ; its weighted loss."""
     address, parameters = kernel

@@ -26,19 +26,19 @@ weights are where cutting planes of the whole risk begin (see `bundle`), whose g
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
+from owpc_ltr.kernels.kernel import BoundKernel, BoundLoss, call_kernel
 from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
 from owpc_ltr.kernels.risk import NOTHING_TO_GAIN, Passes, Point, Risk, RiskOrigin, search
 from owpc_ltr.models.linear import LinearModel
@@ -228,9 +228,19 @@ def _finish(dual: Dual, target: float) -> None:
         refresh(dual)
 
 
+Rows = tuple[Matrix, Labels, Labels, Vector, IntVector, Vector]
+"""Features, labels, document weights, query weights, offsets of queries, and scales."""
+
+
 @compiled
 def _process(
-    kernel: Any, rows: Any, groups: Any, order: Any, near: Any, target: float, dual: Any
+    kernel: BoundKernel,
+    rows: Rows,
+    groups: IntVector,
+    order: IntVector,
+    near: tuple[Vector, float],
+    target: float,
+    dual: Dual,
 ) -> float:
     """Visit each group: its tangent becomes a pattern if the current w violates it; `_re_balance`.
 
@@ -252,7 +262,9 @@ def _process(
 
 
 @compiled
-def _tangent(kernel: Any, rows: Any, first: int, last: int, touch: Any, slope: Any) -> float:
+def _tangent(
+    kernel: BoundKernel, rows: Rows, first: int, last: int, touch: Vector, slope: Vector
+) -> float:
     """The weighted loss of queries first … last − 1 at the weights `touch`, and its slope."""
     address, parameters = kernel
     features, labels, weights, importance, offsets, scales = rows
@@ -288,7 +300,7 @@ def _tangent(kernel: Any, rows: Any, first: int, last: int, touch: Any, slope: A
 
 
 @compiled
-def _re_balance(order: Any, target: float, dual: Any) -> float:
+def _re_balance(order: IntVector, target: float, dual: Dual) -> float:
     """Re-balance kept patterns, group after group, down to the target; returns the gap left."""
     negligible = 0.3 * target / len(order)
     gap = 0.0
@@ -302,7 +314,7 @@ def _re_balance(order: Any, target: float, dual: Any) -> float:
 
 
 @compiled
-def _slack_and_support(group: int, dual: Any) -> tuple[float, float]:
+def _slack_and_support(group: int, dual: Dual) -> tuple[float, float]:
     """The largest value of a group's patterns (0 is one of them), and Σ β value."""
     slack, support = 0.0, 0.0
     for k in range(dual.owned[group]):
@@ -313,7 +325,7 @@ def _slack_and_support(group: int, dual: Any) -> tuple[float, float]:
 
 
 @compiled
-def _optimize(group: int, dual: Any, negligible: float) -> float:
+def _optimize(group: int, dual: Dual, negligible: float) -> float:
     """Maximise D over one group's β by steps between two patterns; the gap found there."""
     slack, support = _slack_and_support(group, dual)
     gap: float = dual.budget * slack - support
@@ -360,7 +372,7 @@ def _optimize(group: int, dual: Any, negligible: float) -> float:
 
 
 @compiled
-def _most_violating(value: Any, beta: Any) -> tuple[int, int]:
+def _most_violating(value: Vector, beta: Vector) -> tuple[int, int]:
     """Where β should grow, and where it can shrink."""
     up, down = 0, -1
     for k in range(len(value)):

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import IntVector, Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
@@ -168,7 +168,13 @@ def _encode(features: Matrix) -> tuple[list[NDArray[np.float32]], NDArray[np.uin
 
 @compiled
 def _weigh_pairs(
-    scores: Any, labels: Any, weights: Any, importance: Any, offsets: Any, by_label: Any, force: Any
+    scores: Vector,
+    labels: Labels,
+    weights: Labels,
+    importance: Vector,
+    offsets: IntVector,
+    by_label: IntVector,
+    force: Vector,
 ) -> float:
     """force_i = Σ_{j worse} D(i, j) − Σ_{j better} D(j, i), D(i, j) = weights · exp(s_j − s_i)."""
     total = 0.0
@@ -200,7 +206,14 @@ def _weigh_pairs(
 
 
 @compiled
-def _best_cuts(codes: Any, counts: Any, force: Any, first: int, last: int, cuts: Any) -> None:
+def _best_cuts(
+    codes: NDArray[np.uint8],
+    counts: IntVector,
+    force: Vector,
+    first: int,
+    last: int,
+    cuts: NDArray[np.float64],
+) -> None:
     """For each feature the largest |r|, its threshold, and whether missing values reach it."""
     sums = np.empty(256)
     for feature in range(first, last):
@@ -229,7 +242,7 @@ def _model(names: tuple[str, ...], stumps: list[_Stump]) -> TreeModel:
     thresholds = np.array([threshold for _, threshold, _ in alphas], dtype=np.float32)
     roots = np.arange(0, 3 * count, 3, dtype=np.int32)
 
-    def nodes(of_root: Any, of_left: Any, of_right: Any, kind: Any) -> Any:
+    def nodes(of_root: ArrayLike, of_left: ArrayLike, of_right: ArrayLike, kind: DTypeLike) -> Any:
         parts = (np.broadcast_to(part, count) for part in (of_root, of_left, of_right))
         return np.column_stack(list(parts)).ravel().astype(kind)
 

@@ -27,8 +27,8 @@ from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import silent
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import Plan, model_plan
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Collection
 
@@ -87,10 +87,10 @@ class Tools:
 
 def plan_of(job: Job, registry: Registry) -> Plan | RerankingPlan:
     """How a job trains; on features as they are, for LETOR's are normalised by query already."""
-    options: dict[str, Any] = {"settings": job.settings, "grid": job.grid, "select": job.select}
+    options: dict[str, Any] = {"settings": job.settings, "grid": job.grid, "metric": job.select}
     if job.base is not None:
-        return RerankingPlan.checked(registry, job.loss, "exchangeable", **options)
-    return Plan.checked(registry, job.loss, job.optimizer, normalise="none", **options)
+        return reranking_plan(job.loss, "exchangeable", **options, registry=registry)
+    return model_plan(job.loss, job.optimizer, **options, normalise="none", registry=registry)
 
 
 def fitted(job: Job, fold: DataFold, tools: Tools, base: Model | None = None) -> Result:

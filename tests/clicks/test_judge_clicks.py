@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.grading import (
     cuts,
     grades,
@@ -105,7 +104,7 @@ def test_where_only_clicks_count_worth_is_attractiveness_and_else_it_grows_with_
 
 
 def test_a_document_that_was_seen_often_weighs_more() -> None:
-    judgments = judge_clicks(EVENTS, model="pbm", options=EventOptions(min_people=1))
+    judgments = judge_clicks(EVENTS, model="pbm", min_people=1)
     weight = np.asarray(judgments.table["weight"])
     assert ((weight > 0) & (weight < 1)).all()
     shown = judgments.behaviour.counts.by_pair(judgments.behaviour.counts.shown)

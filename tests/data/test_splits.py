@@ -39,16 +39,16 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_selection import train_on_few_features
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from owpc_ltr.training.train import training_splits
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
+from owpc_ltr.training.training_data import read_training_queries
 from tests.commands import Run as RunCommand
 
 REGISTRY = load()
-PLAN = Plan(
+PLAN = model_plan(
     REGISTRY.find("loss", "owpc"), REGISTRY.find("optimizer", "larank"), {"optimizer.C": 1.0}
 )
-RERANKING = RerankingPlan(
+RERANKING = reranking_plan(
     REGISTRY.find("loss", "pairwise"),
     REGISTRY.find("reranker", "exchangeable"),
     {"reranker.penalty": 1.0},
@@ -444,34 +444,35 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     data, other = dataset_splits(), dataset_splits(61)
     for name, written in (("a", data), ("b", other)):
         save_dataset(written, tmp_path / f"{name}.parquet")
-    read, source = training_splits(tmp_path / "a.parquet", None, (0.2, 0.2))
+    read = read_training_queries(tmp_path / "a.parquet", None, (0.2, 0.2))
     shares = {"validation": 0.2, "test": 0.2, "salt": "owpc-ltr"}
     fingerprint = ("fingerprint", data.fingerprint)
-    assert source is not None
-    assert list(source.items()) == [("data", "a.parquet"), fingerprint, ("split", shares)]
-    assert list(read.sides) == ["train", "validation"]
-    none, source = training_splits(tmp_path / "a.parquet", None, (0.0, 0.0))
-    assert source is not None
-    assert list(source.items()) == [("data", "a.parquet"), fingerprint]
-    assert none.optional_validation is None
+    assert list((read.source or {}).items()) == [
+        ("data", "a.parquet"),
+        fingerprint,
+        ("split", shares),
+    ]
+    assert list(read.splits.sides) == ["train", "validation"]
+    unsplit = read_training_queries(tmp_path / "a.parquet", None, (0.0, 0.0))
+    assert list((unsplit.source or {}).items()) == [("data", "a.parquet"), fingerprint]
+    assert unsplit.validation is None
     with pytest.warns(OwpcLtrWarning, match="60 of 61 validation queries are in the training data"):
-        given_, source = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))
-    assert source is not None
-    assert list(source.items()) == [
+        both = read_training_queries(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))
+    assert list((both.source or {}).items()) == [
         ("data", "a.parquet"),
         fingerprint,
         ("validation", "b.parquet"),
         ("validation_fingerprint", other.fingerprint),
     ]
-    assert given_.training.fingerprint == data.fingerprint
-    assert given_.validation.fingerprint == other.fingerprint
+    assert both.splits.training.fingerprint == data.fingerprint
+    assert both.splits.validation.fingerprint == other.fingerprint
 
 
 def test_data_that_are_one_side_or_that_come_with_another_are_not_split_again() -> None:
     data, other = dataset_splits(), dataset_splits(61)
     training = data.split().training
-    splits, source = training_splits(training, None, (0.2, 0.2))
-    assert (splits.training, splits.optional_validation, source) == (training, None, None)
+    read = read_training_queries(training, None, (0.2, 0.2))
+    assert (read.training, read.validation, read.source) == (training, None, None)
     parts = with_validation(data, other)
     assert (parts.training, parts.optional_validation) == (data, other)
     assert "data" not in parts.source

@@ -24,7 +24,7 @@ from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from tests.datasets import crowded, seen_sides, weights
 from tests.rankers import DOCUMENTS, QUERIES, judged, linear, write_run
 
@@ -71,7 +71,7 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
 
 def test_a_reranker_is_compared_with_its_base() -> None:
     data, base = crowded(seed=5), weights(1, 0, 0)
-    plan = RerankingPlan(Pairwise, Exchangeable, RERANKING)
+    plan = reranking_plan(Pairwise, Exchangeable, RERANKING)
     learned = fit_reranker(crowded(), base, plan, Run(), crowded(seed=4))
     comparison = ltr.compare({"reranked": learned, "base": base}, data=data, split="all", **QUICK)
     scores = learned.rerank_dataset(data)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
+from owpc_ltr_experiment.status import ExperimentStatus, experiment_status
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.experiment_search import FIELD, HEADER, ImpressionLog
 from owpc_ltr_serve.gateway import QUERY_HEADER, Gateway
@@ -487,7 +487,7 @@ def test_from_the_gateways_log_and_clicks_to_the_verdict(served: Served, tmp_pat
 
 
 def status_of_log(served: Served, paths: list[Path]) -> ExperimentStatus:
-    return experiment_status(connect(served.fake.url), "titles", log=ClickLog(events=paths))
+    return experiment_status(connect(served.fake.url), "titles", events=paths)
 
 
 def test_no_thread_is_left_waiting_after_many_failures(

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from owpc_ltr_experiment.start import experiment_start
-from owpc_ltr_experiment.status import ClickLog, experiment_status
+from owpc_ltr_experiment.status import experiment_status
 from owpc_ltr_experiment.stop import experiment_stop
 
 from owpc_ltr.engine.client.engine import Engine
@@ -183,7 +183,7 @@ def test_a_frozen_model_is_not_deleted_before_the_experiment_is_stopped(
 
 def stop(engine: Any, log: Path, **options: Any) -> Any:
     return experiment_stop(
-        cluster_of(engine), "titles", promote_if="better", log=ClickLog(events=[log]), **options
+        cluster_of(engine), "titles", promote_if="better", events=[log], **options
     )
 
 
@@ -243,12 +243,12 @@ def test_clicks_of_another_query_window_or_index_promote_nothing(
     log = better(start(world), tmp_path)
     # To say for the first time what the query is changes nothing for users.
     changed_record(world, searched(50))
-    experiment_status(cluster, "titles", log=ClickLog(events=[log])).evidence()
+    experiment_status(cluster, "titles", events=[log]).evidence()
     log = better(start_again(world), tmp_path)
     changed_record(world, searched(10))
     with pytest.raises(BadInput, match="since 'titles' started, and its users had the former"):
         stop(world.engine, log)
-    status = experiment_status(cluster, "titles", log=ClickLog(events=[log]))
+    status = experiment_status(cluster, "titles", events=[log])
     with pytest.raises(Refused, match="or was uploaded again with another query"):
         status.evidence()
     log = better(start_again(world, index="docs"), tmp_path)
@@ -367,7 +367,7 @@ def test_an_unknown_experiment_is_bad_input(world: World, tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="there is no experiment 'other'"):
         experiment_stop(cluster, "other")
     with pytest.raises(BadInput, match="there is no experiment 'other'"):
-        experiment_status(cluster, "other", log=ClickLog(events=[empty(tmp_path)]))
+        experiment_status(cluster, "other", events=[empty(tmp_path)])
     with pytest.raises(UsageError, match="cannot name a search experiment"):
         Experiments(world.engine).get("../x")
 

@@ -19,7 +19,7 @@ from owpc_ltr_experiment.experiment_log import (
     read_files,
     read_indices,
 )
-from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
+from owpc_ltr_experiment.status import ExperimentStatus, client_totals, read_log, status_of
 from owpc_ltr_experiment.verdict import ClickedPositions, adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
@@ -161,7 +161,7 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     assert counts.of_client.tolist() == [1] * 6 + [0]
     assert counts.clicks.tolist() == [1, 6]
     assert counts.unusable["a click of a bot"] == 6
-    assert "clients dropped as bots: 1" in str(status_of(EXPERIMENT, behaviour, _log(5)))
+    assert "clients dropped as bots: 1" in str(status_of(EXPERIMENT, behaviour, 5))
     assert count_searches(read(lines, tmp_path), 0).bots == 0
     # A log of which each line came twice makes nobody a bot.
     calm = [line for line in lines if line["client_id"] != "bot"]
@@ -173,10 +173,6 @@ def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
     # Clicks on one document again and again are those of a bot.
     again = [clicked("s3", "calm", "d0", leads="b", second=n) for n in range(1, 7)]
     assert count_searches(read([*calm, *again], tmp_path), 5).bots == 1
-
-
-def _log(limit: int) -> ClickLog:
-    return ClickLog(max_clicks_per_hour=limit)
 
 
 def test_searches_that_showed_a_alone_do_not_count(tmp_path: Path) -> None:
@@ -194,9 +190,10 @@ def test_a_log_without_the_experiment_says_what_to_log(tmp_path: Path) -> None:
 
 
 def test_one_log_is_named_and_not_two() -> None:
-    for log in (ClickLog(), ClickLog(events=["x"], from_ubi=True)):
+    cluster: Any = None
+    for files, indices in (([], None), (["x"], ("queries", "events"))):
         with pytest.raises(UsageError, match="name the log with `events`"):
-            log.read(None, EXPERIMENT)  # type: ignore[arg-type]
+            read_log(cluster, EXPERIMENT, files, indices)
 
 
 def of_users(folder: Path, **how: Any) -> ExperimentStatus:
@@ -354,7 +351,7 @@ def test_the_shadow_has_agreement_and_latency_and_no_verdict(tmp_path: Path) -> 
         for n in range(10)
     ]  # fmt: skip
     lines.append(query_line("s99", "u1", {"experiment": {"name": "titles", "failed": "busy"}}, []))
-    status = status_of(experiment, read(lines, tmp_path, experiment), _log(100))
+    status = status_of(experiment, read(lines, tmp_path, experiment), 100)
     assert status.result is None
     assert status.tau == pytest.approx(0.545)
     assert [warning.check for warning in status.warnings] == ["slow"]

@@ -25,7 +25,6 @@ from owpc_ltr.fusion.evaluation import (
     measure_fusion,
     optimism_of,
 )
-from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.plan import model_plan
 
@@ -70,7 +69,7 @@ def world(
 
 
 def measured(legs: LoggedLegs, seed: int = 0) -> FusionFigures:
-    learned = learn(legs, model_plan(load([]), select=NDCG), seed=seed)
+    learned = learn(legs, model_plan(metric=NDCG), seed=seed)
     return measure_fusion(
         legs, learned.scores, NDCG, judged=judged(legs), drawing=Resampling(seed, 500)
     )
@@ -140,7 +139,7 @@ def test_a_leg_of_noise_is_never_shipped_and_costs_reciprocal_ranks(seed: int) -
 def test_no_query_is_scored_by_a_model_that_learned_from_it() -> None:
     """Labels of a fold decide nothing about its own scores: liar labels in it change none."""
     legs = world(20, 0.7)
-    plan = model_plan(load([]), select=NDCG, settings={"C": 1.0})
+    plan = model_plan(metric=NDCG, settings={"C": 1.0})
     honest = learn(legs, plan).scores
     fold = np.repeat(fold_of_queries(legs.data, 5, "owpc-ltr"), np.diff(legs.data.offsets))
     labels = np.where(fold == 2, 1 - legs.data.labels, legs.data.labels).astype(np.float32)
@@ -187,7 +186,7 @@ def test_hardly_any_of_100_draws_ships_what_is_worse() -> None:
     """
     draws = 100
     legs = world(300, 0.15, window=10, documents=60)
-    plan = model_plan(load([]), select=NDCG)
+    plan = model_plan(metric=NDCG)
     first = legs.values(legs.alone(0), legs.found[:, 0], NDCG)
     rng = np.random.default_rng(1)
     starts = legs.data.offsets

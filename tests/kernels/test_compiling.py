@@ -350,8 +350,9 @@ def test_a_compiled_function_calls_others_by_name() -> None:
 
 
 def test_a_loss_is_called_by_its_address_from_compiled_functions_alone() -> None:
+    labels, numbers = np.zeros(1, np.float32), np.zeros(1)
     with pytest.raises(TypeError, match="call_kernel is for compiled functions"):
-        call_kernel(1, *[np.zeros(1)] * 6)
+        call_kernel(1, numbers, labels, labels, numbers, numbers, numbers)
 
 
 def test_numba_is_imported_by_the_first_call_and_no_sooner() -> None:

@@ -19,7 +19,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.files.folders import confined_to
 from owpc_ltr.files.input import open_regular, read_bytes
 from owpc_ltr.files.output import Journal, lock_file, lock_folder, write_output
-from owpc_ltr.signatures import Reads, Writes, all_parameters, help_of
+from owpc_ltr.signatures import Reads, Writes, described, help_of
 from owpc_ltr.training.train import train
 from tests.engine.write_world import World
 from tests.mcp.agent import Agent
@@ -134,14 +134,14 @@ def keys_of(kind: Any) -> Iterator[tuple[str, Any]]:
 def test_every_key_of_a_plan_is_for_agents_or_known_as_one_for_people() -> None:
     """A new one is neither, until somebody decides."""
     keys = {name for name, _ in keys_of(KeepPlan)}
-    keys |= all_parameters(train).keys() - plans._NOT_OF_A_PLAN
+    keys |= described(train).parameters.keys() - plans._NOT_OF_A_PLAN
     for_agents = set(plans._FOR_AGENTS.split())
     assert keys - for_agents == {*REFUSED, "command"}
     assert keys >= for_agents
 
 
 def test_every_file_of_a_plan_is_tried_above() -> None:
-    marks = {name: help_of(parameter) for name, parameter in all_parameters(train).items()}
+    marks = {name: help_of(parameter) for name, parameter in described(train).parameters.items()}
     of_train = {name for name, mark in marks.items() if isinstance(mark, Reads | Writes)}
     tried = {key.removeprefix("train.") for key in NAMES_FILES if key.startswith("train.")}
     assert of_train - plans._NOT_OF_A_PLAN == tried

@@ -200,9 +200,9 @@ def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> No
     reproduction = ltr.reproduce("owpc2009", letor=letor, quick=True)
     collection = find_collections(letor)[0][0]
     folds = [read() for read in collection.readers().values()]
-    plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
-    rows = cross_validate(folds, [plan], ["map", "ndcg-letor@3"], Run())
-    (choice,) = choose(rows, "map", {"": lambda _: True})
+    plan = model_plan(grid={"optimizer.C": "1e-1,10"}, normalise="none")
+    rows = cross_validate(folds, [plan], [plan.metric, parse_metric("ndcg-letor@3")], Run())
+    (choice,) = choose(rows, plan.metric, {"": lambda _: True})
     for metric in ("map", "ndcg-letor@3"):
         (row,) = [
             each

@@ -166,8 +166,8 @@ def test_a_class_that_is_given_to_training_is_looked_at_too(tmp_path: Path) -> N
     path = write(tmp_path, OPTIMIZER)
     optimizer = load([path]).find("optimizer", "subgradient")
     with pytest.raises(PluginError, match="'owpc' has no needs_convex"):
-        model_plan(load(), optimizer=load().find("loss", "owpc"))
-    assert model_plan(load(), optimizer=optimizer).learner is optimizer
+        model_plan(optimizer=load().find("loss", "owpc"))
+    assert model_plan(optimizer=optimizer).learner is optimizer
 
 
 TEXTS = {path.stem: path.read_text() for path in sorted(EXAMPLES.glob("*/*.py"))}

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.model_selection import examination_interval
 from owpc_ltr_report.page import Page
@@ -71,7 +70,7 @@ def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> 
 
 def test_what_to_doubt_comes_first() -> None:
     with pytest.warns(OwpcLtrWarning, match="clicks are few"):
-        few = judge_clicks(events(400), options=EventOptions(min_people=1))
+        few = judge_clicks(events(400), min_people=1)
     report = owpc_ltr.report(few)
     assert report.verdict is not None
     assert report.verdict.mood == "worse"

@@ -11,6 +11,7 @@ import pytest
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import (
@@ -20,15 +21,16 @@ from owpc_ltr.training.cross_validation import (
     cut_folds,
     families_of,
 )
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 
 REGISTRY = load()
-PLAN = Plan(
+PLAN = model_plan(
     REGISTRY.find("loss", "owpc"),
     REGISTRY.find("optimizer", "larank"),
     grid={"optimizer.C": ("0.01", "1"), "loss.generator": ("constant", "inverse")},
 )
-METRICS = ["map", "ndcg@10"]
+MAP = parse_metric("map")
+METRICS = [MAP, parse_metric("ndcg@10")]
 
 
 def dataset() -> RankingDataset:
@@ -86,7 +88,7 @@ def test_an_interrupted_selection_goes_on_from_its_journal(tmp_path: Path) -> No
 def test_each_fold_is_chosen_for_as_train_chooses() -> None:
     folds = cut_folds(dataset(), 3)
     rows = cross_validate(folds, [PLAN], METRICS, Run())
-    *_, everything = choose(rows, "map", families_of(rows))
+    *_, everything = choose(rows, MAP, families_of(rows))
     for fold in folds:
         trained = train_plan(fold.training, PLAN, Run(), fold.validation)
         assert everything.chosen[fold.name] == {"loss": "owpc", **trained.settings}
@@ -97,9 +99,9 @@ def test_test_figures_do_not_choose() -> None:
         FitRow("a", "x", "y", {"optimizer.C": 1}, 0.5, {"map": 0.9}),
         FitRow("a", "x", "y", {"optimizer.C": 2}, 0.6, {"map": 0.1}),
     ]
-    (choice,) = choose(rows, "map", families_of(rows))
+    (choice,) = choose(rows, MAP, families_of(rows))
     assert choice.test == {"map": 0.1}
-    (error,) = choose(rows, "pairwise-error", families_of(rows))
+    (error,) = choose(rows, parse_metric("pairwise-error"), families_of(rows))
     assert error.test == {"map": 0.9}
 
 

@@ -26,17 +26,17 @@ from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training import feature_selection
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_selection import Costs, costs_of, train_on_few_features
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import Plan, model_plan
 from tests.commands import Run as RunCommand
 
 NAMES = ("strong", "copy", "weak", "noise", "more_noise")
 Both = tuple[RankingDataset, RankingDataset]
-LINEAR = Plan(OWPC, LaRank, {"optimizer.C": 3.0}, select="ndcg@10")
-TREES = Plan(
+LINEAR = model_plan(OWPC, LaRank, {"optimizer.C": 3.0}, metric="ndcg@10")
+TREES = model_plan(
     OWPC,
     Boosting,
     {"optimizer.trees": 10, "optimizer.depth": 3, "optimizer.leaf": 1.0},
-    select="ndcg@10",
+    metric="ndcg@10",
 )
 RUN = Run()
 NDCG = parse_metric("ndcg@10")
@@ -210,7 +210,7 @@ def test_what_cannot_be_selected_is_refused(both: Both) -> None:
         ltr.train(both[0], max_features=0)
     network = {"optimizer.model": "network", "optimizer.epochs": 1}
     with pytest.raises(Refused, match="this is a network model: train without it"):
-        selected(both, 2, plan=Plan(ListNet, Gradient, network, select="ndcg@10"))
+        selected(both, 2, plan=model_plan(ListNet, Gradient, network, metric="ndcg@10"))
     assert Costs({"noise": -3.0, "weak": 2.0}).of(frozenset(NAMES)) == 2.0
 
 

@@ -16,7 +16,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.first_model import Kind, KindChoice
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.train import TrainingSummary
 
 Place = Literal["engine", "plugin", "client"]
@@ -269,7 +269,7 @@ def test_metrics_by_which_every_document_is_relevant_are_named() -> None:
 
 def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
     """Values of a metric that rises with C, or falls: three more powers of ten, at most."""
-    plan = Plan(OWPC, "larank")
+    plan = model_plan(OWPC, "larank")
     for sign, end in ((1.0, 1e4), (-1.0, 1e-6)):
         tried = [(settings, sign * settings["optimizer.C"]) for settings in plan.candidates()]
         while (more := plan.beyond(tried)) is not None:
@@ -278,18 +278,18 @@ def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
         assert tried[-1][0] == {"optimizer.C": end}
     flat = [(settings, 1.0) for settings in plan.candidates()]
     assert plan.beyond(flat) is None
-    named = Plan(OWPC, "larank", grid={"optimizer.C": [1.0, 10.0]})
+    named = model_plan(OWPC, "larank", grid={"optimizer.C": [1.0, 10.0]})
     assert (
         named.beyond([(candidate, candidate["optimizer.C"]) for candidate in named.candidates()])
         is None
     )
-    fixed = Plan(OWPC, "larank", settings={"optimizer.C": 1.0})
+    fixed = model_plan(OWPC, "larank", settings={"optimizer.C": 1.0})
     assert fixed.beyond([(candidate, 1.0) for candidate in fixed.candidates()]) is None
 
 
 def test_train_and_select_walk_the_same_candidates() -> None:
     data = world()
-    plan = Plan(OWPC, "larank", select="ndcg@10")
+    plan = model_plan(OWPC, "larank", metric="ndcg@10")
     splits = data.split(validation=0.3, test=0.0)
     run = Run(validation=splits.validation)
     each = list(fit_each(plan, plan.candidates(), splits.training, run))

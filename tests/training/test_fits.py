@@ -18,13 +18,14 @@ from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Certificate, Fit, Loss, Reordering, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cross_validate, cut_folds
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.training.train import _ending
 from tests.datasets import crowded, weights
 from tests.liars import lying
@@ -79,11 +80,11 @@ FIT_LIES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("lie", range(len(FIT_LIES)))
 def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
-    plan = Plan(Pairwise, Lying, {"optimizer.lie": lie, "optimizer.C": 1.0})
+    plan = model_plan(Pairwise, Lying, {"optimizer.lie": lie, "optimizer.C": 1.0})
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
         train_plan(DATA, plan, Run())
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
-        cross_validate([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
+        cross_validate([Fold("1", DATA, DATA, DATA)], [plan], [parse_metric("map")], Run())
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Unfit(Exchangeable):
 )
 def test_what_no_reranker_may_return_is_refused_by_its_name(lie: int, words: str) -> None:
     settings = {"reranker.lie": lie, "reranker.penalty": 1.0, "loss.inner": "logistic"}
-    plan = RerankingPlan(Pairwise, Unfit, settings)
+    plan = reranking_plan(Pairwise, Unfit, settings)
     with pytest.raises(PluginError, match=words):
         fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
 
@@ -182,13 +183,13 @@ def test_fits_have_one_thread_of_blas(way: str, rng: np.random.Generator) -> Non
     data = make_dataset(
         rng.random((60, 3), dtype=np.float32), np.tile([0.0, 1.0], 30), np.repeat(np.arange(12), 5)
     )
-    plan = Plan(OWPC, Spy, {"optimizer.C": "1"}, {}, "map", "none")
+    plan = model_plan(OWPC, Spy, {"optimizer.C": "1"}, {}, "map", "none")
     SEEN.clear()
     with threadpool_limits(2, "blas"):
         if way == "train":
             train_plan(data, plan, Run())
         else:
-            list(cross_validate(cut_folds(data, 3), [plan], ["map"], Run(), jobs=2))
+            list(cross_validate(cut_folds(data, 3), [plan], [parse_metric("map")], Run(), jobs=2))
         assert blas_threads() == 2
     assert SEEN
     assert set(SEEN) == {1}

@@ -27,7 +27,7 @@ from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores, feature_ranker, read_base
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.options import PENALTIES
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 from tests.commands import Run as RunCommand
 from tests.datasets import crowded, weights
 
@@ -37,7 +37,7 @@ LOGISTIC = {"loss.inner": "logistic"}
 
 @pytest.fixture(scope="module")
 def learned() -> ReorderingModel:
-    plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC})
+    plan = reranking_plan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC})
     reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
     assert reranked.record["chosen"] is not None
     return reranked
@@ -69,7 +69,7 @@ def test_the_base_stays_where_nothing_is_better_than_it() -> None:
     data = crowded()
     labels = (data.features[:, 0] > 1).astype(np.float32)
     perfect = make_dataset(data.features, labels, np.repeat(data.query_ids.to_pylist(), 16))
-    plan = RerankingPlan(Backwards, Exchangeable, KERNEL)
+    plan = reranking_plan(Backwards, Exchangeable, KERNEL)
     reranked = fit_reranker(perfect, weights(1, 0, 0), plan, Run(), perfect)
     assert (reranked.record["chosen"], reranked.reordering) == (None, None)
     scores = reranked.rerank_dataset(data)
@@ -77,7 +77,7 @@ def test_the_base_stays_where_nothing_is_better_than_it() -> None:
 
 
 def test_a_metric_that_is_an_error_is_made_small() -> None:
-    plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC}, select="pairwise-error")
+    plan = reranking_plan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC}, metric="pairwise-error")
     record = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4)).record
     assert record["validation"] == min(row["validation"] for row in record["table"])
     assert record["chosen"] is not None
@@ -140,7 +140,7 @@ def test_parts_of_other_features_and_settings_of_no_part_are_refused(
     save_model(ReorderingModel(other, learned.reranker, learned.reordering), tmp_path / "r.json")
     with pytest.raises(BadInput, match="other features"):
         load_model(tmp_path / "r.json")
-    plan: RerankingPlan = RerankingPlan(Pairwise, Exchangeable, {"reranker.penalty": 0.1})
+    plan: RerankingPlan = reranking_plan(Pairwise, Exchangeable, {"reranker.penalty": 0.1})
     with pytest.raises(BadInput, match="other features"):
         fit_reranker(crowded(), other, plan, Run())
     with pytest.raises(UsageError, match=r"write loss\.NAME or reranker\.NAME"):
@@ -157,10 +157,10 @@ def test_a_feature_is_a_base_bit_for_bit() -> None:
 
 
 def test_several_candidates_need_validation_queries() -> None:
-    plan = RerankingPlan(Pairwise, Exchangeable, KERNEL)
+    plan = reranking_plan(Pairwise, Exchangeable, KERNEL)
     with pytest.raises(UsageError, match="8 candidates need validation"):
         fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
-    fixed = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, "reranker.penalty": "0.1"})
+    fixed = reranking_plan(Pairwise, Exchangeable, {**KERNEL, "reranker.penalty": "0.1"})
     assert fit_reranker(crowded(), weights(1, 0, 0), fixed, Run()).record["chosen"] is not None
 
 
@@ -223,7 +223,7 @@ def test_a_kernel_of_a_field_learns_what_features_do_not_tell(kernel: str, tmp_p
         tmp_path / "c.jsonl", data, site=shared, text=lambda i: f"the {shared(i)} thing {i}",
         links=lambda i: [f"d{8 * (i // 8)}"] if shared(i) < "x" else [f"d{i}"],
     )  # fmt: skip
-    plan = RerankingPlan(Pairwise, Exchangeable, {**LOGISTIC, "reranker.kernels": kernel})
+    plan = reranking_plan(Pairwise, Exchangeable, {**LOGISTIC, "reranker.kernels": kernel})
     data = with_document_fields(data, plan.field_names, path, "key")
     training, validation = data.select(np.arange(20)), data.select(np.arange(20, 40))
     reranked = fit_reranker(training, weights(1, 0, 0), plan, Run(), validation)

@@ -32,8 +32,8 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import kept_history, train_plan
-from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.rerankers import RerankingPlan
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import reranking_plan
 
 REGISTRY = load()
 OWPC = REGISTRY.find("loss", "owpc")
@@ -80,7 +80,7 @@ def test_the_best_candidate_by_validation_is_kept(
     select: Any, best: Callable[..., float], tried: int
 ) -> None:
     training, validation = split(dataset())
-    trained = train_plan(training, Plan(OWPC, LARANK, select=select), Run(), validation)
+    trained = train_plan(training, model_plan(OWPC, LARANK, metric=select), Run(), validation)
     values = [row["validation"] for row in trained.table]
     assert len(values) == tried
     metric = parse_metric(select) if isinstance(select, str) else select
@@ -94,26 +94,30 @@ def test_the_best_candidate_by_validation_is_kept(
 
 
 def test_a_plan_takes_names_for_the_classes_of_installed_plugins() -> None:
-    assert Plan("owpc", "larank") == Plan(OWPC, LARANK)
-    assert RerankingPlan("owpc", "exchangeable") == RerankingPlan(
+    assert model_plan("owpc", "larank") == model_plan(OWPC, LARANK)
+    assert reranking_plan("owpc", "exchangeable") == reranking_plan(
         OWPC, REGISTRY.find("reranker", "exchangeable")
     )
-    assert Plan("owpc", "larank", {"optimizer.C": 1}).make({"optimizer.C": 1})[1] == LARANK(C=1.0)
+    assert model_plan("owpc", "larank", {"optimizer.C": 1}).make({"optimizer.C": 1})[1] == LARANK(
+        C=1.0
+    )
 
 
-@pytest.mark.parametrize("plan", [Plan, RerankingPlan])
+@pytest.mark.parametrize("plan", [model_plan, reranking_plan])
 def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -> None:
     with pytest.raises(PluginError, match=r"'owcp': did you mean 'owpc'\?; installed: .*owpc, "):
         plan("owcp", "larank")
-    learner = "optimizer" if plan is Plan else "reranker"
+    learner = "optimizer" if plan is model_plan else "reranker"
     with pytest.raises(PluginError, match=f"no {learner} is named 'nothing'; installed: "):
         plan("owpc", "nothing")
-    with pytest.raises(UsageError) as caught:
-        plan(OWPC(), "larank")
-    assert str(caught.value) == (
-        f"{OWPC()!r} is no class of a plugin: give the loss's name or class, and its settings as "
-        "loss.FIELD"
-    )
+    with pytest.raises(PluginError, match="needs a class attribute"):
+        plan(object(), "larank" if plan is model_plan else "exchangeable")
+
+
+def test_an_object_of_a_plugin_gives_its_settings_and_those_of_a_name_come_after() -> None:
+    plan = model_plan(OWPC(p=5), LARANK(C=3.0), {"C": 1.0})
+    loss, optimizer = plan.make(plan.settings)
+    assert (loss, optimizer) == (OWPC(p=5), LARANK(C=1.0))
 
 
 def test_a_metric_selects_as_its_text_does() -> None:
@@ -121,7 +125,7 @@ def test_a_metric_selects_as_its_text_does() -> None:
     adarank = REGISTRY.find("optimizer", "adarank")
     for optimizer in (LARANK, adarank):
         by_text, other = (
-            train_plan(training, Plan(OWPC, optimizer, select=select), Run(), validation)
+            train_plan(training, model_plan(OWPC, optimizer, metric=select), Run(), validation)
             for select in ("ndcg@3,empty=one", parse_metric("ndcg@3,empty=one"))
         )
         assert by_text.model.as_dict() == other.model.as_dict()
@@ -137,7 +141,7 @@ def test_of_equal_candidates_the_first_is_kept(select: str) -> None:
         for part in (training, validation)
     )
     for grid in ((0.1, 1.0, 10.0), (10.0, 1.0, 0.1)):
-        plan = Plan(OWPC, LARANK, grid={"optimizer.C": grid}, select=select)
+        plan = model_plan(OWPC, LARANK, grid={"optimizer.C": grid}, metric=select)
         trained = train_plan(training, plan, Run(), validation)
         assert len({row["objective"] for row in trained.table}) == 3
         assert len({row["validation"] for row in trained.table}) == 1
@@ -153,7 +157,7 @@ def test_each_candidate_is_announced_with_its_settings_and_the_share_that_is_don
         said.append((message, done))
 
     run = Run(progress=show)
-    plan = Plan(OWPC, LARANK, {"loss.p": 5}, {"optimizer.C": (0.1, 1.0)})
+    plan = model_plan(OWPC, LARANK, {"loss.p": 5}, {"optimizer.C": (0.1, 1.0)})
     train_plan(training, plan, run, validation)
     assert [news for news in said if news[0].startswith("candidate")] == [
         ("candidate 1 of 2 loss.p=5, optimizer.C=0.1", 0.0),
@@ -165,16 +169,16 @@ def test_warm_starts_do_not_change_the_fits() -> None:
     training, validation = split(dataset())
     grid = {"optimizer.C": (0.1, 1.0, 10.0)}
     settings_ = {"optimizer.tolerance": 1e-5}
-    warm = train_plan(training, Plan(OWPC, LARANK, settings_, grid), Run(), validation)
+    warm = train_plan(training, model_plan(OWPC, LARANK, settings_, grid), Run(), validation)
     for row in warm.table:
-        plan = Plan(OWPC, LARANK, {**settings_, "optimizer.C": row["optimizer.C"]})
+        plan = model_plan(OWPC, LARANK, {**settings_, "optimizer.C": row["optimizer.C"]})
         cold = train_plan(training, plan, Run(), validation)
         assert cold.fit.certificate.objective == pytest.approx(row["objective"], rel=1e-3)
 
 
 def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> None:
     training, validation = split(dataset())
-    plan = Plan(OWPC, LARANK, {"loss.generator": "inverse"})
+    plan = model_plan(OWPC, LARANK, {"loss.generator": "inverse"})
     trained = train_plan(training, plan, Run(), validation)
     save_model(trained.model, tmp_path / "m.json")
     model = load_scoring_model(tmp_path / "m.json")
@@ -200,7 +204,7 @@ def test_what_cannot_be_learned_is_refused_before_any_work() -> None:
         (infinite, OWPC, Refused, "feature '3' is infinite for query 'query 1', document 1"),
     ):
         with pytest.raises(error, match=message):
-            train_plan(unlearnable, Plan(loss, LARANK, {"optimizer.C": 1.0}), Run())
+            train_plan(unlearnable, model_plan(loss, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 @settings(max_examples=20)
@@ -208,7 +212,7 @@ def test_what_cannot_be_learned_is_refused_before_any_work() -> None:
 def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[float]) -> None:
     data = dataset(queries=20, seed=seed)
     other = replace(data, features=(data.features * np.array(units)).astype(np.float32))
-    plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
+    plan = model_plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
     model, other_model = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
     assert model.score(data.features) == pytest.approx(other_model.score(other.features), abs=2e-2)
 
@@ -324,7 +328,7 @@ def test_trees_are_trained_on_missing_values_as_they_are() -> None:
     data = dataset()
     holes = data.features.copy()
     holes[data.labels > 0, 0] = np.nan
-    plan = Plan(OWPC, REGISTRY.find("optimizer", "boosting"), {"optimizer.trees": 5})
+    plan = model_plan(OWPC, REGISTRY.find("optimizer", "boosting"), {"optimizer.trees": 5})
     model = train_plan(replace(data, features=holes), plan, Run()).model
     shown = holes[:1].copy(), holes[:1].copy()
     shown[0][0, 0], shown[1][0, 0] = np.nan, 0.0

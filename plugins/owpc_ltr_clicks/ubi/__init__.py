@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
-from owpc_ltr.signatures import Help
+from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX
 
 MAX_SLICES = 8
 """The most slices that are read at once by default: one per shard."""
@@ -20,14 +18,6 @@ MAX_SLICES = 8
 class UbiOptions:
     """The two indices, and how many slices of them are read at once."""
 
-    ubi_queries: QueriesIndex = QUERIES_INDEX
-    ubi_events: EventsIndex = EVENTS_INDEX
-    slices: Annotated[
-        int | None,
-        Help(
-            f"Slices read at once; default: one per shard, {MAX_SLICES} at most.",
-            min=1,
-            max=64,
-            panel="Engine",
-        ),
-    ] = None
+    ubi_queries: str = QUERIES_INDEX
+    ubi_events: str = EVENTS_INDEX
+    slices: int | None = None
