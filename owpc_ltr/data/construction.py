@@ -6,15 +6,15 @@ so that none of them is needed here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
+from owpc_ltr.arrays import Labels, Matrix, Vector, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.data.options import row_number
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
@@ -24,19 +24,30 @@ from owpc_ltr.signatures import public
 
 @public
 def make_dataset(
-    features: Any,
-    labels: Any,
-    query_ids: Any,
+    features: ArrayLike | Sequence[object],
+    labels: ArrayLike,
+    query_ids: ArrayLike,
     feature_names: Sequence[str] | None = None,
-    **parts: Any,
+    *,
+    doc_ids: ArrayLike | None = None,
+    document_weights: ArrayLike | None = None,
+    query_weights: ArrayLike | None = None,
+    query_params: pa.StringArray | None = None,
+    comments: pa.StringArray | None = None,
+    document_fields: Mapping[str, pa.Array] | None = None,
+    feature_scales: Vector | None = None,
+    featureset_hash: str | None = None,
+    manifest: dict[str, Any] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> RankingDataset:
     """A dataset from one row a document: features, labels, and the query id of each row.
 
     Arrays, lists or series of any kind of number; features may be a data frame, whose columns
     then give the names. Else they are "1", "2", … where none are given. Query ids are text or
     whole numbers. Rows of a query that are not next to each other are brought together, with an
-    OwpcLtrWarning; then `parts` a query stand in the order of the queries' first rows. Raises
-    BadInput naming the argument, the row and the value that cannot be used.
+    OwpcLtrWarning; then weights and parameters of queries are given in the order of the queries'
+    first rows. What the other arguments are, `RankingDataset` says. Raises BadInput naming the
+    argument, the row and the value that cannot be used.
 
     >>> data = make_dataset([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "a", "b"])
     >>> data.n_queries, data.offsets.tolist()
@@ -49,7 +60,19 @@ def make_dataset(
     if len(grades) == len(matrix):
         check_not_negative("labels", grades)
     names = own_names if feature_names is None else tuple(map(str, feature_names))
-    return _grouped(matrix, grades, ids, names, _converted(parts))
+    parts = {
+        "doc_ids": None if doc_ids is None else text_ids(doc_ids, "document ids"),
+        "document_weights": _optional(document_weights, "document_weights", np.float32),
+        "query_weights": _optional(query_weights, "query_weights", np.float64),
+        "query_params": query_params,
+        "comments": comments,
+        "document_fields": document_fields,
+        "feature_scales": feature_scales,
+        "featureset_hash": featureset_hash,
+        "manifest": manifest,
+        "notes": notes,
+    }
+    return _grouped(matrix, grades, ids, names, parts)
 
 
 @public
@@ -135,15 +158,10 @@ def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
     return matrix, tuple(str(column + 1) for column in range(matrix.shape[1]))
 
 
-def _converted(parts: dict[str, Any]) -> dict[str, Any]:
-    """Ids and weights of any kind as the kinds that a dataset holds."""
-    converted = dict(parts)
-    if parts.get("doc_ids") is not None:
-        converted["doc_ids"] = text_ids(parts["doc_ids"], "document ids")
-    for name, kind in (("document_weights", np.float32), ("query_weights", np.float64)):
-        if parts.get(name) is not None:
-            converted[name] = vector(parts[name], name, kind)
-    return converted
+def _optional(
+    values: ArrayLike | None, what: str, kind: type[np.floating[Any]]
+) -> NDArray[Any] | None:
+    return None if values is None else vector(values, what, kind)
 
 
 def _check_rows(name: str, count: int, rows: int, values: Any = None) -> None:
