@@ -17,7 +17,7 @@ import builtins
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
@@ -38,8 +38,21 @@ Progress = Callable[[str, float | None], None]
 NO_MODEL = "cannot read the model {path}: No such file or directory"
 NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
 
-_OTHER_NAMES = {"eval_set": "validation"}
+_OTHER_NAMES = {
+    "eval_set": "validation",
+    "random_state": "seed",
+    "n_jobs": "threads",
+    "X": "features",
+    "y": "labels",
+    "qid": "query_ids",
+    "weight": "document_weights",
+    "weights": "document_weights",
+    "sample_weight": "document_weights",
+}
 """What other libraries call a parameter."""
+_IDS = ("qid", "query_ids")
+_GROUPS = ("group", "groups", "group_ids")
+"""Sizes of groups in LightGBM and XGBoost, ids of groups in scikit-learn."""
 
 _OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
 """The options of the running command by parameter; None where Python calls the function."""
@@ -288,15 +301,21 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for arguments that do not fit, where it is clear what is meant."""
-    from owpc_ltr.text import closest
-
     parameters = inspect.signature(function).parameters
     classes = option_classes(function)
     holders = {field: key for key, cls in classes.items() for field in described(cls).parameters}
     for name in named.keys() - parameters.keys():
-        close = _OTHER_NAMES.get(name) or closest(name, [*parameters, *holders])
+        close = closest_parameter(name, [*parameters, *holders])
         field = name if name in holders else close
-        if field in holders:
+        if name in _GROUPS:
+            ids = next((one for one in _IDS if one in parameters), None)
+            hint = (
+                "query ids are part of the dataset: owpc_ltr.make_dataset(X, y, qid)"
+                if ids is None
+                else f"give `{ids}`, the query id of each row; of sizes of groups it is "
+                "np.repeat(np.arange(len(sizes)), sizes)"
+            )
+        elif field in holders:
             cls = classes[holders[field]]
             hint = f"write {holders[field]}={cls.__name__}({field}=…), of {_home(cls)}"
         elif close in parameters:
@@ -319,6 +338,15 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
             f"{function.__name__}() takes {len(places)} positional "
             f"argument{'s' * (len(places) != 1)} but {len(args)} were given: {hint}"
         ) from None
+
+
+def closest_parameter(name: str, parameters: Iterable[str]) -> str | None:
+    """The parameter that is so called in other libraries, or whose name is most alike."""
+    from owpc_ltr.text import closest
+
+    names = [*parameters]
+    other = _OTHER_NAMES.get(name)
+    return other if other in names else closest(name, names)
 
 
 def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sklearn
 from owpc_ltr_metrics.ndcg import NDCG
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
@@ -25,6 +27,7 @@ import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import public
+from owpc_ltr.training.estimators import QueryIdsNotHandedOn
 from owpc_ltr.types import FeatureSets
 from tests.commands import Run
 from tests.datasets import arrays, train_on_all
@@ -341,23 +344,26 @@ def test_any_pair_of_plugins_is_an_estimator() -> None:
 
 
 FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
+LINEAR = ltr.Ranker("owpc")
 
 
 def test_query_ids_may_be_a_column_of_the_frame() -> None:
-    ranker = ltr.Ranker().fit(FRAME, Y)
+    ranker = LINEAR.fit(FRAME, Y)
     assert ranker.feature_names_in_.tolist() == ["1", "2", "3"]
-    np.testing.assert_array_equal(ranker.predict(FRAME), ltr.Ranker().fit(X, Y, qid=QID).predict(X))
-    with pytest.raises(OwpcLtrError, match="query ids are needed"):
-        ltr.Ranker().fit(X, Y)
+    by_array = ltr.Ranker("owpc").fit(X, Y, qid=QID).predict(X)
+    for frame in (FRAME, FRAME[["qid", "3", "2", "1"]], pl.from_pandas(FRAME), pa.table(FRAME)):
+        np.testing.assert_array_equal(ranker.predict(frame), by_array)
+    with pytest.raises(OwpcLtrError, match="query ids are needed: give `qid`"):
+        LINEAR.fit(X, Y)
     other = NUMBER % 3 == 0
-    ranker = ltr.Ranker().fit(FRAME[~other], Y[~other], validation=(FRAME[other], Y[other]))
-    by_array = ltr.Ranker().fit(
+    ranker = LINEAR.fit(FRAME[~other], Y[~other], validation=(FRAME[other], Y[other]))
+    by_array = ltr.Ranker("owpc").fit(
         X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
     )
     np.testing.assert_array_equal(ranker.predict(FRAME), by_array.predict(X))
     wrong: Any = [X, Y, QID]
-    with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
-        ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
+    with pytest.raises(UsageError, match=r"`validation` is a tuple: \(X, y, qid\)"):
+        LINEAR.fit(X, Y, qid=QID, validation=wrong)
 
 
 def test_groups_keep_queries_whole_in_a_grid_search() -> None:
@@ -370,7 +376,7 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
     parts = ltr.make_dataset(X, Y, QID).split(validation=0.4, test=0.0)
     chosen_on = np.isin(QID, parts.validation.query_ids.to_pylist())
     folds = PredefinedSplit(np.where(chosen_on, 0, -1))
-    search = GridSearchCV(ltr.Ranker(), {"C": grid}, cv=folds).fit(FRAME, Y)
+    search = GridSearchCV(ltr.Ranker(metric="map"), {"C": grid}, cv=folds).fit(FRAME, Y)
     model = ltr.train(
         parts.training, validation=parts.validation, grid={"C": grid},
         settings={"generator": "inverse"}, metric="map",
@@ -380,20 +386,80 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
 
 
 def test_it_stands_at_the_end_of_a_pipeline() -> None:
-    pipeline: Any = make_pipeline(StandardScaler(), ltr.Ranker(normalise="none"))
+    pipeline: Any = make_pipeline(StandardScaler(), ltr.Ranker("owpc", normalise="none"))
     pipeline.fit(X, Y, ranker__qid=QID)
     assert pipeline.predict(X).shape == (len(X),)
 
 
-def test_an_estimator_has_the_defaults_of_train() -> None:
-    """The same loss with the same generator, and C chosen among the same values."""
-    trained = ltr.train(ltr.make_dataset(X, Y, QID), loss="owpc", test_share=0).record
-    fitted = ltr.Ranker().fit(X, Y, qid=QID).model_.record
-    for part in ("loss", "optimizer", "normalise", "select", "validation"):
-        assert fitted[part] == trained[part], part
-    assert [row["optimizer.C"] for row in fitted["table"]] == [
-        row["optimizer.C"] for row in trained["table"]
-    ]
+def test_a_search_that_hands_no_query_ids_on_fails_at_once() -> None:
+    """Instead of scores of NaN, among which it would choose."""
+    for made in (ltr.Ranker(), make_pipeline(StandardScaler(), ltr.Ranker())):
+        name = "C" if isinstance(made, ltr.Ranker) else "ranker__C"
+        search = GridSearchCV(made, {name: [0.1, 1.0]}, cv=GroupKFold(3))
+        with pytest.raises(QueryIdsNotHandedOn, match="give X as a DataFrame with a column 'qid'"):
+            search.fit(X, Y, groups=QID)
+    # Their part of qid goes to fit, and to score only where it is asked for.
+    search = GridSearchCV(ltr.Ranker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    with pytest.raises(QueryIdsNotHandedOn, match=r"set_score_request\(qid=True\)"):
+        search.fit(X, Y, groups=QID, qid=QID)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = ltr.Ranker().set_fit_request(qid=True).set_score_request(qid=True)
+        search = GridSearchCV(routed, {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+        assert search.fit(X, Y, groups=QID, qid=QID).best_score_ > 0.8
+    with pytest.raises(TypeError, match=r"set_params\(\) .*'c': did you mean 'C'\?"):
+        GridSearchCV(ltr.Ranker(), {"c": [0.1]}, cv=GroupKFold(3)).fit(FRAME, Y, groups=QID)
+
+
+def test_an_estimator_chooses_as_train_does() -> None:
+    """The kind of model, the metric and C; the record says what was compared, and why."""
+    few = NUMBER < 25
+    data = ltr.make_dataset(X[few], Y[few], QID[few])
+    for how in ({}, {"loss": "owpc"}, {"settings": {"generator": "top"}}, {"metric": "mrr"}):
+        options: Any = how
+        trained = ltr.train(data, **options, test_share=0).record
+        ranker = ltr.Ranker(**options.get("settings", options)).fit(X[few], Y[few], qid=QID[few])
+        fitted = ranker.model_.record
+        different = {name for name in trained if trained[name] != fitted.get(name)}
+        assert different <= {"seconds"}, how
+        assert ("kinds" in fitted) == (how.keys() <= {"metric"})
+        assert fitted["select"] == how.get("metric", "map" if how else "ndcg@10")
+        (mean,) = ltr.evaluate(ranker, data, metrics=fitted["select"], split="all").table
+        assert ranker.score(X[few], Y[few], qid=QID[few]) == pytest.approx(mean["mean"])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "why"),
+    [
+        ({"c": 1.0}, r"'c': did you mean 'C'\?"),
+        ({"random_state": 1}, r"did you mean 'seed'\?"),
+        ({"n_jobs": 2}, r"did you mean 'threads'\?"),
+        ({"loss": "lambdarank", "optimizer": "boosting", "n_estimators": 9}, "called 'trees' here"),
+        ({"trees": 100}, "'trees' is a setting of the optimizer 'boosting'"),
+        ({"n_estimators": 100}, "'trees' is a setting of the optimizer 'boosting'"),
+        ({"settings": {"C": 1.0}}, "each setting is a keyword of its own"),
+        ({"knots": 4}, "is a parameter of owpc_ltr.train alone"),
+        ({"loss__size": 4}, "the settings are generator, "),
+    ],
+)
+def test_a_keyword_that_is_no_setting_fails_where_it_is_given(
+    keywords: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"^Ranker\(\) got an unexpected keyword .*{why}"):
+        ltr.Ranker(**keywords)
+    with pytest.raises(TypeError, match=rf"^Ranker.set_params\(\) got an .*{why}"):
+        ltr.Ranker().set_params(**keywords)
+
+
+@pytest.mark.parametrize("name", ["group", "groups"])
+def test_groups_of_other_libraries_lead_to_query_ids(name: str) -> None:
+    sizes: Any = {name: [10] * 60}
+    for call, why in (
+        (lambda: LINEAR.fit(X, Y, **sizes), "give `qid`, the query id of each row"),
+        (lambda: UNTYPED.make_dataset(X, Y, **sizes), "give `query_ids`, the query id of each row"),
+        (lambda: UNTYPED.train(DATA, **sizes), r"owpc_ltr.make_dataset\(X, y, qid\)"),
+    ):
+        with pytest.raises(TypeError, match=rf"'{name}': .*{why}"):
+            call()
 
 
 def test_boosting_stops_early_on_validation_queries() -> None:
