@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 import textwrap
 import warnings
 from functools import cached_property
@@ -25,10 +27,10 @@ from sklearn.preprocessing import StandardScaler
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import public
 from owpc_ltr.training.estimators import QueryIdsNotHandedOn
-from owpc_ltr.types import FeatureSets
+from owpc_ltr.types import FeatureSets, JudgedQuery, Judgments
 from tests.commands import Run
 from tests.datasets import arrays, train_on_all
 from tests.fresh_process import printed_by
@@ -166,7 +168,7 @@ def write_letor(path: Path) -> None:
     [
         (ltr.train, "metrics", r"'metrics': did you mean 'metric'\?"),
         (ltr.train, "Threads", r"write options=TrainingOptions\(threads=…\)"),
-        (ltr.train, "xyz", "unexpected keyword argument 'xyz'"),
+        (ltr.train, "xyz", r"settings of loss and optimizer are given as settings=\{'xyz': 2\}"),
         (ltr.evaluate, "xyz", r"unexpected keyword argument 'xyz'$"),
     ],
 )
@@ -269,6 +271,7 @@ def test_it_scores_as_the_model_that_train_makes() -> None:
 
 
 MODEL = train_on_all(DATA, settings={"C": 1.0})
+JUDGED = Judgments([JudgedQuery("q0", {"query": "q0"}, ["d"], np.ones(1, np.float32))])
 UNTYPED: Any = ltr
 """What a type checker would refuse can be called with it."""
 
@@ -295,14 +298,52 @@ UNTYPED: Any = ltr
          "3 were given: write metrics="),
         (TypeError, lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
         (TypeError, lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
+        (TypeError, lambda: UNTYPED.train(X, Y, qid=QID), "'qid': make a dataset: owpc_ltr"),
+        (TypeError, lambda: UNTYPED.train(FRAME, query="qid", label="y"), "'query': make a data"),
+        (UsageError, lambda: UNTYPED.train(None), "`data` is None: give a dataset, or its file"),
+        (UsageError, lambda: UNTYPED.train(DATA.split()), "parts of a split: give one of them"),
+        (UsageError, lambda: UNTYPED.train(JUDGED), "these are judgments, which have no features"),
+        (UsageError, lambda: UNTYPED.train({"a": 1}), "a dict is no dataset"),
+        (UsageError, lambda: UNTYPED.train(DATA, validation=0.2),
+         "`validation` is the number 0.2: .* is `validation_share=0.2`"),
+        (UsageError, lambda: UNTYPED.train(DATA, settings="C=1"),
+         "`settings` is of type str: give values by name"),
+        (UsageError, lambda: UNTYPED.train(DATA, seed="a"), "`seed` is of type str: give a whole"),
+        (UsageError, lambda: UNTYPED.train(DATA, folds=GroupKFold(3)), "`folds` is of type Group"),
+        (UsageError, lambda: UNTYPED.evaluate(MODEL, [DATA, DATA]), "one dataset is measured on"),
+        (UsageError, lambda: UNTYPED.evaluate([MODEL, MODEL], DATA), "list of models is no ranker"),
+        (UsageError, lambda: UNTYPED.compare(MODEL, DATA), "needs 2 rankers, and there is 1"),
+        (TypeError, lambda: UNTYPED.compare(MODEL, "feature:1", DATA), "`rankers` is one list"),
+        (TypeError, lambda: UNTYPED.average(MODEL, MODEL), r"`models` is one list: average\(\["),
+        (UsageError, lambda: UNTYPED.read_dataset(FRAME), "is a frame, .*owpc_ltr.from_frame"),
+        (UsageError, lambda: UNTYPED.save_dataset(DATA, "x.csv"), "data.to_pandas.*to_csv"),
+        (UsageError, lambda: UNTYPED.save_model("m.json", MODEL), "the model comes first"),
+        (BadInput, lambda: UNTYPED.make_dataset(X, Y, None), "query ids are None: give one entry"),
+        (BadInput, lambda: UNTYPED.make_dataset(X, None, QID), "labels are None: give one entry"),
+        (BadInput, lambda: MODEL.score(None), "features are None"),
+        (TypeError, lambda: DATA.select(["q0"]), "selected by their numbers, from 0"),
+        (TypeError, lambda: UNTYPED.from_frame(FRAME, qid="qid", label="y"),
+         "give `query`, the column of query ids"),
+        (TypeError, lambda: UNTYPED.make_dataset(X, Y, QID, sample_weight=Y),
+         "did you mean 'document_weights'"),
         (TypeError, lambda: UNTYPED.Ranker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_say_what_does(
     error: type[Exception], call: Any, why: str
 ) -> None:
-    with pytest.raises(error, match=why.replace("()", r"\(\)")):
+    with pytest.raises(error, match=why.replace("()", r"\(\)")) as told:
         call()
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_what_is_meant_as_rows_is_taken_as_rows() -> None:
+    """Generators, a mask of queries, a dataset in place of its features."""
+    data = ltr.make_dataset((row for row in X), (label for label in Y), (name for name in QID))
+    assert data.fingerprint == DATA.fingerprint
+    assert DATA.select(np.arange(60) == 3).query_ids.to_pylist() == ["q3"]
+    np.testing.assert_array_equal(MODEL.score(DATA), MODEL.score(DATA.features))
+    assert copy.deepcopy(DATA).fingerprint == pickle.loads(pickle.dumps(DATA)).fingerprint  # noqa: S301 - our own
 
 
 def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:

@@ -6,7 +6,7 @@ so that none of them is needed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -417,6 +417,8 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
 
 
 def _arrow(values: Any, what: str) -> Any:
+    if values is None:
+        raise BadInput(f"{what} are None: give one entry a document")
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             streamed = hasattr(values, "__arrow_c_stream__")
@@ -443,6 +445,10 @@ def _decoded(column: Any) -> pa.ChunkedArray:
 
 
 def _array(values: Any, what: str) -> NDArray[Any]:
+    if values is None:
+        raise BadInput(f"{what} are None: give one entry a document")
+    if isinstance(values, Iterator):
+        values = list(values)
     if hasattr(values, "toarray"):
         raise BadInput(f"{what} are a sparse matrix, where 0 and missing differ: give X.toarray()")
     if isinstance(values, pa.Array):

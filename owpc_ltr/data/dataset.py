@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector, pandas_for
 from owpc_ltr.data.blocks import html_of
@@ -279,12 +279,21 @@ class RankingDataset:
         """The same queries, marked as a side of a split."""
         return replace(self, origin=origin)
 
-    def select(self, queries: NDArray[np.int64]) -> RankingDataset:
+    def select(self, queries: ArrayLike) -> RankingDataset:
         """The dataset of these queries, in this order; rows are copied once.
 
-        It is no side of a split, even if this dataset is one.
+        They are numbers, or a truth value for each query. It is no side of a split, even if this
+        dataset is one.
         """
-        queries = np.asarray(queries, dtype=np.int64)
+        queries = np.asarray(queries)
+        if queries.dtype == bool and len(queries) == self.n_queries:
+            queries = np.flatnonzero(queries)
+        if queries.dtype.kind not in "iu" and queries.size:
+            raise TypeError(
+                "queries are selected by their numbers, from 0, or by a truth value for each of "
+                f"the {self.n_queries:,}, not by {len(queries):,} of type {queries.dtype}"
+            )
+        queries = queries.astype(np.int64)
         sizes = np.diff(self.offsets)[queries]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)

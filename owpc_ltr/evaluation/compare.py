@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
@@ -187,7 +187,8 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         named = {str(name): ranker for name, ranker in rankers.items()}
     else:
         named = {}
-        for ranker in [rankers] if isinstance(rankers, str | Path) else rankers:
+        several = isinstance(rankers, Iterable) and not isinstance(rankers, str)
+        for ranker in rankers if several else [rankers]:
             named[_new_name(ranker, named)] = ranker
     if len(named) < 2:
         raise UsageError(

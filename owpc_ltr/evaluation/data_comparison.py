@@ -147,7 +147,12 @@ def judged_dataset(
     read = read_data if any(map(_is_run, rankers)) else open_or_read
     if isinstance(data, Path | str):
         data = read(data, memory=memory, max_feature_number=max_feature_number)
-    judged: Data = dataset_of(data)
+    judged = dataset_of(data)
+    if isinstance(judged, list | tuple):
+        raise UsageError(
+            "one dataset is measured on: read several files as one by read_dataset; test data of "
+            "folds are compared on by compare"
+        )
     return as_dataset(judged)
 
 
@@ -186,6 +191,8 @@ def _ranking_of(
         raise UsageError("scores and models of other libraries rank data in memory: read these")
     if hasattr(ranker, "predict"):
         return FittedModel(ranker, data.feature_names)
+    if isinstance(ranker, list | tuple) and any(hasattr(one, "record") for one in ranker):
+        raise UsageError("a list of models is no ranker: average them, or compare them")
     if np.ndim(ranker) == 1:
         return run_of_scores(ranker, data)
     raise UsageError(

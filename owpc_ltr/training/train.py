@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, judgment_list
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
@@ -350,6 +350,8 @@ def training_splits(
         )
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
+        if not hasattr(opened, "n_features"):
+            raise UsageError(judgment_list("these are judgments, which have no features:"))
         return opened, Path(source).name if isinstance(source, Path | str) else None
 
     training, name = read(data)
