@@ -36,7 +36,7 @@ Fields = Mapping[str, Sequence[Any]]
 """Fields of documents by name (site, text, vector): one value a document, None where it lacks."""
 
 
-def is_frame(values: Any) -> bool:
+def is_frame(values: object) -> bool:
     """Whether the values are a table with named columns."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(values, pandas.Series):
@@ -59,7 +59,7 @@ def pandas_for(what: str) -> Any:
     return pd
 
 
-def is_pandas(values: Any) -> bool:
+def is_pandas(values: object) -> bool:
     """Whether the values are a data frame of pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(values, pandas.DataFrame)

@@ -386,7 +386,7 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
 
 def _is_listed(function: Callable[..., Any], name: str, value: object) -> bool:
     """Whether a parameter takes a list, and this is none."""
-    kinds = [*map(get_origin, _kinds(described(function).parameters[name].annotation))]
+    kinds: list[Any] = [*map(get_origin, _kinds(described(function).parameters[name].annotation))]
     return Sequence in kinds and (isinstance(value, str) or not isinstance(value, Iterable))
 
 

@@ -252,6 +252,7 @@ for statement in {statements}:
 
 
 X, Y, QID = arrays()
+FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
 NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
@@ -339,7 +340,7 @@ def test_arguments_that_do_not_fit_say_what_does(
 
 def test_what_is_meant_as_rows_is_taken_as_rows() -> None:
     """Generators, a mask of queries, a dataset in place of its features."""
-    data = ltr.make_dataset((row for row in X), (label for label in Y), (name for name in QID))
+    data = UNTYPED.make_dataset((row for row in X), (y for y in Y), (name for name in QID))
     assert data.fingerprint == DATA.fingerprint
     assert DATA.select(np.arange(60) == 3).query_ids.to_pylist() == ["q3"]
     np.testing.assert_array_equal(MODEL.score(DATA), MODEL.score(DATA.features))
@@ -384,7 +385,6 @@ def test_any_pair_of_plugins_is_an_estimator() -> None:
     assert ranker.score(X, Y, qid=QID) > 0.9
 
 
-FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
 LINEAR = ltr.Ranker("owpc")
 
 

@@ -77,7 +77,7 @@ def make_dataset(
 
 @public
 def from_frame(
-    frame: Any,
+    frame: object,
     query: str,
     label: str,
     document: str | None = None,
@@ -147,7 +147,7 @@ def _grouped(
     )
 
 
-def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
+def _features(values: object) -> tuple[Matrix, tuple[str, ...]]:
     """The matrix, and the names of its columns."""
     if is_frame(values):
         table = table_of(values)
@@ -164,7 +164,7 @@ def _optional(
     return None if values is None else vector(values, what, kind)
 
 
-def _check_rows(name: str, count: int, rows: int, values: Any = None) -> None:
+def _check_rows(name: str, count: int, rows: int, values: ArrayLike | None = None) -> None:
     """Refuse another number of entries than rows; sizes of groups are known by their sum."""
     if count == rows:
         return
@@ -247,7 +247,7 @@ _ROWS = 1 << 16
 """Rows converted at a time, so that a column's copy stays small."""
 
 
-def float_array(values: Any, what: str) -> NDArray[Any]:
+def float_array(values: object, what: str) -> NDArray[Any]:
     """The values as a float array; float32 and float64 stay as they are, None is NaN.
 
     Raises BadInput where one of them is no number, naming it and its place.
@@ -283,7 +283,7 @@ def to_float32(array: NDArray[Any], what: str) -> NDArray[np.float32]:
     return rounded
 
 
-def _feature_matrix(values: Any) -> Matrix:
+def _feature_matrix(values: object) -> Matrix:
     """A float32 matrix, C-contiguous. Raises BadInput where the values are none."""
     array = float_array(values, "features")
     if array.ndim != 2:
@@ -292,7 +292,7 @@ def _feature_matrix(values: Any) -> Matrix:
     return to_float32(array, "features")
 
 
-def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
+def vector(values: object, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
     """A one-dimensional array of numbers of this kind."""
     array = float_array(values, what)
     if array.ndim != 1:
@@ -303,7 +303,7 @@ def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]
     return to_float32(array, what) if kind is np.float32 else array.astype(kind)
 
 
-def table_of(frame: Any) -> pa.Table:
+def table_of(frame: object) -> pa.Table:
     """A data frame as an Arrow table, copied only where its library must."""
     try:
         if is_pandas(frame):
@@ -367,7 +367,7 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
         )
 
 
-def numeric(column: Any) -> Any:
+def numeric(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """The column in a type that NumPy has, nulls included; None where it holds no numbers."""
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
@@ -391,7 +391,7 @@ def _numeric(column: pa.ChunkedArray, name: str, instead: str) -> pa.ChunkedArra
     )
 
 
-def text_ids(values: Any, what: str) -> pa.StringArray:
+def text_ids(values: object, what: str) -> pa.StringArray:
     """Ids as text. Raises BadInput for what has no one way to be written as an id."""
     ids = _arrow(values, what)
     if len(ids) == 0:
@@ -416,7 +416,7 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
     return ids.cast(pa.string())
 
 
-def _arrow(values: Any, what: str) -> Any:
+def _arrow(values: Any, what: str) -> pa.Array:
     if values is None:
         raise BadInput(f"{what} are None: give one entry a document")
     try:
@@ -432,7 +432,7 @@ def _arrow(values: Any, what: str) -> Any:
         ) from error
 
 
-def _decoded(column: Any) -> pa.ChunkedArray:
+def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of categories as their values; texts as plain strings, which all can be cast to."""
     kind = column.type.value_type
     plain = pa.string() if pa.types.is_string_view(kind) else kind

@@ -343,7 +343,7 @@ def arrow_of(numbers: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def check_shapes(data: Any) -> None:
+def check_shapes(data: RankingDataset) -> None:
     """Refuse arrays of types that compiled code does not read."""
     if data.features.ndim != 2 or data.features.dtype != np.float32:
         raise BadInput("features must be a float32 matrix, one row a document")
@@ -365,7 +365,7 @@ def check_shapes(data: Any) -> None:
             raise BadInput(f"{name} must be Arrow strings, without a missing one")
 
 
-def check_lengths(data: Any) -> None:
+def check_lengths(data: RankingDataset) -> None:
     """Refuse parts whose lengths do not fit together."""
     documents, columns = data.features.shape
     queries = len(data.offsets) - 1
@@ -388,7 +388,7 @@ def check_lengths(data: Any) -> None:
                 raise BadInput(f"{name} has {len(part)} entries where {size} are needed")
 
 
-def check_values(data: Any) -> None:
+def check_values(data: RankingDataset) -> None:
     """Refuse invalid labels and weights, and names of features or queries that occur twice."""
     for name in ("labels", "query_weights", "document_weights"):
         check_not_negative(name, getattr(data, name))
@@ -400,7 +400,7 @@ def check_values(data: Any) -> None:
         )
 
 
-def check_not_negative(name: str, part: Any) -> None:
+def check_not_negative(name: str, part: NDArray[Any] | None) -> None:
     """Refuse a negative number, a missing or an infinite one, naming its entry."""
     if part is not None and not ((part >= 0) & np.isfinite(part)).all():
         row = int(np.flatnonzero(~((part >= 0) & np.isfinite(part)))[0])

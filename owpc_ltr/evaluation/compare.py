@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.metrics import Metric
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
 
@@ -144,7 +145,7 @@ def compare(
 
 def comparison_request(
     rankers: Mapping[str, Any],
-    metrics: Any,
+    metrics: Sequence[Metric | type[Metric] | str] | str,
     plugins: Sequence[Path | str],
     options: ComparisonOptions,
     *,
@@ -198,7 +199,7 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
+def _new_name(ranker: object, taken: Mapping[str, Any]) -> str:
     name = ranker_name(ranker)
     if isinstance(ranker, str | Path) and name in taken:
         raise UsageError(f"'{ranker}' is named twice: a ranker does not differ from itself")
@@ -206,7 +207,7 @@ def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def ranker_name(ranker: Any) -> str:
+def ranker_name(ranker: object) -> str:
     """What a ranker without a name is called: as its file is, or by its kind."""
     if isinstance(ranker, Path | str):
         return str(ranker)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import dataset_of, open_or_read
 from owpc_ltr.data.documents import with_document_fields
@@ -114,7 +114,7 @@ def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str,
     }
 
 
-def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
+def _ranker(ranker: object, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
     if is_live(ranker):
         raise UsageError(f"'{ranker}' is a live ranker: compare live results with compare-live")
     if isinstance(ranker, str) and not ranker.startswith(FEATURE) and not Path(ranker).exists():
@@ -132,8 +132,8 @@ def as_dataset(data: Data) -> Dataset:
 
 
 def judged_dataset(
-    rankers: Iterable[Any],
-    data: Any,
+    rankers: Iterable[object],
+    data: Data | Path | str | Sequence[Data | Path | str],
     columns: Mapping[str, str] | None = None,
     *,
     memory: int | None = None,
@@ -156,7 +156,7 @@ def judged_dataset(
     return as_dataset(judged)
 
 
-def _is_run(ranker: Any) -> bool:
+def _is_run(ranker: object) -> bool:
     """Whether a ranker is a TREC run, or the file of one."""
     return isinstance(ranker, TrecRun) or (isinstance(ranker, Path | str) and is_run(Path(ranker)))
 
@@ -214,7 +214,7 @@ class FittedModel(SavedRanker):
     feature_names: tuple[str, ...]
     record: dict[str, Any] = field(default_factory=dict)
 
-    def score(self, features: Any) -> Vector:
+    def score(self, features: Matrix) -> Vector:
         """The predictions, (n_documents,)."""
         # XGBoost's Booster takes a matrix of its own elsewhere.
         predict = getattr(self.fitted, "inplace_predict", self.fitted.predict)
@@ -231,7 +231,7 @@ class FittedModel(SavedRanker):
         raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
-def is_live(ranker: Any) -> bool:
+def is_live(ranker: object) -> bool:
     """Whether a ranker is one that the engine serves: `live:…`."""
     return isinstance(ranker, str) and ranker.startswith(LIVE)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Matrix, Vector, is_frame
 from owpc_ltr.data.blocks import Bars, Block, html_of
@@ -98,7 +98,7 @@ _WORDS = {dict: "JSON object", list: "list", str: "text"}
 class SavedRanker:
     """What every kind of model can do: write its file, and show itself in a notebook."""
 
-    def predict(self, features: Any) -> Vector:
+    def predict(self, features: ArrayLike) -> Vector:
         """The scores, under the name that scikit-learn has for them: `score`."""
         scoring: Any = self
         scores: Vector = scoring.score(features)

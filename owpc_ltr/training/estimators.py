@@ -257,7 +257,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return make_dataset(features, y, ids, document_weights=weights)
 
 
-def _settings_of(kind: str, plugin: Any) -> list[str]:
+def _settings_of(kind: str, plugin: object) -> list[str]:
     """The names of the settings of a plugin; an object and a function are given with theirs."""
     from owpc_ltr.host.registry import class_of
 
@@ -286,13 +286,12 @@ def _three(
     return features, labels, ids[0] if ids else None
 
 
-def _without_ids(X: Any) -> tuple[Any, Any]:
+def _without_ids(X: ArrayLike) -> tuple[Any, Any]:
     """The features, and the column of query ids that a data frame has beside them."""
-    if not hasattr(X, "columns"):
-        return X, None
-    columns = list(getattr(X, "column_names", X.columns))
+    frame: Any = X
+    columns = list(getattr(frame, "column_names", getattr(frame, "columns", ())))
     if _QID not in columns:
         return X, None
     names = [name for name in columns if name != _QID]
     # A list of names selects columns in pandas alone.
-    return (X.select(names) if hasattr(X, "select") else X[names]), X[_QID]
+    return frame.select(names) if hasattr(frame, "select") else frame[names], frame[_QID]
