@@ -184,14 +184,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _chooses(self, settings: dict[str, object]) -> bool:
         """Whether `train` has a kind of model or a C to choose."""
-        from owpc_ltr.host.registry import class_of
-
-        if not (self.loss or self.optimizer or settings):
-            return True
         optimizer = self.optimizer or DEFAULT_OPTIMIZER
         if not isinstance(optimizer, str | type):
             return False  # an object has its C
-        has_c = hasattr(class_of("optimizer", optimizer), "C")
+        has_c = "C" in _settings_of("optimizer", optimizer)
         return has_c and not {"C", "optimizer.C"} & {*settings}
 
     def _check_settings(self, method: str = "") -> None:
