@@ -25,7 +25,8 @@ from owpc_ltr.signatures import described, help_of, option_classes
 
 INTRODUCTION = """
 The public names are those of `owpc_ltr`{types}, and the checks of `owpc_ltr.plugin_checks`.
-Everything else may change without notice. A module is imported when one of its names is first used.
+Attributes of results are public, too. Everything else may change without notice. A module is
+imported when one of its names is first used.
 `help(owpc_ltr.train)` shows the same text as this page.
 """
 
@@ -74,7 +75,7 @@ TOPICS = {
         ("owpc_ltr_node", "owpc_ltr_demo", "owpc_ltr_papers", "owpc_ltr_dask"),
     ),
     "Results and other types": (
-        "What functions return, and what signatures mention.",
+        "What functions and methods take and return.",
         ("",),
     ),
 }

@@ -23,7 +23,8 @@ Plugins      plugins, hookimpl
 Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …
 
 `help(owpc_ltr.train)` describes each parameter of a function. `owpc_ltr.types` has the classes that
-signatures mention. Anything that is in neither module may change without notice.
+programs and plugins name. The attributes of results are public, too. Anything else may change
+without notice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,45 @@ from owpc_ltr.public_names import homes, public_name
 from owpc_ltr.version import VERSION
 
 __version__ = VERSION
-_HOMES = homes(__name__)
+_HOMES = homes(
+    {
+        "data.construction": "from_frame make_dataset",
+        "data.dataset": "RankingDataset",
+        "data.datasets": "open_dataset partition read_dataset",
+        "data.external_features.table": "read_external_features",
+        "data.parquet": "save_dataset",
+        "data.partitioned": "PartitionedDataset",
+        "data.runs": "read_run",
+        "engine.cluster": "Cluster",
+        "engine.connect": "connect",
+        "errors": (
+            "BadInput DiskFault EngineUnavailable OwpcLtrError OwpcLtrWarning PluginError "
+            "Refused UsageError WorkersUnavailable"
+        ),
+        "evaluation.compare": "compare",
+        "evaluation.comparison_result": "Evaluation RankerComparison",
+        "evaluation.evaluate": "evaluate write_run",
+        "evaluation.interleaving": "interleave",
+        "evaluation.metric_explanation": "explain_metric",
+        "explanations.explain": "explain",
+        "formats.import_export": "export_model import_model",
+        "formats.other_trees": "from_sklearn",
+        "fusion.fuse": "fuse",
+        "fusion.lint": "lint",
+        "host.hookspecs": "hookimpl",
+        "host.judgment_lists": "read_judgments write_judgments",
+        "host.plugin_list": "plugins",
+        "inspection.inspect": "inspect",
+        "models.average": "average",
+        "models.model_file": "save_model",
+        "models.reordering": "load_model",
+        "training.cross_validation": "read_folds",
+        "training.estimators": "Ranker",
+        "training.select": "select",
+        "training.train": "train",
+        "training.train_reranker": "train_reranker",
+    }
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.data.construction import from_frame as from_frame
@@ -111,8 +150,13 @@ def _module_or_command(name: str) -> Any:
     # `from owpc_ltr import data` asks here first, before it imports the module.
     if name.startswith("_") or find_spec(f"owpc_ltr.{name}") is not None:
         return None
+    from owpc_ltr import types
     from owpc_ltr.host.commands import public_function
 
+    if name in types.__all__:
+        raise AttributeError(
+            f"module 'owpc_ltr' has no attribute '{name}': it is in owpc_ltr.types"
+        )
     return public_function(name)
 
 

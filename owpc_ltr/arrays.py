@@ -52,6 +52,17 @@ def is_frame(values: object) -> bool:
     )
 
 
+def pandas_for(what: str) -> Any:
+    """The module pandas. Raises ImportError, naming what needs it, where it is not installed."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs pandas, which is not installed: pip install pandas"
+        ) from error
+    return pd
+
+
 def is_pandas(values: object) -> bool:
     """Whether the values are a data frame of pandas."""
     pandas = sys.modules.get("pandas")

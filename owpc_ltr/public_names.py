@@ -1,6 +1,6 @@
 """Public names of a module, each imported when it is first used, and what `help()` shows of them.
 
-    _HOMES = homes(__name__)
+    _HOMES = homes({"training.train": "train"})
 
     if TYPE_CHECKING:
         from owpc_ltr.training.train import train as train
@@ -10,21 +10,18 @@
     def __getattr__(name: str) -> Any:
         return public_name(name, globals(), _HOMES)
 
-The imports for type checkers are the one list of names: `train as train` says that it is public.
+`train as train` says to type checkers that it is public; a test compares them with the table.
 The help of a public function lists its parameters, each with its type, its default and the text of
 its `Help`.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from importlib.util import find_spec
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -163,18 +160,10 @@ def _readable(default: Any) -> Any:
     return _Named(default) if callable(default) and not is_empty else default
 
 
-def homes(module: str) -> dict[str, str]:
-    """Each public name of a module, and the module that it is imported from: by its own source."""
-    spec = sys.modules[module].__spec__ or find_spec(module)
-    source = spec.loader.get_source(module)  # type: ignore[union-attr]
+def homes(names: Mapping[str, str]) -> dict[str, str]:
+    """The module of each public name, of a table of the names by module of `owpc_ltr`."""
     return {
-        alias.name: str(statement.module)
-        for block in ast.parse(source).body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for statement in block.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-        if alias.asname == alias.name
+        name: f"owpc_ltr.{module}" for module, listed in names.items() for name in listed.split()
     }
 
 
@@ -187,7 +176,7 @@ def public_name(
     """Import a public name into the namespace of its module, with the help of its parameters.
 
     `homes` has the module that each name is imported from; `otherwise` finds a name that is not
-    there, or returns None. Raises AttributeError for an unknown name.
+    there, or returns None. Raises AttributeError for an unknown name, with the one that is meant.
     """
     from importlib import import_module
 
@@ -196,6 +185,11 @@ def public_name(
     else:
         value = None if otherwise is None else otherwise(name)
     if value is None:
-        raise AttributeError(f"module '{namespace['__name__']}' has no attribute '{name}'")
+        from owpc_ltr.names import did_you_mean
+
+        hint = "" if name.startswith("_") else did_you_mean(name, homes)
+        raise AttributeError(
+            f"module '{namespace['__name__']}' has no attribute '{name}'{': ' * bool(hint)}{hint}"
+        )
     namespace[name] = with_help(value)
     return value

@@ -17,11 +17,13 @@ import ast
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import combinations
+from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Annotated, Any, ForwardRef, TypeVar, Union, get_args, get_origin, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
@@ -36,8 +38,28 @@ Progress = Callable[[str, float | None], None]
 NO_MODEL = "cannot read the model {path}: No such file or directory"
 NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
 
-_OTHER_NAMES = {"eval_set": "validation"}
+_OTHER_NAMES = {
+    "eval_set": "validation",
+    "random_state": "seed",
+    "n_jobs": "threads",
+    "X": "features",
+    "y": "labels",
+    "weight": "document_weights",
+    "weights": "document_weights",
+    "sample_weight": "document_weights",
+}
 """What other libraries call a parameter."""
+_IDS = ("qid", "query_ids", "query")
+_GROUPS = ("group", "groups", "group_ids", "query_id", *_IDS)
+"""Query ids by any name; sizes of groups in LightGBM and XGBoost, ids of them in scikit-learn."""
+_ARRAYS = ("X", "y", "label", "labels", *_GROUPS)
+"""What a dataset is made of."""
+_CHECKED: Mapping[Any, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    Mapping: (Mapping, "values by name, as a dict"),
+}
+"""Types of parameters that every call is checked for: the class of their values, and in words."""
 
 
 def silent(_message: str, _done: float | None = None) -> None:
@@ -212,6 +234,12 @@ def _bound(
     values = bound.arguments
     for name, kind in kinds_of(function).items():
         value = values.get(name)
+        if (
+            value is None
+            and kind is Argument.DATA
+            and described(function).parameters[name].default is inspect.Parameter.empty
+        ):
+            raise UsageError(f"`{name}` is None: give a dataset, or its file")
         if value is None:
             continue
         if kind is Argument.RANKER:
@@ -228,7 +256,28 @@ def _bound(
                 )
         elif kind is Argument.LIST and isinstance(value, Path | str) and value:
             values[name] = (value,)
+    for name, value in values.items():
+        _check_type(described(function).parameters[name], value)
     return bound
+
+
+def _check_type(parameter: inspect.Parameter, value: object) -> None:
+    """Refuse what is no number, or no mapping, for a parameter that takes nothing else."""
+    kinds = [get_origin(kind) or kind for kind in _kinds(parameter.annotation)]
+    wanted = [_CHECKED[kind] for kind in kinds if kind in _CHECKED]
+    others = [kind for kind in kinds if kind not in _CHECKED and kind is not NoneType]
+    if value is None or others or isinstance(value, tuple(cls for cls, _ in wanted)):
+        return
+    words = " or ".join(text for _, text in wanted)
+    raise UsageError(f"`{parameter.name}` is of type {type(value).__name__}: give {words}")
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows, its marks left out."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    is_union = get_origin(annotation) in {Union, UnionType}
+    return get_args(annotation) if is_union else (annotation,)
 
 
 def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
@@ -250,6 +299,11 @@ def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
 def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
     if hasattr(value, "score") and hasattr(value, "feature_names") and not _is_dataset(value):
         raise _swapped(function, name, "a model")
+    if isinstance(value, Real):
+        share = f"{name}_share"
+        has_share = share in described(function).parameters
+        fix = f"a share of the queries is `{share}={value}`" if has_share else "give a dataset"
+        raise UsageError(f"`{name}` is the number {value}: {fix}")
     if hasattr(value, "shape"):
         array, frame = ("an array", "make_dataset(X, y, qid)"), ("a frame", "from_frame(…)")
         what, maker = frame if hasattr(value, "columns") else array
@@ -278,21 +332,28 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for arguments that do not fit, where it is clear what is meant."""
-    from owpc_ltr.names import closest
-
     parameters = inspect.signature(function).parameters
     classes = option_classes(function)
     holders = {field: key for key, cls in classes.items() for field in described(cls).parameters}
-    for name in named.keys() - parameters.keys():
-        close = _OTHER_NAMES.get(name) or closest(name, [*parameters, *holders])
+    for name in [name for name in named if name not in parameters]:
+        close = closest_parameter(name, [*parameters, *holders])
         field = name if name in holders else close
-        if field in holders:
+        ids = next((one for one in _IDS if one in parameters), None)
+        if name in _ARRAYS and Argument.DATA in kinds_of(function).values():
+            hint = "make a dataset: owpc_ltr.make_dataset(X, y, qid), or owpc_ltr.from_frame(…)"
+        elif name in _GROUPS and ids == "query":
+            hint = "give `query`, the column of query ids"
+        elif name in _GROUPS and ids is not None:
+            sizes = "np.repeat(np.arange(len(sizes)), sizes)"
+            hint = f"give `{ids}`, the query id of each row; of sizes of groups it is {sizes}"
+        elif field in holders:
             cls = classes[holders[field]]
             hint = f"write {holders[field]}={cls.__name__}({field}=…), of {_home(cls)}"
         elif close in parameters:
             hint = f"did you mean '{close}'?"
         elif "settings" in parameters:
-            hint = f"a setting is given as settings={{'{name}': {named[name]!r}}}"
+            value = repr(named[name]) if isinstance(named[name], Real | str) else "…"
+            hint = f"settings of loss and optimizer are given as settings={{'{name}': {value}}}"
         else:
             continue
         raise TypeError(
@@ -302,13 +363,30 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     by_name = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
     kinds, hint = kinds_of(function), f"write {by_name[0]}=" if by_name else ""
     given = zip(places, args, strict=False)
-    if any(kinds.get(name) is Argument.DATA and hasattr(value, "shape") for name, value in given):
+    if places[:1] and len(args) > len(places) and _is_listed(function, places[0], args[0]):
+        hint = f"`{places[0]}` is one list: {function.__name__}([…], …)"
+    elif any(kinds.get(name) is Argument.DATA and hasattr(value, "shape") for name, value in given):
         hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
     if len(args) > len(places) and hint:
         raise TypeError(
             f"{function.__name__}() takes {len(places)} positional "
             f"argument{'s' * (len(places) != 1)} but {len(args)} were given: {hint}"
         ) from None
+
+
+def _is_listed(function: Callable[..., Any], name: str, value: object) -> bool:
+    """Whether a parameter takes a list, and this is none."""
+    kinds: list[Any] = [*map(get_origin, _kinds(described(function).parameters[name].annotation))]
+    return Sequence in kinds and (isinstance(value, str) or not isinstance(value, Iterable))
+
+
+def closest_parameter(name: str, parameters: Iterable[str]) -> str | None:
+    """The parameter that is so called in other libraries, or whose name is most alike."""
+    from owpc_ltr.names import closest
+
+    names = [*parameters]
+    other = _OTHER_NAMES.get(name)
+    return other if other in names else closest(name, names)
 
 
 def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

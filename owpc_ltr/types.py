@@ -1,6 +1,9 @@
-"""Classes that signatures, results and plugins of `owpc_ltr` mention, and tools of plugins.
+"""Classes that programs and plugins name, and tools of plugins.
 
     from owpc_ltr.types import Loss, Vector
+
+Of `owpc_ltr` it has what functions and methods take and return, of plugins what they implement,
+receive or make. What a result holds has no name here: read it from the attributes.
 
 `dir(owpc_ltr.types)` lists them. Each is imported when it is first used. Other modules may change
 without notice.
@@ -12,7 +15,66 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.public_names import homes, public_name
 
-_HOMES = homes(__name__)
+_HOMES = homes(
+    {
+        "arrays": "Fields Labels Matrix Vector",
+        "compiling": "compiled",
+        "data.click_counts": "ClickCounts ClickLists ranks_vary",
+        "data.external_features.table": "ExternalTable",
+        "data.judgments.grouping": "JudgedQuery Judgments",
+        "data.judgments.lines": "JudgmentLines TypedColumn",
+        "data.partitioned": "JudgedTable",
+        "data.runs": "TrecRun",
+        "data.splits": "DatasetSplits HashSplit Origin",
+        "engine.deployment.model_upload": "Uploaded",
+        "engine.deployment.uploaded_models": (
+            "AliasSwitch ModelDescription ModelDifferences ModelList Removal UploadedModels"
+        ),
+        "engine.deployment.verify": "Verification",
+        "engine.feature_log.log": "LogReport",
+        "engine.feature_sets": "FeatureSets SuggestedFeatureSet",
+        "engine.index": "IndexReport",
+        "engine.live_results.comparison": "LiveComparison",
+        "engine.live_results.judge_pool": "JudgmentPool",
+        "engine.profile": "Profile",
+        "engine.search.request": "RequestBody",
+        "engine.search.search": "BeforeAndAfter",
+        "evaluation.compared_pair": "ComparedPair",
+        "evaluation.comparison_result": "ComparedRanker",
+        "evaluation.interleaving": "InterleavedPage",
+        "evaluation.library_conventions": "Reconciliation",
+        "evaluation.measurement": "Measured",
+        "evaluation.significance": "ResultWarning Verdict",
+        "explanations.explanation": "Explanation",
+        "features.feature_set": "Feature FeatureSet",
+        "files.input": "read_text shown",
+        "fusion.evaluation": "Fusion",
+        "fusion.lint": "RequestLint",
+        "host.commands": "Command",
+        "host.plugin_list": "InstalledPlugins",
+        "host.registry": "Plugin Registry",
+        "host.settings": "check_settings choice_number",
+        "inspection.result": "Inspection",
+        "kernels.kernel": "BoundLoss Kernel KernelLoss bind kernel",
+        "kernels.linear": "linear_risk losses_of_scores",
+        "metrics.metric": "Metric RankSum parse_metric",
+        "metrics.ranking": "RankedQueries Ranking cutoff_words relevant_of_runs relevant_words",
+        "models.average": "AverageModel",
+        "models.linear": "AdditiveModel Curve LinearModel Normaliser",
+        "models.networks": "Layer LogisticNetwork NetworkModel",
+        "models.reordering": "ReorderingModel",
+        "models.trees": "Forest TreeModel",
+        "protocols": (
+            "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering "
+            "ExportedFile ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss "
+            "Model Optimizer RankingModel Reordering Reranker RerankObjective Run "
+            "StreamingOptimizer"
+        ),
+        "signatures": "Argument Help Progress Reads Writes job",
+        "text": "check_name",
+        "training.cross_validation": "Fold Selection",
+    }
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Fields as Fields
@@ -20,38 +82,20 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Matrix as Matrix
     from owpc_ltr.arrays import Vector as Vector
     from owpc_ltr.compiling import compiled as compiled
-    from owpc_ltr.data.blocks import Bars as Bars
-    from owpc_ltr.data.blocks import BlockResult as BlockResult
-    from owpc_ltr.data.blocks import ChartData as ChartData
-    from owpc_ltr.data.blocks import FactList as FactList
-    from owpc_ltr.data.blocks import Table as Table
-    from owpc_ltr.data.blocks import Tiles as Tiles
     from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
-    from owpc_ltr.data.external_features.sources import DocumentPairs as DocumentPairs
-    from owpc_ltr.data.external_features.sources import ExternalSource as ExternalSource
     from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
     from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
     from owpc_ltr.data.judgments.grouping import Judgments as Judgments
-    from owpc_ltr.data.judgments.grouping import machines_among as machines_among
     from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
     from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
     from owpc_ltr.data.partitioned import JudgedTable as JudgedTable
-    from owpc_ltr.data.runs import RankedDocuments as RankedDocuments
     from owpc_ltr.data.runs import TrecRun as TrecRun
     from owpc_ltr.data.splits import DatasetSplits as DatasetSplits
     from owpc_ltr.data.splits import HashSplit as HashSplit
-    from owpc_ltr.data.splits import JudgedQueries as JudgedQueries
     from owpc_ltr.data.splits import Origin as Origin
-    from owpc_ltr.engine.client.engine import Engine as Engine
-    from owpc_ltr.engine.deployment.alias import Alias as Alias
-    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
     from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
-    from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
-    from owpc_ltr.engine.deployment.parity import Parity as Parity
-    from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
-    from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
     from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
     from owpc_ltr.engine.deployment.uploaded_models import ModelDescription as ModelDescription
     from owpc_ltr.engine.deployment.uploaded_models import ModelDifferences as ModelDifferences
@@ -59,74 +103,35 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.uploaded_models import Removal as Removal
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels as UploadedModels
     from owpc_ltr.engine.deployment.verify import Verification as Verification
-    from owpc_ltr.engine.evidence import Evidence as Evidence
-    from owpc_ltr.engine.evidence import SearchConfiguration as SearchConfiguration
-    from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
-    from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature
     from owpc_ltr.engine.feature_sets import SuggestedFeatureSet as SuggestedFeatureSet
     from owpc_ltr.engine.index import IndexReport as IndexReport
-    from owpc_ltr.engine.legs import Leg as Leg
-    from owpc_ltr.engine.legs import Legs as Legs
     from owpc_ltr.engine.live_results.comparison import LiveComparison as LiveComparison
     from owpc_ltr.engine.live_results.judge_pool import JudgmentPool as JudgmentPool
-    from owpc_ltr.engine.model_size import Capacity as Capacity
-    from owpc_ltr.engine.profile import FeatureCost as FeatureCost
     from owpc_ltr.engine.profile import Profile as Profile
-    from owpc_ltr.engine.profile import SearchTimes as SearchTimes
-    from owpc_ltr.engine.search.client_scoring import Served as Served
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
-    from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
-    from owpc_ltr.engine.search.search import Hit as Hit
-    from owpc_ltr.engine.stores import Store as Store
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_result import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.interleaving import InterleavedPage as InterleavedPage
-    from owpc_ltr.evaluation.library_conventions import LibraryConvention as LibraryConvention
     from owpc_ltr.evaluation.library_conventions import Reconciliation as Reconciliation
-    from owpc_ltr.evaluation.library_conventions import Step as Step
     from owpc_ltr.evaluation.measurement import Measured as Measured
-    from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
-    from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement
-    from owpc_ltr.evaluation.prediction_powered import Estimate as Estimate
-    from owpc_ltr.evaluation.prediction_powered import PredictionPowered as PredictionPowered
-    from owpc_ltr.evaluation.ranked_lists import RankedLists as RankedLists
-    from owpc_ltr.evaluation.significance import Comparison as Comparison
-    from owpc_ltr.evaluation.significance import Outcome as Outcome
     from owpc_ltr.evaluation.significance import ResultWarning as ResultWarning
     from owpc_ltr.evaluation.significance import Verdict as Verdict
-    from owpc_ltr.explanations.contributions import Split as Split
-    from owpc_ltr.explanations.contributions import TreePath as TreePath
-    from owpc_ltr.explanations.explanation import ExplainedHit as ExplainedHit
     from owpc_ltr.explanations.explanation import Explanation as Explanation
-    from owpc_ltr.explanations.explanation import ScorePart as ScorePart
-    from owpc_ltr.explanations.explanation import Term as Term
     from owpc_ltr.features.feature_set import Feature as Feature
     from owpc_ltr.features.feature_set import FeatureSet as FeatureSet
     from owpc_ltr.files.input import read_text as read_text
     from owpc_ltr.files.input import shown as shown
-    from owpc_ltr.formats.engine_versions import ServingProfile as ServingProfile
-    from owpc_ltr.formats.stored_model import StoredModel as StoredModel
-    from owpc_ltr.fusion.engine_fusions import EngineFusion as EngineFusion
-    from owpc_ltr.fusion.evaluation import CandidateRecall as CandidateRecall
     from owpc_ltr.fusion.evaluation import Fusion as Fusion
-    from owpc_ltr.fusion.evaluation import LoggedLegs as LoggedLegs
-    from owpc_ltr.fusion.evaluation import Optimism as Optimism
-    from owpc_ltr.fusion.lint import RequestFinding as RequestFinding
     from owpc_ltr.fusion.lint import RequestLint as RequestLint
     from owpc_ltr.host.commands import Command as Command
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
-    from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
-    from owpc_ltr.host.registry import Failure as Failure
     from owpc_ltr.host.registry import Plugin as Plugin
     from owpc_ltr.host.registry import Registry as Registry
     from owpc_ltr.host.settings import check_settings as check_settings
     from owpc_ltr.host.settings import choice_number as choice_number
-    from owpc_ltr.inspection.result import DataFigures as DataFigures
-    from owpc_ltr.inspection.result import FeatureRow as FeatureRow
-    from owpc_ltr.inspection.result import Finding as Finding
     from owpc_ltr.inspection.result import Inspection as Inspection
     from owpc_ltr.kernels.kernel import BoundLoss as BoundLoss
     from owpc_ltr.kernels.kernel import Kernel as Kernel
@@ -152,7 +157,6 @@ if TYPE_CHECKING:
     from owpc_ltr.models.networks import LogisticNetwork as LogisticNetwork
     from owpc_ltr.models.networks import NetworkModel as NetworkModel
     from owpc_ltr.models.reordering import ReorderingModel as ReorderingModel
-    from owpc_ltr.models.score_range import ScoreInterval as ScoreInterval
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
     from owpc_ltr.names import check_name as check_name
@@ -182,8 +186,6 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
-    from owpc_ltr.training.cross_validation import Choice as Choice
-    from owpc_ltr.training.cross_validation import FitRow as FitRow
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
 else:

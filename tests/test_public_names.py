@@ -1,4 +1,4 @@
-"""Every class that a public signature mentions can be imported from a public module."""
+"""What users and authors of plugins write is public, and nothing else is."""
 
 from __future__ import annotations
 
@@ -12,19 +12,34 @@ import pathlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
+
+import pytest
 
 import owpc_ltr
 import owpc_ltr.plugin_checks
 import owpc_ltr.types
+from owpc_ltr import protocols
+from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import plugin_commands
 
-INSIDE = {"PartReader", "PartSelection", "Workers", "OpenSearch", "Elasticsearch"}
-"""Of the folder that a partitioned dataset is, and of libraries that need not be installed."""
-PASSED_ON = {"Engine", "Store"}
-"""Classes of objects that a caller passes on, and whose methods are no part of the interface."""
+INSIDE = {"OpenSearch", "Elasticsearch", "JudgmentChecker", "ReportPart"}
+"""Of libraries that need not be installed; what a Cluster is to `evaluate`; of our own report."""
+NOT_CALLED = {"blocks", "figure_blocks", "label_blocks"}
+"""Methods of results that renderers call."""
+MADE = {
+    # Models that an optimizer may return, and their parts.
+    *("AdditiveModel", "AverageModel", "Curve", "Forest", "Layer", "LogisticNetwork"),
+    *("NetworkModel", "Normaliser"),
+    # Of a FeatureSet; aliases of annotations; of commands, kernels and settings of plugins.
+    *("Feature", "JudgedTable", "Progress", "Argument", "Writes", "BoundLoss", "compiled"),
+    *("check_settings", "choice_number", "parse_metric"),
+}
+"""Made or called by users and authors of plugins, and in no signature and on no page."""
+_OF_TYPES = re.compile(r"(?:from )?owpc_ltr\.types(?: import (\([^)]*\)|[^\n]*)|\.(\w+))")
 _IMPORT = re.compile(
     r"^\s*(?:>>> )?(?:from|import) (owpc_ltr(?:\.[\w.]+)?)\b(?! as simulate)", re.M
 )
@@ -141,47 +156,83 @@ def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield name, function
 
 
-def offered(passed_on: Collection[str], commands: str) -> Iterator[tuple[str, Any]]:
-    """What the public modules offer, and the functions of commands from modules so called."""
-    for module in MODULES:
-        yield from ((name, getattr(module, name)) for name in set(module.__all__) - {*passed_on})
+def named_by_users() -> Iterator[tuple[str, Any]]:
+    """Public functions and commands, and methods of public classes; in a cluster only its jobs."""
+    groups = (owpc_ltr.Cluster, owpc_ltr.types.FeatureSets, owpc_ltr.types.UploadedModels)
+    public = [
+        getattr(module, name)
+        for module in (owpc_ltr, owpc_ltr.plugin_checks)
+        for name in module.__all__
+    ]
+    for found in (*public, *groups):
+        if inspect.isfunction(found):
+            yield found.__name__, found
+        elif inspect.isclass(found):
+            for name, method in methods(found):
+                job = hasattr(method, "shows") or name in {"models", "featuresets"}
+                if (job or found not in groups) and name not in NOT_CALLED:
+                    yield f"{found.__name__}.{name}", method
     for command in plugin_commands().commands:
-        if command.function.startswith(commands):
+        if command.function.startswith("owpc_ltr."):
             yield command.public_name, command.load()
 
 
-def signatures() -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The annotations of public functions, of methods of public classes, and of their fields."""
-    for name, target in offered(PASSED_ON, "owpc_ltr."):
-        if inspect.isfunction(target):
-            bare = inspect.unwrap(target)
-            yield name, bare.__annotations__, bare.__module__
-        elif inspect.isclass(target):
-            for method, function in methods(target):
-                bare = inspect.unwrap(function)
-                yield f"{name}.{method}", bare.__annotations__, bare.__module__
-            for base in target.__mro__:
-                if base.__module__.startswith("owpc_ltr"):
-                    fields = {
-                        field: annotation
-                        for field, annotation in vars(base).get("__annotations__", {}).items()
-                        if not field.startswith("_")
-                    }
-                    yield name, fields, base.__module__
+def named_by_authors() -> Iterator[tuple[str, Any]]:
+    """Hooks, and methods and fields of what a plugin implements, receives or returns."""
+    for name, hook in vars(hookspecs).items():
+        if name.startswith("ltr_"):
+            yield name, hook
+    of_plugins = (owpc_ltr.types.Metric, owpc_ltr.types.KernelLoss)
+    for found in (*vars(protocols).values(), *of_plugins):
+        if inspect.isclass(found) and (
+            found.__module__ == protocols.__name__ or found in of_plugins
+        ):
+            yield found.__name__, found
+            for name, method in methods(found):
+                yield f"{found.__name__}.{name}", method
 
 
-def test_every_class_in_a_public_signature_is_public() -> None:
+def written_classes() -> dict[type, set[str]]:
+    """Classes that a user or an author of plugins writes, and in what they are mentioned."""
+    written: dict[type, set[str]] = {}
+    for place, found in (*named_by_users(), *named_by_authors()):
+        bare = inspect.unwrap(found)
+        # Of a class its own, and not those of its base.
+        annotations = (
+            vars(bare).get("__annotations__", {})
+            if inspect.isclass(bare)
+            else (bare.__annotations__)
+        )
+        for annotation in annotations.values():
+            for cls in classes_in(annotation, bare.__module__):
+                if cls.__module__.startswith("owpc_ltr") and cls.__name__ not in INSIDE:
+                    written.setdefault(cls, set()).add(place)
+        if inspect.isclass(found):
+            written.setdefault(found, set()).add(place)
+    return written
+
+
+def test_every_class_that_is_written_is_public() -> None:
     public = public_classes()
     lacking = {
-        f"{cls.__module__}.{cls.__name__} in {place}"
-        for place, annotations, module in signatures()
-        for annotation in annotations.values()
-        for cls in classes_in(annotation, module)
-        if cls.__module__.startswith("owpc_ltr")
-        and cls not in public
-        and cls.__name__ not in INSIDE
+        f"{cls.__module__}.{cls.__name__} in {', '.join(sorted(places)[:3])}"
+        for cls, places in written_classes().items()
+        if cls not in public
     }
     assert not lacking, "\n".join(sorted(lacking))
+
+
+def test_what_nobody_writes_is_not_public() -> None:
+    """Of types: what pages import, what signatures have, and what is made by users and authors."""
+    pages = [path for path in (ROOT / "docs").rglob("*.*") if path.suffix in {".md", ".py"}]
+    imported = {
+        name
+        for page in pages
+        for found in _OF_TYPES.findall(page.read_text())
+        for name in re.findall(r"\w+", " ".join(found))
+    }
+    written = {cls.__name__ for cls in written_classes()}
+    assert {*owpc_ltr.types.__all__} - written - imported == MADE
 
 
 def test_no_name_is_public_in_two_modules() -> None:
@@ -189,10 +240,35 @@ def test_no_name_is_public_in_two_modules() -> None:
     assert len(named) == len(set(named))
 
 
-def test_the_public_names_are_those_with_a_home() -> None:
+def test_the_table_of_public_names_is_that_of_the_type_checkers() -> None:
     for module in MODULES:
-        assert {*vars(module)["_HOMES"], "__version__"} == {*module.__all__, "__version__"}
+        imported = {
+            alias.asname: statement.module
+            for statement in for_type_checkers(Path(str(module.__file__)))
+            if isinstance(statement, ast.ImportFrom)
+            for alias in statement.names
+        }
+        assert vars(module)["_HOMES"] == imported
+        assert {*imported, "__version__"} == {*module.__all__, "__version__"}
         assert module.__all__ == sorted(module.__all__)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "why"),
+    [
+        (owpc_ltr, "trian", ": did you mean 'train'?"),
+        (owpc_ltr, "Vector", ": it is in owpc_ltr.types"),
+        (owpc_ltr, "xyz", ""),
+        (owpc_ltr.types, "Metrics", ": did you mean 'Metric'?"),
+        (owpc_ltr.plugin_checks, "check_los", ": did you mean 'check_loss'?"),
+    ],
+)
+def test_a_mistyped_name_leads_to_the_one_that_is_meant(
+    module: ModuleType, name: str, why: str
+) -> None:
+    told = f"module '{module.__name__}' has no attribute '{name}'{why}"
+    with pytest.raises(AttributeError, match=f"^{re.escape(told)}$"):
+        getattr(module, name)
 
 
 def test_pages_and_examples_import_public_names_only() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 import textwrap
 import warnings
 from functools import cached_property
@@ -12,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sklearn
 from owpc_ltr_metrics.ndcg import NDCG
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
@@ -23,9 +27,10 @@ from sklearn.preprocessing import StandardScaler
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import public
-from owpc_ltr.types import FeatureSets
+from owpc_ltr.training.estimators import QueryIdsNotHandedOn
+from owpc_ltr.types import FeatureSets, JudgedQuery, Judgments
 from tests.commands import Run
 from tests.datasets import arrays, train_on_all
 from tests.fresh_process import printed_by
@@ -163,7 +168,7 @@ def write_letor(path: Path) -> None:
     [
         (ltr.train, "metrics", r"'metrics': did you mean 'metric'\?"),
         (ltr.train, "Threads", r"'Threads': did you mean 'threads'\?"),
-        (ltr.train, "xyz", "unexpected keyword argument 'xyz'"),
+        (ltr.train, "xyz", r"settings of loss and optimizer are given as settings=\{'xyz': 2\}"),
         (ltr.evaluate, "xyz", r"unexpected keyword argument 'xyz'$"),
     ],
 )
@@ -247,6 +252,7 @@ for statement in {statements}:
 
 
 X, Y, QID = arrays()
+FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
 NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
@@ -266,6 +272,7 @@ def test_it_scores_as_the_model_that_train_makes() -> None:
 
 
 MODEL = train_on_all(DATA, settings={"C": 1.0})
+JUDGED = Judgments([JudgedQuery("q0", {"query": "q0"}, ["d"], np.ones(1, np.float32))])
 UNTYPED: Any = ltr
 """What a type checker would refuse can be called with it."""
 
@@ -292,14 +299,52 @@ UNTYPED: Any = ltr
          "3 were given: write metrics="),
         (TypeError, lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
         (TypeError, lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
+        (TypeError, lambda: UNTYPED.train(X, Y, qid=QID), "'qid': make a dataset: owpc_ltr"),
+        (TypeError, lambda: UNTYPED.train(FRAME, query="qid", label="y"), "'query': make a data"),
+        (UsageError, lambda: UNTYPED.train(None), "`data` is None: give a dataset, or its file"),
+        (UsageError, lambda: UNTYPED.train(DATA.split()), "parts of a split: give one of them"),
+        (UsageError, lambda: UNTYPED.train(JUDGED), "these are judgments, which have no features"),
+        (UsageError, lambda: UNTYPED.train({"a": 1}), "a dict is no dataset"),
+        (UsageError, lambda: UNTYPED.train(DATA, validation=0.2),
+         "`validation` is the number 0.2: .* is `validation_share=0.2`"),
+        (UsageError, lambda: UNTYPED.train(DATA, settings="C=1"),
+         "`settings` is of type str: give values by name"),
+        (UsageError, lambda: UNTYPED.train(DATA, seed="a"), "`seed` is of type str: give a whole"),
+        (UsageError, lambda: UNTYPED.train(DATA, folds=GroupKFold(3)), "`folds` is of type Group"),
+        (UsageError, lambda: UNTYPED.evaluate(MODEL, [DATA, DATA]), "one dataset is measured on"),
+        (UsageError, lambda: UNTYPED.evaluate([MODEL, MODEL], DATA), "list of models is no ranker"),
+        (UsageError, lambda: UNTYPED.compare(MODEL, DATA), "needs 2 rankers, and there is 1"),
+        (TypeError, lambda: UNTYPED.compare(MODEL, "feature:1", DATA), "`rankers` is one list"),
+        (TypeError, lambda: UNTYPED.average(MODEL, MODEL), r"`models` is one list: average\(\["),
+        (UsageError, lambda: UNTYPED.read_dataset(FRAME), "is a frame, .*owpc_ltr.from_frame"),
+        (UsageError, lambda: UNTYPED.save_dataset(DATA, "x.csv"), "data.to_pandas.*to_csv"),
+        (UsageError, lambda: UNTYPED.save_model("m.json", MODEL), "the model comes first"),
+        (BadInput, lambda: UNTYPED.make_dataset(X, Y, None), "query ids are None: give one entry"),
+        (BadInput, lambda: UNTYPED.make_dataset(X, None, QID), "labels are None: give one entry"),
+        (BadInput, lambda: MODEL.score(None), "features are None"),
+        (TypeError, lambda: DATA.select(["q0"]), "selected by their numbers, from 0"),
+        (TypeError, lambda: UNTYPED.from_frame(FRAME, qid="qid", label="y"),
+         "give `query`, the column of query ids"),
+        (TypeError, lambda: UNTYPED.make_dataset(X, Y, QID, sample_weight=Y),
+         "did you mean 'document_weights'"),
         (TypeError, lambda: UNTYPED.Ranker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_say_what_does(
     error: type[Exception], call: Any, why: str
 ) -> None:
-    with pytest.raises(error, match=why.replace("()", r"\(\)")):
+    with pytest.raises(error, match=why.replace("()", r"\(\)")) as told:
         call()
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_what_is_meant_as_rows_is_taken_as_rows() -> None:
+    """Generators, a mask of queries, a dataset in place of its features."""
+    data = UNTYPED.make_dataset((row for row in X), (y for y in Y), (name for name in QID))
+    assert data.fingerprint == DATA.fingerprint
+    assert DATA.select(np.arange(60) == 3).query_ids.to_pylist() == ["q3"]
+    np.testing.assert_array_equal(MODEL.score(DATA), MODEL.score(DATA.features))
+    assert copy.deepcopy(DATA).fingerprint == pickle.loads(pickle.dumps(DATA)).fingerprint  # noqa: S301 - our own
 
 
 def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:
@@ -340,24 +385,26 @@ def test_any_pair_of_plugins_is_an_estimator() -> None:
     assert ranker.score(X, Y, qid=QID) > 0.9
 
 
-FRAME = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
+LINEAR = ltr.Ranker("owpc")
 
 
 def test_query_ids_may_be_a_column_of_the_frame() -> None:
-    ranker = ltr.Ranker().fit(FRAME, Y)
+    ranker = LINEAR.fit(FRAME, Y)
     assert ranker.feature_names_in_.tolist() == ["1", "2", "3"]
-    np.testing.assert_array_equal(ranker.predict(FRAME), ltr.Ranker().fit(X, Y, qid=QID).predict(X))
-    with pytest.raises(OwpcLtrError, match="query ids are needed"):
-        ltr.Ranker().fit(X, Y)
+    by_array = ltr.Ranker("owpc").fit(X, Y, qid=QID).predict(X)
+    for frame in (FRAME, FRAME[["qid", "3", "2", "1"]], pl.from_pandas(FRAME), pa.table(FRAME)):
+        np.testing.assert_array_equal(ranker.predict(frame), by_array)
+    with pytest.raises(OwpcLtrError, match="query ids are needed: give `qid`"):
+        LINEAR.fit(X, Y)
     other = NUMBER % 3 == 0
-    ranker = ltr.Ranker().fit(FRAME[~other], Y[~other], validation=(FRAME[other], Y[other]))
-    by_array = ltr.Ranker().fit(
+    ranker = LINEAR.fit(FRAME[~other], Y[~other], validation=(FRAME[other], Y[other]))
+    by_array = ltr.Ranker("owpc").fit(
         X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
     )
     np.testing.assert_array_equal(ranker.predict(FRAME), by_array.predict(X))
     wrong: Any = [X, Y, QID]
     with pytest.raises(UsageError, match=r"`validation` is a tuple: \(X, y, qid\)"):
-        ltr.Ranker().fit(X, Y, qid=QID, validation=wrong)
+        LINEAR.fit(X, Y, qid=QID, validation=wrong)
 
 
 def test_groups_keep_queries_whole_in_a_grid_search() -> None:
@@ -370,7 +417,7 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
     parts = ltr.make_dataset(X, Y, QID).split(validation=0.4, test=0.0)
     chosen_on = np.isin(QID, parts.validation.query_ids.to_pylist())
     folds = PredefinedSplit(np.where(chosen_on, 0, -1))
-    search = GridSearchCV(ltr.Ranker(), {"C": grid}, cv=folds).fit(FRAME, Y)
+    search = GridSearchCV(ltr.Ranker(metric="map"), {"C": grid}, cv=folds).fit(FRAME, Y)
     model = ltr.train(
         parts.training, validation=parts.validation, grid={"C": grid},
         settings={"generator": "inverse"}, metric="map",
@@ -380,20 +427,80 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
 
 
 def test_it_stands_at_the_end_of_a_pipeline() -> None:
-    pipeline: Any = make_pipeline(StandardScaler(), ltr.Ranker(normalise="none"))
+    pipeline: Any = make_pipeline(StandardScaler(), ltr.Ranker("owpc", normalise="none"))
     pipeline.fit(X, Y, ranker__qid=QID)
     assert pipeline.predict(X).shape == (len(X),)
 
 
-def test_an_estimator_has_the_defaults_of_train() -> None:
-    """The same loss with the same generator, and C chosen among the same values."""
-    trained = ltr.train(ltr.make_dataset(X, Y, QID), loss="owpc", test_share=0).record
-    fitted = ltr.Ranker().fit(X, Y, qid=QID).model_.record
-    for part in ("loss", "optimizer", "normalise", "select", "validation"):
-        assert fitted[part] == trained[part], part
-    assert [row["optimizer.C"] for row in fitted["table"]] == [
-        row["optimizer.C"] for row in trained["table"]
-    ]
+def test_a_search_that_hands_no_query_ids_on_fails_at_once() -> None:
+    """Instead of scores of NaN, among which it would choose."""
+    for made in (ltr.Ranker(), make_pipeline(StandardScaler(), ltr.Ranker())):
+        name = "C" if isinstance(made, ltr.Ranker) else "ranker__C"
+        search = GridSearchCV(made, {name: [0.1, 1.0]}, cv=GroupKFold(3))
+        with pytest.raises(QueryIdsNotHandedOn, match="give X as a DataFrame with a column 'qid'"):
+            search.fit(X, Y, groups=QID)
+    # Their part of qid goes to fit, and to score only where it is asked for.
+    search = GridSearchCV(ltr.Ranker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    with pytest.raises(QueryIdsNotHandedOn, match=r"set_score_request\(qid=True\)"):
+        search.fit(X, Y, groups=QID, qid=QID)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = ltr.Ranker().set_fit_request(qid=True).set_score_request(qid=True)
+        search = GridSearchCV(routed, {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+        assert search.fit(X, Y, groups=QID, qid=QID).best_score_ > 0.8
+    with pytest.raises(TypeError, match=r"set_params\(\) .*'c': did you mean 'C'\?"):
+        GridSearchCV(ltr.Ranker(), {"c": [0.1]}, cv=GroupKFold(3)).fit(FRAME, Y, groups=QID)
+
+
+def test_an_estimator_chooses_as_train_does() -> None:
+    """The kind of model, the metric and C; the record says what was compared, and why."""
+    few = NUMBER < 25
+    data = ltr.make_dataset(X[few], Y[few], QID[few])
+    for how in ({}, {"loss": "owpc"}, {"settings": {"generator": "top"}}, {"metric": "mrr"}):
+        options: Any = how
+        trained = ltr.train(data, **options, test_share=0).record
+        ranker = ltr.Ranker(**options.get("settings", options)).fit(X[few], Y[few], qid=QID[few])
+        fitted = ranker.model_.record
+        different = {name for name in trained if trained[name] != fitted.get(name)}
+        assert different <= {"seconds"}, how
+        assert ("kinds" in fitted) == (how.keys() <= {"metric"})
+        assert fitted["select"] == how.get("metric", "map" if how else "ndcg@10")
+        (mean,) = ltr.evaluate(ranker, data, metrics=fitted["select"], split="all").table
+        assert ranker.score(X[few], Y[few], qid=QID[few]) == pytest.approx(mean["mean"])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "why"),
+    [
+        ({"c": 1.0}, r"'c': did you mean 'C'\?"),
+        ({"random_state": 1}, r"did you mean 'seed'\?"),
+        ({"n_jobs": 2}, r"did you mean 'threads'\?"),
+        ({"loss": "lambdarank", "optimizer": "boosting", "n_estimators": 9}, "called 'trees' here"),
+        ({"trees": 100}, "'trees' is a setting of the optimizer 'boosting'"),
+        ({"n_estimators": 100}, "'trees' is a setting of the optimizer 'boosting'"),
+        ({"settings": {"C": 1.0}}, "each setting is a keyword of its own"),
+        ({"knots": 4}, "is a parameter of owpc_ltr.train alone"),
+        ({"loss__size": 4}, "the settings are generator, "),
+    ],
+)
+def test_a_keyword_that_is_no_setting_fails_where_it_is_given(
+    keywords: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"^Ranker\(\) got an unexpected keyword .*{why}"):
+        ltr.Ranker(**keywords)
+    with pytest.raises(TypeError, match=rf"^Ranker.set_params\(\) got an .*{why}"):
+        ltr.Ranker().set_params(**keywords)
+
+
+@pytest.mark.parametrize("name", ["group", "groups"])
+def test_groups_of_other_libraries_lead_to_query_ids(name: str) -> None:
+    sizes: Any = {name: [10] * 60}
+    for call, why in (
+        (lambda: LINEAR.fit(X, Y, **sizes), "give `qid`, the query id of each row"),
+        (lambda: UNTYPED.make_dataset(X, Y, **sizes), "give `query_ids`, the query id of each row"),
+        (lambda: UNTYPED.train(DATA, **sizes), r"owpc_ltr.make_dataset\(X, y, qid\)"),
+    ):
+        with pytest.raises(TypeError, match=rf"'{name}': .*{why}"):
+            call()
 
 
 def test_boosting_stops_early_on_validation_queries() -> None:

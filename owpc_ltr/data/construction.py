@@ -6,15 +6,15 @@ so that none of them is needed here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
+from owpc_ltr.arrays import Labels, Matrix, Vector, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.data.options import row_number
 from owpc_ltr.errors import BadInput, UsageError, give_warning
@@ -24,19 +24,30 @@ from owpc_ltr.signatures import public
 
 @public
 def make_dataset(
-    features: Any,
-    labels: Any,
-    query_ids: Any,
+    features: ArrayLike | Sequence[object],
+    labels: ArrayLike,
+    query_ids: ArrayLike,
     feature_names: Sequence[str] | None = None,
-    **parts: Any,
+    *,
+    doc_ids: ArrayLike | None = None,
+    document_weights: ArrayLike | None = None,
+    query_weights: ArrayLike | None = None,
+    query_params: pa.StringArray | None = None,
+    comments: pa.StringArray | None = None,
+    document_fields: Mapping[str, pa.Array] | None = None,
+    feature_scales: Vector | None = None,
+    featureset_hash: str | None = None,
+    manifest: dict[str, Any] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> RankingDataset:
     """A dataset from one row a document: features, labels, and the query id of each row.
 
     Arrays, lists or series of any kind of number; features may be a data frame, whose columns
     then give the names. Else they are "1", "2", … where none are given. Query ids are text or
     whole numbers. Rows of a query that are not next to each other are brought together, with an
-    OwpcLtrWarning; then `parts` a query stand in the order of the queries' first rows. Raises
-    BadInput naming the argument, the row and the value that cannot be used.
+    OwpcLtrWarning; then weights and parameters of queries are given in the order of the queries'
+    first rows. What the other arguments are, `RankingDataset` says. Raises BadInput naming the
+    argument, the row and the value that cannot be used.
 
     >>> data = make_dataset([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "a", "b"])
     >>> data.n_queries, data.offsets.tolist()
@@ -49,12 +60,24 @@ def make_dataset(
     if len(grades) == len(matrix):
         check_not_negative("labels", grades)
     names = own_names if feature_names is None else tuple(map(str, feature_names))
-    return _grouped(matrix, grades, ids, names, _converted(parts))
+    parts = {
+        "doc_ids": None if doc_ids is None else text_ids(doc_ids, "document ids"),
+        "document_weights": _optional(document_weights, "document_weights", np.float32),
+        "query_weights": _optional(query_weights, "query_weights", np.float64),
+        "query_params": query_params,
+        "comments": comments,
+        "document_fields": document_fields,
+        "feature_scales": feature_scales,
+        "featureset_hash": featureset_hash,
+        "manifest": manifest,
+        "notes": notes,
+    }
+    return _grouped(matrix, grades, ids, names, parts)
 
 
 @public
 def from_frame(
-    frame: Any,
+    frame: object,
     query: str,
     label: str,
     document: str | None = None,
@@ -124,7 +147,7 @@ def _grouped(
     )
 
 
-def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
+def _features(values: object) -> tuple[Matrix, tuple[str, ...]]:
     """The matrix, and the names of its columns."""
     if is_frame(values):
         table = table_of(values)
@@ -135,18 +158,13 @@ def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
     return matrix, tuple(str(column + 1) for column in range(matrix.shape[1]))
 
 
-def _converted(parts: dict[str, Any]) -> dict[str, Any]:
-    """Ids and weights of any kind as the kinds that a dataset holds."""
-    converted = dict(parts)
-    if parts.get("doc_ids") is not None:
-        converted["doc_ids"] = text_ids(parts["doc_ids"], "document ids")
-    for name, kind in (("document_weights", np.float32), ("query_weights", np.float64)):
-        if parts.get(name) is not None:
-            converted[name] = vector(parts[name], name, kind)
-    return converted
+def _optional(
+    values: ArrayLike | None, what: str, kind: type[np.floating[Any]]
+) -> NDArray[Any] | None:
+    return None if values is None else vector(values, what, kind)
 
 
-def _check_rows(name: str, count: int, rows: int, values: Any = None) -> None:
+def _check_rows(name: str, count: int, rows: int, values: ArrayLike | None = None) -> None:
     """Refuse another number of entries than rows; sizes of groups are known by their sum."""
     if count == rows:
         return
@@ -229,7 +247,7 @@ _ROWS = 1 << 16
 """Rows converted at a time, so that a column's copy stays small."""
 
 
-def float_array(values: Any, what: str) -> NDArray[Any]:
+def float_array(values: object, what: str) -> NDArray[Any]:
     """The values as a float array; float32 and float64 stay as they are, None is NaN.
 
     Raises BadInput where one of them is no number, naming it and its place.
@@ -265,7 +283,7 @@ def to_float32(array: NDArray[Any], what: str) -> NDArray[np.float32]:
     return rounded
 
 
-def _feature_matrix(values: Any) -> Matrix:
+def _feature_matrix(values: object) -> Matrix:
     """A float32 matrix, C-contiguous. Raises BadInput where the values are none."""
     array = float_array(values, "features")
     if array.ndim != 2:
@@ -274,7 +292,7 @@ def _feature_matrix(values: Any) -> Matrix:
     return to_float32(array, "features")
 
 
-def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
+def vector(values: object, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
     """A one-dimensional array of numbers of this kind."""
     array = float_array(values, what)
     if array.ndim != 1:
@@ -285,7 +303,7 @@ def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]
     return to_float32(array, what) if kind is np.float32 else array.astype(kind)
 
 
-def table_of(frame: Any) -> pa.Table:
+def table_of(frame: object) -> pa.Table:
     """A data frame as an Arrow table, copied only where its library must."""
     try:
         if is_pandas(frame):
@@ -349,7 +367,7 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
         )
 
 
-def numeric(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+def numeric(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """The column in a type that NumPy has, nulls included; None where it holds no numbers."""
     if pa.types.is_dictionary(column.type):
         column = _decoded(column)
@@ -373,7 +391,7 @@ def _numeric(column: pa.ChunkedArray, name: str, instead: str) -> pa.ChunkedArra
     )
 
 
-def text_ids(values: Any, what: str) -> pa.StringArray:
+def text_ids(values: object, what: str) -> pa.StringArray:
     """Ids as text. Raises BadInput for what has no one way to be written as an id."""
     ids = _arrow(values, what)
     if len(ids) == 0:
@@ -398,7 +416,9 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
     return ids.cast(pa.string())
 
 
-def _arrow(values: Any, what: str) -> Any:
+def _arrow(values: Any, what: str) -> pa.Array:
+    if values is None:
+        raise BadInput(f"{what} are None: give one entry a document")
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             streamed = hasattr(values, "__arrow_c_stream__")
@@ -425,6 +445,10 @@ def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _array(values: Any, what: str) -> NDArray[Any]:
+    if values is None:
+        raise BadInput(f"{what} are None: give one entry a document")
+    if isinstance(values, Iterator):
+        values = list(values)
     if hasattr(values, "toarray"):
         raise BadInput(f"{what} are a sparse matrix, where 0 and missing differ: give X.toarray()")
     if isinstance(values, pa.Array):

@@ -6,18 +6,21 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, Vector
+from owpc_ltr.arrays import Labels, Matrix, Vector, pandas_for
 from owpc_ltr.data.blocks import html_of
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, row_number
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import first_duplicate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 R = TypeVar("R")
 
@@ -154,11 +157,30 @@ class RankingDataset:
         digest.update("\0".join(self.feature_names).encode())
         return digest.hexdigest()
 
-    def __getitem__(self, index: int) -> Query:
-        """Query number `index`."""
-        rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+    def __len__(self) -> int:
+        """The number of queries: what iteration gives. Documents are `n_documents`."""
+        return self.n_queries
+
+    @overload
+    def __getitem__(self, index: int) -> Query: ...
+    @overload
+    def __getitem__(self, index: slice) -> RankingDataset: ...
+    def __getitem__(self, index: int | slice) -> Query | RankingDataset:
+        """Query number `index`, from the end where it is negative; of a slice, a dataset."""
+        if isinstance(index, slice):
+            return self.select(np.arange(self.n_queries)[index])
+        try:
+            number = range(self.n_queries)[index]
+        except IndexError:
+            raise IndexError(f"query {index} of a dataset of {self.n_queries}") from None
+        except TypeError:
+            raise TypeError(
+                f"a dataset is indexed by the number of a query or by a slice, and this is "
+                f"{type(index).__name__}: data.select([0, 2]) takes several queries"
+            ) from None
+        rows = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         return Query(
-            self.query_ids[index].as_py(),
+            self.query_ids[number].as_py(),
             self.features[rows],
             self.labels[rows],
             self.weights[rows],
@@ -167,6 +189,29 @@ class RankingDataset:
     def __iter__(self) -> Iterator[Query]:
         """Each query in turn."""
         return (self[index] for index in range(self.n_queries))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per document, which `from_frame` reads: ids, label, weights, features by name.
+
+        The columns are `query_id`, `doc_id` where it is known, `label`, `weight` and `query_weight`
+        where there are some, and the features. Raises ImportError without pandas, BadInput for a
+        feature that has the name of another column.
+        """
+        pandas, sizes = pandas_for("to_pandas()"), np.diff(self.offsets)
+        weights = self.query_weights
+        columns = {
+            "query_id": self.query_ids.to_pandas().repeat(sizes).array,
+            "doc_id": None if self.doc_ids is None else self.doc_ids.to_pandas().array,
+            "label": self.labels,
+            "weight": self.document_weights,
+            "query_weight": None if weights is None else np.repeat(weights, sizes),
+        }
+        columns = {name: values for name, values in columns.items() if values is not None}
+        if (name := next(filter(columns.__contains__, self.feature_names), None)) is not None:
+            raise BadInput(f"the feature '{name}' has the name of another column: rename it")
+        return pandas.DataFrame(
+            columns | dict(zip(self.feature_names, self.features.T, strict=True)), copy=True
+        )
 
     @cached_property
     def missing_share(self) -> float:
@@ -234,12 +279,21 @@ class RankingDataset:
         """The same queries, marked as a side of a split."""
         return replace(self, origin=origin)
 
-    def select(self, queries: NDArray[np.int64]) -> RankingDataset:
+    def select(self, queries: ArrayLike) -> RankingDataset:
         """The dataset of these queries, in this order; rows are copied once.
 
-        It is no side of a split, even if this dataset is one.
+        They are numbers, or a truth value for each query. It is no side of a split, even if this
+        dataset is one.
         """
-        queries = np.asarray(queries, dtype=np.int64)
+        queries = np.asarray(queries)
+        if queries.dtype == bool and len(queries) == self.n_queries:
+            queries = np.flatnonzero(queries)
+        if queries.dtype.kind not in "iu" and queries.size:
+            raise TypeError(
+                "queries are selected by their numbers, from 0, or by a truth value for each of "
+                f"the {self.n_queries:,}, not by {len(queries):,} of type {queries.dtype}"
+            )
+        queries = queries.astype(np.int64)
         sizes = np.diff(self.offsets)[queries]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @public
 def read_dataset(
-    paths: str | Path | Sequence[str | Path],
+    paths: Annotated[str | Path | Sequence[str | Path], Argument.DATA],
     *,
     n_features: int | None = None,
     max_feature_number: int | None = None,
@@ -80,6 +80,15 @@ def dataset_of(data: Any, **how: int | None) -> Any:
         # Three folds are a tuple, too.
         if np.ndim(data[1]) == 1:
             return make_dataset(*data)
+    if hasattr(data, "training"):
+        raise UsageError("these are the parts of a split: give one of them, as parts.training")
+    if not (hasattr(data, "n_queries") or hasattr(data, "n_judgments")) and not isinstance(
+        data, list | tuple
+    ):
+        raise UsageError(
+            f"a {type(data).__name__} is no dataset: give a dataset, its file, or (features, "
+            "labels, query ids)"
+        )
     return data
 
 

@@ -26,7 +26,7 @@ from owpc_ltr.arrays import Digests, IntVector, Matrix, scrambled
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
 from owpc_ltr.data.options import ROLES, judgment_list, row_number
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import public
@@ -56,8 +56,13 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     """Write the dataset, whole or not at all; equal datasets give equal bytes.
 
     Missing values stay NaN. Raises BadInput where the manifest is no JSON, and for an infinite
-    value, DiskFault where the disk fails.
+    value, DiskFault where the disk fails, UsageError for a name that ends in .csv.
     """
+    if Path(path).suffix.lower() == ".csv":
+        raise UsageError(
+            f"cannot write {path}: a dataset is written as Parquet; a table of text is "
+            "data.to_pandas().to_csv(…)"
+        )
     write_dataset(dataset, path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.results import Resampling
-    from owpc_ltr.metrics.metric import GivenMetrics
+    from owpc_ltr.metrics import Metric
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
 
@@ -153,7 +153,7 @@ def compare(
 
 def comparison_request(
     rankers: Mapping[str, Any],
-    metrics: GivenMetrics,
+    metrics: Sequence[Metric | type[Metric] | str] | str,
     plugins: Sequence[Path | str],
     *,
     unjudged: Unjudged = "zero",
@@ -197,7 +197,8 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         named = {str(name): ranker for name, ranker in rankers.items()}
     else:
         named = {}
-        for ranker in [rankers] if isinstance(rankers, str | Path) else rankers:
+        several = isinstance(rankers, Iterable) and not isinstance(rankers, str)
+        for ranker in rankers if several else [rankers]:
             named[_new_name(ranker, named)] = ranker
     if len(named) < 2:
         raise UsageError(

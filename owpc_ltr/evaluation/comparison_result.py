@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Vector, pandas_for
 from owpc_ltr.data.blocks import Block, BlockResult, Latex, Table, latex_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
@@ -284,8 +284,7 @@ class RankerComparison(BlockResult):
 
         Of one ranker alone its means.
         """
-        import pandas as pd
-
+        pd = pandas_for("to_frame()")
         if per_query:
             return self.per_query.to_pandas()
         content = self.as_dict()

@@ -5,7 +5,7 @@ Over folds there is one model a fold, and one test over the test queries of all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.datasets import dataset_of, open_or_read
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
@@ -23,7 +24,7 @@ from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
+from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists, without_features
 from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
@@ -90,13 +91,11 @@ def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> Rank
 def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
     """The rankers, and the queries that none of them has seen."""
     judged = read_data(data) if isinstance(data, Path | str) else data
-    whole = without_features(judged) if isinstance(judged, Judgments) else judged
+    whole = as_dataset(judged)
     rankers = {
         name: _ranker(ranker, whole, request.plugins) for name, ranker in request.rankers.items()
     }
     for ranker in rankers.values():
-        if isinstance(judged, Judgments) and not isinstance(ranker, TrecRun):
-            raise _no_features()
         model_data(ranker, whole, "all")
     chosen = choose_queries(records_of(rankers), whole, request.split)
     part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
@@ -114,9 +113,7 @@ def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str,
     }
 
 
-def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
-    if not data.n_features and isinstance(ranker, str) and ranker.startswith(FEATURE):
-        raise _no_features()
+def _ranker(ranker: object, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
     if is_live(ranker):
         raise UsageError(f"'{ranker}' is a live ranker: compare live results with compare-live")
     if isinstance(ranker, str) and not ranker.startswith(FEATURE) and not Path(ranker).exists():
@@ -128,15 +125,62 @@ def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
     return ranker_of(ranker, data, plugins)
 
 
+def as_dataset(data: Data) -> Dataset:
+    """The dataset; of a judgment list one without features."""
+    return without_features(data) if isinstance(data, Judgments) else data
+
+
+def judged_dataset(
+    rankers: Iterable[object],
+    data: Data | Path | str | Sequence[Data | Path | str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    memory: int | None = None,
+    max_feature_number: int | None = None,
+) -> Dataset:
+    """The dataset that is passed, or read; a file of judgments where one of the rankers is a run.
+
+    `columns` are those of the judgments, by role.
+    """
+    (data,) = read_lists(columns, data)
+    read = read_data if any(map(_is_run, rankers)) else open_or_read
+    if isinstance(data, Path | str):
+        data = read(data, memory=memory, max_feature_number=max_feature_number)
+    judged = dataset_of(data)
+    if isinstance(judged, list | tuple):
+        raise UsageError(
+            "one dataset is measured on: read several files as one by read_dataset; test data of "
+            "folds are compared on by compare"
+        )
+    return as_dataset(judged)
+
+
+def _is_run(ranker: object) -> bool:
+    """Whether a ranker is a TREC run, or the file of one."""
+    return isinstance(ranker, TrecRun) or (isinstance(ranker, Path | str) and is_run(Path(ranker)))
+
+
 def ranker_of(
     ranker: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
 ) -> Model | ReorderingModel | TrecRun:
     """The ranker that is passed, or read from a file (a model, a TREC run), or `feature:NAME`.
 
     A score for each document is a run; a fitted model of another library is one that predicts.
+    Raises UsageError for data without features, where it is not a run.
     """
-    if isinstance(ranker, str) and ranker.startswith(FEATURE):
-        return feature_ranker(ranker, data)
+    is_feature = isinstance(ranker, str) and ranker.startswith(FEATURE)
+    ranking = None if is_feature else _ranking_of(ranker, data, plugins)
+    if not data.n_features and not isinstance(ranking, TrecRun):
+        raise UsageError(
+            "judgments have no features, by which models rank: give data that log-features wrote, "
+            "runs alone, or compare live results"
+        )
+    return feature_ranker(ranker, data) if ranking is None else ranking
+
+
+def _ranking_of(
+    ranker: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path]
+) -> Model | ReorderingModel | TrecRun:
     if isinstance(ranker, Path | str):
         path = Path(ranker)
         return read_run(path) if is_run(path) else load_model(path, plugins)
@@ -146,6 +190,8 @@ def ranker_of(
         raise UsageError("scores and models of other libraries rank data in memory: read these")
     if hasattr(ranker, "predict"):
         return FittedModel(ranker, data.feature_names)
+    if isinstance(ranker, list | tuple) and any(hasattr(one, "record") for one in ranker):
+        raise UsageError("a list of models is no ranker: average them, or compare them")
     if np.ndim(ranker) == 1:
         return run_of_scores(ranker, data)
     raise UsageError(
@@ -187,13 +233,6 @@ class FittedModel(SavedRanker):
 def is_live(ranker: object) -> bool:
     """Whether a ranker is one that the engine serves: `live:…`."""
     return isinstance(ranker, str) and ranker.startswith(LIVE)
-
-
-def _no_features() -> UsageError:
-    return UsageError(
-        "judgments have no features, by which models rank: give data that log-features wrote, runs "
-        "alone, or compare live results"
-    )
 
 
 def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import RUN_TAG, MaxFeatureNumber, Memory
+from owpc_ltr.data.options import RUN_TAG, Columns, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.compare import comparison_request, ranker_name
 from owpc_ltr.evaluation.options import (
@@ -27,6 +27,7 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, pu
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_result import Evaluation
@@ -48,8 +49,12 @@ def evaluate(
         Argument.RANKER,
     ],
     data: Annotated[
-        JudgedTable | Path | str,
-        Reads("Judged queries: Parquet, LETOR text, or a folder of parts.", flag="--data"),
+        JudgedTable | Judgments | Path | str,
+        Reads(
+            "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
+            cli=Path,
+            flag="--data",
+        ),
         Argument.DATA,
     ],
     *,
@@ -68,6 +73,7 @@ def evaluate(
     split: Split = "auto",
     unweighted: Unweighted = False,
     smallest_gain: SmallestGain = 0.0,
+    columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,
     run: Annotated[
@@ -91,22 +97,29 @@ def evaluate(
     that it returns what was judged.
 
     Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
-    queries that it lacks count 0, and its documents that are not judged are irrelevant.
+    queries that it lacks count 0, and its documents that are not judged are irrelevant. They need
+    no features: judgments are data enough.
 
-    Python: `model` and `baseline` are also models and runs, `data` what was read before; data of
-    `open_dataset` are gone through part by part. `seed` is the permutation test's. Of the result,
-    `result["map"].mean` is a metric's mean, `result["map"].interval` its 95 % interval.
+    Python: `model` and `baseline` are also models and runs, `data` what was read before, as by
+    `read_judgments`; data of `open_dataset` are gone through part by part. `seed` is the
+    permutation test's. Of the result, `result["map"].mean` is a metric's mean,
+    `result["map"].interval` its 95 % interval.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     import numpy as np
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
     from owpc_ltr.data.runs import write_scores
     from owpc_ltr.evaluation.comparison import compare_results
     from owpc_ltr.evaluation.comparison_result import Evaluation
-    from owpc_ltr.evaluation.data_comparison import by_folds, ranker_of, records_of, with_fields
+    from owpc_ltr.evaluation.data_comparison import (
+        by_folds,
+        judged_dataset,
+        ranker_of,
+        records_of,
+        with_fields,
+    )
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
     from owpc_ltr.evaluation.results import Resampling
@@ -125,7 +138,9 @@ def evaluate(
         split=split,
         drawing=Resampling(seed),
     )
-    judged = dataset_of(data, memory=memory, max_feature_number=max_feature_number)
+    judged = judged_dataset(
+        named.values(), data, columns, memory=memory, max_feature_number=max_feature_number
+    )
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, "`documents`")
     warnings = engine_warnings(cluster, judged, index, query_template)

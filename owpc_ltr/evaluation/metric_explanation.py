@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.data.options import MaxFeatureNumber
+from owpc_ltr.data.options import Columns, MaxFeatureNumber
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Split
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, public
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.library_conventions import Reconciliation
     from owpc_ltr.metrics import Metric
@@ -53,8 +54,8 @@ def metrics(
     ] = None,
     *,
     data: Annotated[
-        RankingDataset | Path | str | None,
-        Reads("Judged queries: Parquet, or LETOR text."),
+        JudgedTable | Judgments | Path | str | None,
+        Reads("Judged queries: a dataset; for a run also judgments (TSV, qrels …).", cli=Path),
         Argument.DATA,
     ] = None,
     explain: Annotated[
@@ -64,6 +65,7 @@ def metrics(
         Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
     ] = "ndcg@10",
     split: Split = "auto",
+    columns: Columns = None,
     max_feature_number: MaxFeatureNumber = None,
     plugins: Plugins = (),
 ) -> MetricConventions | Reconciliation:
@@ -80,11 +82,10 @@ def metrics(
         return _installed(plugins)
     if data is None or model is None:
         raise UsageError("`explain` is of one ranking: give `model` and `data`")
-    if isinstance(data, Path | str):
-        from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.evaluation.data_comparison import judged_dataset
 
-        data = read_dataset(data, max_feature_number=max_feature_number)
-    return explain_metric(model, data, metric, split=split, plugins=plugins)
+    judged = judged_dataset([model], data, columns, max_feature_number=max_feature_number)
+    return explain_metric(model, judged, metric, split=split, plugins=plugins)
 
 
 def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
@@ -104,8 +105,8 @@ def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
 @public
 def explain_metric(
     model: Annotated[Model | ReorderingModel | TrecRun | str | Path, Argument.RANKER],
-    data: Annotated[RankingDataset, Argument.DATA],
-    metric: Any = "ndcg@10",
+    data: Annotated[JudgedTable | Judgments | Path | str, Argument.DATA],
+    metric: Metric | type[Metric] | str = "ndcg@10",
     *,
     split: str = "auto",
     plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),
@@ -115,10 +116,11 @@ def explain_metric(
     Of the ranking of `data` by `model`, as `evaluate` takes both, by NDCG or MAP: the value that
     each prints, and every step of convention between ours and theirs. Each convention was held
     against the library's own output. A run that lacks judged documents is for trec_eval alone: the
-    others need a score of every document. Raises UsageError for another metric.
+    others need a score of every document. Of a run `data` may be judgments. Raises UsageError for
+    another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.data_comparison import ranker_of
+    from owpc_ltr.evaluation.data_comparison import judged_dataset, ranker_of
     from owpc_ltr.evaluation.library_conventions import reconcile
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
@@ -127,7 +129,8 @@ def explain_metric(
 
     files = [Path(plugin) for plugin in plugins]
     parsed = first_metric(metric, load(files))
-    ranker = ranker_of(model, data, files)
-    chosen = model_data(ranker, data, split).data
+    judged = judged_dataset([model], data).load()
+    ranker = ranker_of(model, judged, files)
+    chosen = model_data(ranker, judged, split).data
     ranking = ranker if isinstance(ranker, TrecRun) else dataset_scores(ranker, chosen)
     return reconcile(ranking, chosen, parsed)

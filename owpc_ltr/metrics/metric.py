@@ -381,11 +381,20 @@ def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any
     return plugin.cls, preset
 
 
+_OTHER_NAMES = {
+    **{"p": "precision", "ap": "map", "rr": "mrr", "r": "recall"},
+    **{"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "mrr"},
+}
+"""What trec_eval and ir_measures call a metric, in lower case."""
+
+
 def _meant(name: str, known: Sequence[str]) -> str:
-    """What is probably meant: `ndcg10` is ndcg@10."""
+    """What is probably meant: `ndcg10` and `ndcg_cut_10` are ndcg@10, `P` is precision."""
     plain = name.rstrip("0123456789")
-    if plain != name and plain in known:
-        return f": did you mean '{plain}@{name[len(plain) :]}'?"
+    cutoff = "@" * (plain != name) + name[len(plain) :]
+    ours = _OTHER_NAMES.get(plain.rstrip("_."), plain)
+    if ours + cutoff != name and ours in known:
+        return f": did you mean '{ours}{cutoff}'?"
     question = did_you_mean(name, known)
     return f": {question}" if question else ""
 

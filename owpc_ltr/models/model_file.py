@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Matrix, Vector, is_frame
 from owpc_ltr.data.blocks import Bars, Block, html_of
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import read_regular, shown
 from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import (
@@ -97,7 +97,7 @@ _WORDS = {dict: "JSON object", list: "list", str: "text"}
 class SavedRanker:
     """What every kind of model can do: write its file, and show itself in a notebook."""
 
-    def predict(self, features: Any) -> Vector:
+    def predict(self, features: ArrayLike) -> Vector:
         """The scores, under the name that scikit-learn has for them: `score`."""
         scoring: Any = self
         scores: Vector = scoring.score(features)
@@ -145,6 +145,10 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
 @public
 def save_model(model: Annotated[RankingModel, Argument.RANKER], path: Path | str) -> None:
     """Write a model file, with its digest: whole or not at all."""
+    if isinstance(model, str | Path):
+        raise UsageError(
+            f"the model comes first, the file second: save_model(model, {str(model)!r})"
+        )
     content = {"format": FORMAT, "version": 1, **content_of(model)}
     write_output(path, signed(content, after="version"))
 
@@ -271,10 +275,13 @@ def with_warnings(model: AnyRanker, warnings: Iterable[str]) -> AnyRanker:
 def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:
     """The features of a model as float32 or float64, one row a document; arrays of these as given.
 
-    Columns of a data frame are picked by name. Raises BadInput where it lacks one, where a value
-    is no number, and where there are more or fewer columns than the model has features.
+    Of a dataset its features. Columns of a data frame are picked by name. Raises BadInput where it
+    lacks one, where a value is no number, and where there are more or fewer columns than the model
+    has features.
     """
     names = model.feature_names
+    if hasattr(features, "n_queries"):
+        features = features.features
     if isinstance(features, np.ndarray) and features.dtype.kind == "f":
         matrix: NDArray[Any] = features
     elif is_frame(features):

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.public_names import homes, public_name
 
-_HOMES = homes(__name__)
+_HOMES = homes(
+    {
+        "plugin_checks.check": "Checked check_plugin",
+        "plugin_checks.exports": "check_export",
+        "plugin_checks.learners": "check_optimizer check_reranker",
+        "plugin_checks.losses": "check_loss",
+        "plugin_checks.metrics": "check_metric",
+        "plugin_checks.readers": "Judged check_click_model check_judgment_reader",
+    }
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.plugin_checks.check import ContractResult as ContractResult

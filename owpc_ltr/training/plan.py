@@ -56,7 +56,7 @@ _MOST_BEYOND = 3
 """How far the default values of C are extended, in powers of ten."""
 _CHECKED_ROWS = 1000
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "n_estimators": "trees",
     "num_boost_round": "trees",
     "num_iterations": "trees",
@@ -441,7 +441,7 @@ def _loss_of(function: FunctionType) -> type[Any]:
 
 def _suggestion(name: str, by_kind: Mapping[str, Sequence[str]]) -> str:
     names = [setting for settings in by_kind.values() for setting in settings]
-    if (ours := _OTHER_NAMES.get(name)) in names:
+    if (ours := OTHER_NAMES.get(name)) in names:
         return f": it is called {ours} here"
     if question := did_you_mean(name, names):
         return f": {question}"

@@ -8,7 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
+from owpc_ltr.data.options import (
+    TEST_SHARE,
+    VALIDATION_SHARE,
+    MaxFeatureNumber,
+    Memory,
+)
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report

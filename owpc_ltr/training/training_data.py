@@ -16,7 +16,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import dataset_of, is_partitioned
 from owpc_ltr.data.joining import check_same_features
-from owpc_ltr.data.options import row_number
+from owpc_ltr.data.options import judgment_list, row_number
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 from owpc_ltr.errors import Refused, UsageError, give_warnings
@@ -105,6 +105,8 @@ def read_training_queries(
         opened = dataset_of(file, memory=memory, max_feature_number=max_feature_number)
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
+        if not hasattr(opened, "n_features"):
+            raise UsageError(judgment_list("these are judgments, which have no features:"))
         return opened, Path(file).name if isinstance(file, Path | str) else None
 
     whole, name = read(data)

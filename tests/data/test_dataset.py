@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr import OwpcLtrWarning, read_dataset, save_dataset
+from owpc_ltr import OwpcLtrWarning, from_frame, read_dataset, save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
@@ -203,6 +204,46 @@ def test_a_query_is_a_view_and_the_queries_together_are_the_dataset() -> None:
     assert np.array_equal(np.vstack([q.features for q in data]), data.features)
     assert np.array_equal(np.concatenate([q.weights for q in data]), data.weights)
     assert [q.query_id for q in data] == ["a", "b", "c"]
+
+
+def test_length_iteration_and_slices_go_by_queries() -> None:
+    data = full()
+    assert len(data) == len([*data]) == data.n_queries
+    assert data[-1].query_id == "c"
+    assert np.array_equal(data[-1].features, data[2].features)
+    assert same(data[1:], data.select(np.array([1, 2])))
+    assert same(data[::-1], data.select(np.array([2, 1, 0])))
+    wrong: Any = "b"
+    with pytest.raises(TypeError, match=r"number of a query .* is str: data.select"):
+        data[wrong]
+    for number in (3, -4):
+        with pytest.raises(IndexError, match=f"query {number} of a dataset of 3"):
+            data[number]
+
+
+def test_a_frame_of_a_dataset_reads_back_as_the_dataset() -> None:
+    data = full()
+    frame = data.to_pandas()
+    roles = ["query_id", "doc_id", "label", "weight", "query_weight"]
+    assert [*frame.columns] == [*roles, *data.feature_names]
+    assert frame["query_weight"].tolist() == [1, 1, 2, 2, 2, 3]
+    again = from_frame(
+        frame, "query_id", "label", "doc_id", "weight", features=[*data.feature_names]
+    )
+    plain = replace(data, query_weights=None)
+    assert again.fingerprint == plain.fingerprint
+    assert again.doc_ids == data.doc_ids
+    assert [*small().to_pandas().columns] == ["query_id", "label", *data.feature_names]
+    frame.loc[0, "1"] = 99  # of a copy
+    assert data.features[0, 0] == 0
+    with pytest.raises(BadInput, match="the feature 'label' has the name of another column"):
+        replace(data, feature_names=("label", "b")).to_pandas()
+
+
+def test_a_frame_names_the_library_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"to_pandas\(\) needs pandas.*pip install pandas"):
+        full().to_pandas()
 
 
 @given(order=st.permutations(range(3)))

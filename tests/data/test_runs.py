@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from owpc_ltr import OwpcLtrWarning, read_run, save_dataset, write_run
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.runs import TrecRun, write_scores
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.measurement import measure_on_data
@@ -376,10 +378,17 @@ def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[
 def test_a_run_that_lacks_documents_is_measured_as_trec_eval_does(judged: Judged) -> None:
     theirs = judged.ir_measures(*THEIRS.values())
     evaluated = ltr.evaluate(judged.run, judged.data, metrics=list(THEIRS))
+    queries = [
+        JudgedQuery(query, {"query": query}, list(own), np.array([*own.values()], np.float32))
+        for query, own in judged.grades.items()
+    ]
+    # Judgments have no features, and a run needs none.
+    by_judgments = ltr.evaluate(judged.run, Judgments(queries), metrics=list(THEIRS))
     for name, values in figures(judged, list(THEIRS)).items():
         wanted = [theirs[THEIRS[name]][query] for query in judged.grades]
         assert values.tolist() == pytest.approx(wanted, abs=1e-9), name
         assert evaluated[name].per_query.tolist() == values.tolist()
+        assert by_judgments[name].per_query.tolist() == values.tolist()
 
 
 @given(judged_runs(ties=True), st.sampled_from(["ndcg@3", "ndcg", "map", "map@3"]))
@@ -515,6 +524,47 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     assert "XGBoost" not in out
     run.output("evaluate", "short.run", *data_of, "--run", "again.run")
     assert len((tmp_path / "again.run").read_text().splitlines()) == 30
+
+
+def test_a_run_is_measured_by_judgments_alone(run: Run, tmp_path: Path) -> None:
+    """AP by hand: (1 + 2/3)/2 for q1, 1/2 for q2, and q3 is not in the run."""
+    (tmp_path / "a.run").write_text(
+        "q1 Q0 d3 1 3.5 a\nq1 Q0 x9 2 2.5 a\nq1 Q0 d1 3 1.5 a\nq2 Q0 d4 1 3.5 a\nq2 Q0 x8 2 2 a\n"
+    )
+    (tmp_path / "b.run").write_text("q1 Q0 d1 1 2 b\nq2 Q0 d5 1 3 b\nq3 Q0 d6 1 3 b\n")
+    rows = [
+        ("q1", "d1", 3),
+        ("q1", "d2", 0),
+        ("q1", "d3", 1),
+        ("q2", "d4", 1),
+        ("q2", "d5", 2),
+        ("q3", "d6", 1),
+    ]
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {grade}\n" for q, d, grade in rows))
+    csv = "".join(f"{q},{q},{d},{grade}\n" for q, d, grade in rows)
+    (tmp_path / "j.csv").write_text(f"query_id,query,doc_id,grade\n{csv}")
+    (tmp_path / "other.csv").write_text(f"qid,query,sku,stars\n{csv}")
+    expected = ((1 + 2 / 3) / 2 + 1 / 2) / 3
+    figures = ["--metric", "map", "--metric", "precision@5", "--json"]
+    columns = ["--columns", "doc_id=sku,grade=stars"]
+    for data in (["qrels"], ["j.csv"], ["other.csv", *columns]):
+        printed = json.loads(run.output("evaluate", "a.run", "--data", *data, *figures))
+        means = [row["mean"] for row in printed["rankers"][0]["metrics"]]
+        assert means == pytest.approx([expected, 0.2])
+    for of_data in (tmp_path / "qrels", ltr.read_judgments(tmp_path / "j.csv")):
+        found = ltr.evaluate(tmp_path / "a.run", of_data, metrics="map")
+        assert found["map"].mean == pytest.approx(expected)
+        assert "1 of 3 queries are not in it: they count 0 (as trec_eval -c has it)" in (
+            found.warnings
+        )
+        told = ltr.explain_metric(tmp_path / "a.run", of_data, "map")
+        assert told.value == pytest.approx(expected)
+        with pytest.raises(UsageError, match="judgments have no features"):
+            ltr.evaluate("feature:1", of_data, baseline=tmp_path / "a.run")
+    both = run.output("compare", "a.run", "b.run", "--data", "qrels", "--metric", "map")
+    assert f"{expected:.4f}" in both
+    out = run.output("plugins", "metrics", "--explain", "a.run", "--data", "qrels")
+    assert "the run lacks 1 queries and 3 judged documents" in " ".join(out.split())
 
 
 def test_a_folder_of_parts_has_the_figures_of_a_short_run_in_memory(

@@ -68,6 +68,11 @@ def test_infinite_scores_are_ranked() -> None:
     [
         ("ndgc@10", "'ndgc': did you mean 'ndcg'?; known: err, map, mrr, ndcg, ndcg-letor, "),
         ("ndcg10", "there is no metric 'ndcg10': did you mean 'ndcg@10'?"),
+        ("P@5", "there is no metric 'p': did you mean 'precision'?"),
+        ("P_5", "there is no metric 'p_5': did you mean 'precision@5'?"),
+        ("ndcg_cut_10", "there is no metric 'ndcg_cut_10': did you mean 'ndcg@10'?"),
+        ("ndcg_cut.10", "did you mean 'ndcg@10'?"),
+        ("recip_rank", "there is no metric 'recip_rank': did you mean 'mrr'?"),
         ("mapp", "there is no metric 'mapp': did you mean 'map'?"),
         ("ndcg-", "there is no metric 'ndcg-'"),
         ("winner-takes", "there is no metric 'winner-takes'"),
