@@ -14,6 +14,7 @@ from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_options
 from owpc_ltr.cli.signals import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.version import VERSION
 
 _CORE = {
@@ -196,6 +197,9 @@ class _Commands(_Group):
         panels["Connection options of every command that uses a cluster"] = [
             (it.flag if it.kind is bool else f"{it.flag} {it.metavar}", it.help.text)
             for it in connection_options()
+        ]
+        panels["Project file"] = [
+            ("--no-project", f"Take no value from {PROJECT_FILE}, on any command that takes some.")
         ]
         for panel, rows in panels.items():
             if rows:

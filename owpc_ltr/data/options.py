@@ -115,6 +115,7 @@ Columns = Annotated[
         parse=parse_columns,
         metavar="ROLE=COLUMN,…",
         panel="Data",
+        project="columns",
         python='The columns of the judgments by role: {"query": "q", "doc_id": "sku"}.',
     ),
 ]

@@ -31,13 +31,15 @@ _SAMPLED = 50
 """Queries of a check of judgments."""
 
 JudgedQueries = Annotated[
-    "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
+    "Judged",
+    Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path, project="judgments"),
 ]
 JudgedBy = Annotated[
     str | None,
     Help(
         "Who gave the judgments that name no judge: people, a rater's name, clicks, or model:NAME.",
         metavar="NAME",
+        project="judged_by",
     ),
 ]
 InFlight = Annotated[int, Help("How many searches at the same time.", min=1, panel="Engine")]

@@ -45,12 +45,17 @@ def evaluate(
             unless="feature:",
             absent="cannot read the model {path}: No such file or directory; an uploaded model is "
             "measured live (compare-live)",
+            project="model",
         ),
         Argument.RANKER,
     ],
     data: Annotated[
         JudgedTable | Path | str,
-        Reads("Judged queries: Parquet, LETOR text, or a folder of parts.", flag="--data"),
+        Reads(
+            "Judged queries: Parquet, LETOR text, or a folder of parts.",
+            flag="--data",
+            project="data",
+        ),
         Argument.DATA,
     ],
     *,

@@ -41,6 +41,7 @@ Metrics = Annotated[
         flag="--metric",
         metavar="METRIC",
         cli=list[str],
+        project="metric",
     ),
 ]
 ChoosingMetric = Annotated[
@@ -51,6 +52,7 @@ ChoosingMetric = Annotated[
         metavar="METRIC",
         cli=str,
         panel="Model",
+        project="metric",
     ),
 ]
 Split = Annotated[

@@ -12,7 +12,17 @@ from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
+from owpc_ltr.signatures import (
+    Argument,
+    Help,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    option_name,
+    silent,
+)
 from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -24,7 +34,6 @@ from owpc_ltr.training.options import (
     Folds,
     Grid,
     LossChoice,
-    ModelFile,
     Normalise,
     OptimizerChoice,
     Settings,
@@ -104,7 +113,9 @@ class TrainingSummary:
 def train(
     data: TrainingData,
     *,
-    out: ModelFile = None,
+    out: Annotated[
+        Path | str | None, Writes("The model file (JSON).", required=True, project="model")
+    ] = None,
     loss: LossChoice = None,
     optimizer: OptimizerChoice = None,
     settings: Settings = None,

@@ -18,6 +18,7 @@ from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.files.folders import is_confined, refuse_outside
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
+from owpc_ltr.files.typed_table import read_table, refuse_unknown
 from owpc_ltr.host.commands import plugin_job
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
@@ -25,7 +26,6 @@ from owpc_ltr.metrics import parse_metrics
 from owpc_ltr.signatures import Reads, all_parameters, help_of
 from owpc_ltr.text import check_alias, check_index, check_name
 from owpc_ltr.training.train import train
-from owpc_ltr_keep.typed_table import read_table, refuse_unknown
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
