@@ -18,6 +18,10 @@ from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.version import VERSION
 
 _CORE = {
+    "init": (
+        "engine.project:init",
+        "Write a project file: what commands repeat, as far as cluster and folder tell.",
+    ),
     "index": ("engine.index:index", "Index documents, every one accounted for."),
     "inspect": ("inspection.inspect:inspect", "Look for faults in data before training."),
     "evaluate": ("evaluation.evaluate:evaluate", "Measure a ranker on held-out judged queries."),
@@ -261,7 +265,7 @@ _OTHER = "Other"
 _PANELS = {
     panel: commands.split()
     for panel, commands in {
-        "Start": "demo engine",
+        "Start": "demo engine init",
         "Data": "index featureset judge log-features partition inspect",
         "Rankers": (
             "train train-reranker select fuse evaluate compare compare-live report "

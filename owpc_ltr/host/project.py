@@ -6,6 +6,7 @@ is not given. The functions of Python, and tools for agents, take none.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.typed_table import read_table, read_toml
+from owpc_ltr.text import printable
 
 PROJECT_FILE = "owpc-ltr.toml"
 
@@ -119,3 +121,17 @@ def in_words(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         value = [f"{name}={part}" for name, part in value.items()]
     return f"{key} {','.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def project_text(values: Mapping[str, tuple[Any, str]]) -> str:
+    """A project file: each value by its key, with a comment; a key without a value is a comment."""
+    lines = [
+        "# What commands of owpc-ltr take where no option says otherwise. Paths are relative to",
+        "# this file. Passwords and keys do not belong here: set OWPC_LTR_PASSWORD or the like.",
+        "",
+    ]
+    for key, (value, comment) in values.items():
+        text = json.dumps(value, ensure_ascii=False)
+        line = f"# {key} =" if value is None else f"{key} = {text}"
+        lines.append(f"{line:<39} # {printable(comment)}")
+    return "\n".join([*lines, ""])

@@ -23,8 +23,8 @@ from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.signatures import Reads, Writes, described
 from owpc_ltr.text import did_you_mean
 
-_NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
-"""Commands that start or end processes of their own."""
+_NO_TOOLS = frozenset({"demo", "engine", "init", "mcp", "serve"})
+"""Commands that start or end processes of their own, or write what people's commands read."""
 _FOR_AGENTS = """
 as baseline buckets columns data documents duplicates events explain feature_cost features
 featureset folds from_ubi grades grid id_field in_flight index judgments keywords latex lists
