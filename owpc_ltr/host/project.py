@@ -133,5 +133,5 @@ def project_text(values: Mapping[str, tuple[Any, str]]) -> str:
     for key, (value, comment) in values.items():
         text = json.dumps(value, ensure_ascii=False)
         line = f"# {key} =" if value is None else f"{key} = {text}"
-        lines.append(f"{line:<39} # {printable(comment)}")
+        lines.append(f"{line:<39} # {printable(comment)}" if comment else line)
     return "\n".join([*lines, ""])
