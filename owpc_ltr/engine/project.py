@@ -24,6 +24,8 @@ _PACKED = {".gz", ".xz", ".zst"}
 _MOST = 1_000
 """Files of the folder that are looked at."""
 
+_NONE = "none is there yet"
+
 Proposal = tuple[Any, str]
 """A value, or None, and where it is from, or why there is none."""
 
@@ -49,7 +51,7 @@ class ProjectDraft(BlockResult):
             (key, "–" if value is None else in_words("", value).strip(), source)
             for key, (value, source) in self.values.items()
         ]
-        yield Table(("KEY", "VALUE", "FROM"), rows)
+        yield Table(("KEY", "VALUE", "NOTE"), rows)
         yield f"wrote {PROJECT_FILE}"
         yield from (f"next: {command}" for command in self.next)
 
@@ -99,13 +101,13 @@ def init(
 
 def _next(values: Mapping[str, Proposal], judgments: Sequence[str]) -> Iterator[str]:
     """The next commands, until features are logged."""
-    if values["featureset"][0] is None and "none" in values["featureset"][1]:
+    if values["featureset"] == (None, _NONE):
         yield "owpc-ltr featureset suggest --out features.json"
         yield "owpc-ltr featureset push features.json"
     if values["judgments"][0] is not None:
         yield "owpc-ltr log-features"
     elif not judgments:
-        yield f"write judgments = FILE into {PROJECT_FILE}; owpc-ltr judge makes some"
+        yield f"write judgments = FILE into {PROJECT_FILE} (owpc-ltr judge --help: how to get some)"
     else:
         yield f"choose the judgments in {PROJECT_FILE}"
 
@@ -113,7 +115,7 @@ def _next(values: Mapping[str, Proposal], judgments: Sequence[str]) -> Iterator[
 def _featureset(cluster: Cluster, index: str) -> Proposal:
     names = cluster.holding_set(None).store.list_featuresets()
     if not names:
-        return None, "none is there yet: owpc-ltr featureset suggest, then push"
+        return None, _NONE
     return _only(names, "", preferred=index)
 
 

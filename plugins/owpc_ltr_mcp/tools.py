@@ -20,6 +20,7 @@ from owpc_ltr.cli.generator import Option, help_text, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.signatures import Reads, Writes, described
 from owpc_ltr.text import did_you_mean
 
@@ -219,6 +220,8 @@ def _check_text(option: Option, name: str, text: str) -> None:
     """
     if isinstance(option.help, Writes) and text == "-":
         raise Refused(f"{name} '-' is the connection to the client: name a file in the folder")
+    if isinstance(option.help, Writes) and Path(text).name == PROJECT_FILE:
+        raise Refused(f"{name} {text!r}: commands of people read this file: name another one")
     if isinstance(option.help, Reads | Writes) or _item_kind(option.kind) is Path:
         for part in {text, *text.split(",")}:
             path = Path(part.removeprefix("feature:"))

@@ -124,6 +124,7 @@ def test_tools_take_nothing_from_the_project_file_of_the_folder(world: World, fo
     (folder / PROJECT_FILE).write_text('data = "d.parquet"\nurl = "http://127.0.0.1:9"\nindex = ')
     assert "'data' is a required property" in agent.refused("train", out="m.json")
     assert agent.do("models_show")
+    assert "name another one" in agent.refused("train", data="d.txt", out=f"./{PROJECT_FILE}")
     # It is the plan that is not named, of which agents may not say the address.
     assert f"cannot read {PROJECT_FILE}: " in agent.refused("keep")
 
