@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from owpc_ltr_keep.keep import run_once
-from owpc_ltr_keep.plan import KeepData, KeepPlan
+from owpc_ltr_keep.plan import KeepPlan
 from owpc_ltr_keep.workflow import Workflow
 from scipy.stats import ttest_1samp
 
@@ -169,7 +169,7 @@ class YearWorkflow(Workflow):
 
     def inputs(self, drifted: str | None) -> str:
         """New judgments every week."""
-        return f"{self.plan.data.judgments} {drifted}"
+        return f"{self.plan.judgments} {drifted}"
 
     def log(self) -> str:
         """Nothing to log."""
@@ -227,7 +227,7 @@ def year_of(climate: Climate, arm: Arm | None, seed: int) -> Year:
             with tempfile.TemporaryDirectory() as folder:
                 plan = KeepPlan(
                     alias="m", index="docs", featureset="docs", folder=folder,
-                    data=KeepData(judgments=f"judgments-{now:%Y-%m-%d}.tsv"),
+                    judgments=f"judgments-{now:%Y-%m-%d}.tsv",
                 )  # fmt: skip
                 run_once(YearWorkflow(plan, year), lambda now=now: now)  # type: ignore[misc]
         if year.broken is not None and year.alias.current != year.broken:

@@ -91,6 +91,12 @@ class Help:
     max: float | None = None
     required: bool = False
     after: str = ""
+    project: str = ""
+    """The key of the project file that gives its value where the command line does not."""
+
+
+TYPED_ONLY = ("typed only",)
+"""Marks a parameter whose type has a key of the project file, and that takes no value from it."""
 
 
 @dataclass(frozen=True)
@@ -535,3 +541,9 @@ def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
 def help_of(parameter: inspect.Parameter) -> Help | None:
     """The mark of a parameter, if it has one."""
     return next((mark for mark in marks_of(parameter) if isinstance(mark, Help)), None)
+
+
+def project_key(parameter: inspect.Parameter) -> str:
+    """The key of the project file that gives a parameter its value; empty where none does."""
+    mark = help_of(parameter)
+    return "" if mark is None or TYPED_ONLY in marks_of(parameter) else mark.project

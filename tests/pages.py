@@ -30,9 +30,9 @@ from tests.faults.selection import Selection
 from tests.page_outputs import WRITES, check_output, shown_in
 
 ROOT = Path(__file__).parents[1]
-NEEDS_NODE = {"movies", "all-movies", "demo-files", "vectors"}
+NEEDS_NODE = {"movies", "all-movies", "demo-files", "demo-folder", "vectors"}
 """Samples whose pages speak to a cluster."""
-SMALLER = {"all-movies", "demo-files"}
+SMALLER = {"all-movies", "demo-files", "demo-folder"}
 """Samples that are smaller in tests than what the pages show; `make outputs` has those."""
 _REAL = Path(os.environ.get("OWPC_LTR_DATA", "")) / "msrd-movies"
 
@@ -88,23 +88,25 @@ def all_movies(folder: Path) -> None:
 
 
 def demo_files(folder: Path) -> None:
-    """`workflow/`: what `demo --files workflow` writes, in tests of fewer modules and queries.
+    """`workflow/`: what `demo --files workflow` writes, in tests of fewer modules and queries."""
+    (folder / "workflow").mkdir()
+    demo_folder(folder / "workflow")
 
-    It asks the cluster.
-    """
+
+def demo_folder(folder: Path) -> None:
+    """The same where the page is in that folder. It asks the cluster."""
     from owpc_ltr_demo import corpus
     from owpc_ltr_demo.preparation import write_files
     from owpc_ltr_demo.session import DemoOptions, DemoSession
 
     from owpc_ltr.engine.client.engine import open_engine
 
-    (folder / "workflow").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         if not WRITES:
             patch.setattr(corpus, "LEFT_OUT", sys.stdlib_module_names - _READ)
         # Of forty no kinds of models are compared, which takes most of the time.
         fewer = 200 if Selection.asked().thorough else 40
-        options = DemoOptions(folder=folder / "workflow", queries=500 if WRITES else fewer)
+        options = DemoOptions(folder=folder, queries=500 if WRITES else fewer)
         write_files(DemoSession(options), open_engine())
 
 
@@ -177,6 +179,7 @@ SAMPLES: dict[str, Callable[[Path], None]] = {
     "movies": movies,
     "all-movies": all_movies,
     "demo-files": demo_files,
+    "demo-folder": demo_folder,
     "letor": letor,
     "dataset": dataset,
     "vectors": vectors,
@@ -370,7 +373,7 @@ def _run_commands(block: Block, folder: Path, run: Run, page: Path) -> None:
     expected = int(block.remarks.get("exit code", "0"))
     for shown in shown_in(block.source):
         command = shown.command
-        words = shlex.split(command)[1:]
+        words = shlex.split(command, comments=True)[1:]
         words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, None)
         code, printed, complaints = run(*words)
         if code != expected:

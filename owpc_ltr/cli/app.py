@@ -16,6 +16,7 @@ from owpc_ltr.cli.options import connection_options
 from owpc_ltr.cli.signals import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.version import VERSION
 
 
@@ -91,6 +92,9 @@ class _Commands(_Group):
             (it.flag if it.kind is bool else f"{it.flag} {it.metavar}", it.help.text)
             for it in connection_options()
         ]
+        panels["Project file"] = [
+            ("--no-project", f"Take no value from {PROJECT_FILE}, on any command that takes some.")
+        ]
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):
@@ -151,7 +155,7 @@ _OTHER = "Other"
 _PANELS = {
     panel: commands.split()
     for panel, commands in {
-        "Start": "demo engine",
+        "Start": "demo engine init",
         "Data": "index featureset judge log-features partition inspect",
         "Rankers": (
             "train train-reranker select fuse evaluate compare compare-live report "

@@ -5,6 +5,10 @@ from __future__ import annotations
 from owpc_ltr.host.commands import Command
 
 _CORE = {
+    "init": (
+        "engine.project:init",
+        "Write a project file: what commands repeat, as far as cluster and folder tell.",
+    ),
     "index": ("engine.index:index", "Index documents, every one accounted for."),
     "inspect": ("inspection.inspect:inspect", "Look for faults in data before training."),
     "evaluate": ("evaluation.evaluate:evaluate", "Measure a ranker on held-out judged queries."),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -22,9 +22,10 @@ from owpc_ltr.cli.signals import finishing
 from owpc_ltr.cli.terminal import print_json, progress
 from owpc_ltr.cli.wording import Options, as_typed, running
 from owpc_ltr.engine.options import TO_CONNECT
-from owpc_ltr.errors import OwpcLtrError, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import Command, ConnectsWith
+from owpc_ltr.host.project import PROJECT_FILE, applying, in_words, project_values
 from owpc_ltr.signatures import (
     Progress,
     Writes,
@@ -34,6 +35,7 @@ from owpc_ltr.signatures import (
     help_of,
     in_options,
     marks_of,
+    project_key,
 )
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -42,6 +44,7 @@ PANELS = ("", "Data", "Model", "Engine", "Advanced", TO_CONNECT)
 _FIRST_PAGE = 15
 """Options on the first page of a command's help."""
 ALL = "owpc_ltr.help_all"
+_PROJECT = "owpc_ltr.project"
 
 _NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
 
@@ -97,6 +100,19 @@ class _Command(TyperCommand):
             help_all.help = "Show all options and exit."
             params.append(help_all)
         return params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; the error of a value of the project file names its key."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            name = str(getattr(error.param, "name", ""))
+            key = ctx.meta.get(_PROJECT, {}).get(name)
+            if key is not None and _is_of_project(ctx, name):
+                raise BadInput(f"{PROJECT_FILE}: {key}: {error.message}") from error
+            if key is not None and not error.message:  # it is missing
+                error.message = f"Give it, or write {key} into {PROJECT_FILE} (owpc-ltr init)"
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line, without braces around what is required."""
@@ -162,20 +178,37 @@ def callback_of(about: Command) -> Callable[..., None]:
     options = named_options(function)
     connection = {option.name for option in options_of(function)[1]}
     shows = getattr(function, "shows", None) or (lambda result: result)
+    keys = {name: key for name, it in options.items() if (key := project_key(it.parameter))}
 
-    def run(*, as_json: bool = False, **values: Any) -> None:
+    def read(ctx: typer.Context, ignored: bool) -> bool:
+        ctx.meta[_PROJECT] = keys
+        if not ignored and not ctx.resilient_parsing:
+            ctx.default_map = {
+                # Of several values one is in the file.
+                name: [value] if get_origin(options[name].kind) is list else value
+                for name, value in project_values(keys).items()
+            }
+        return ignored
+
+    def run(ctx: typer.Context, *, as_json: bool = False, **values: Any) -> None:
+        taken = {name: key for name, key in keys.items() if _is_of_project(ctx, name)}
         arguments = {
-            name: options[name].value(value)
+            # The file has what the function takes, where the shell has a text of it.
+            name: ctx.default_map[name]
+            if ctx.default_map and name in taken and options[name].help.parse
+            else options[name].value(value)
             for name, value in values.items()
-            if value is not None and value != []
+            if name in options and value is not None and value != []
         }
         outputs = _outputs(function, arguments)
+        places = {name: f"{key} in {PROJECT_FILE}" for name, key in taken.items()}
         alone = any(map(is_standard_output, outputs))
         finishes = getattr(function, "finishes", False)
         uninterrupted = finishing() if finishes else contextlib.nullcontext()
-        with uninterrupted, running(options), _printing_to_stderr(alone):
+        with uninterrupted, running(options, places), _printing_to_stderr(alone):
             try:
                 with _printing_to_stderr(as_json):
+                    arguments = _with_project(function, arguments, taken, connection)
                     result = run_job(about, function, arguments, connection)
                 _show(None if result is None else shows(result), outputs, as_json=as_json)
                 # A script learns of a bad result by the command's exit code.
@@ -188,12 +221,44 @@ def callback_of(about: Command) -> Callable[..., None]:
                 error.args = (as_typed(str(error)),)
                 raise
 
-    parameters = [option.as_typer() for option in options.values()]
+    parameters = [keyword_only("ctx", inspect.Parameter.empty, typer.Context)]
+    parameters += [option.as_typer() for option in options.values()]
+    if keys:
+        ignored = typer.Option("--no-project", callback=read, is_eager=True, hidden=True)
+        parameters.append(keyword_only("no_project", False, Annotated[bool, ignored]))
     if described(function).return_annotation not in {None, NoneType}:
         parameters.append(_JSON)
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _is_of_project(ctx: Any, name: str) -> bool:
+    """Whether the value of a parameter is from the project file."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"
+
+
+def _with_project(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    taken: Mapping[str, str],
+    connection: Collection[str],
+) -> dict[str, Any]:
+    """The arguments without values of the project file that do not apply; a line tells the rest."""
+    typed = {name: value for name, value in arguments.items() if name not in taken}
+    cluster = described(inspect.unwrap(function)).parameters.get("cluster")
+    to_connect = {name: typed[name] for name in set(connection) & set(typed)}
+    connects = cluster is not None and _connects(cluster, typed, to_connect)
+    apply = dict(applying(taken, typed, connects=connects))
+    if "url" in apply:
+        from owpc_ltr.engine.client.settings import split_url
+
+        split_url(arguments["url"], f"{PROJECT_FILE}: url")
+    if apply:
+        words = (in_words(key, arguments[name]) for name, key in apply.items())
+        print(f"{PROJECT_FILE}: {', '.join(words)}", file=sys.stderr)
+    return typed | {name: arguments[name] for name in apply}
 
 
 def _printing_to_stderr(needed: bool) -> contextlib.AbstractContextManager[Any]:

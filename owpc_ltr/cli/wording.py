@@ -24,14 +24,17 @@ Options = Mapping[str, Option]
 """The options of a command by the names of its parameters."""
 
 _CODE = re.compile(r"`([^`]+)`")
-_OPTIONS: ContextVar[Options] = ContextVar("options")
-"""Those of the running command."""
+_OPTIONS: ContextVar[tuple[Options, Mapping[str, str]]] = ContextVar("options", default=({}, {}))
+"""Those of the running command, and where parameters stand that are not given by an option."""
 
 
 @contextmanager
-def running(options: Options) -> Iterator[None]:
-    """In this block these are the options of the running command."""
-    token = _OPTIONS.set(options)
+def running(options: Options, places: Mapping[str, str]) -> Iterator[None]:
+    """In this block these are the options of the running command.
+
+    `places` says of a parameter that a file gave where it stands.
+    """
+    token = _OPTIONS.set((options, places))
     try:
         yield
     finally:
@@ -43,8 +46,8 @@ def as_typed(text: str, options: Options | None = None) -> str:
 
     Other code between backticks, and parameters that the command has not, stay as they are.
     """
-    known = _OPTIONS.get({}) if options is None else options
-    return _CODE.sub(lambda code: _typed(code[1], known) or code[0], text)
+    known, places = _OPTIONS.get() if options is None else (options, {})
+    return _CODE.sub(lambda code: places.get(code[1]) or _typed(code[1], known) or code[0], text)
 
 
 def _typed(code: str, options: Options) -> str | None:

@@ -112,6 +112,7 @@ Columns = Annotated[
         parse=parse_columns,
         metavar="ROLE=COLUMN,…",
         panel="Data",
+        project="columns",
     ),
 ]
 Topics = Annotated[

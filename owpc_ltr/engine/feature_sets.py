@@ -196,13 +196,24 @@ def _text_fields(fields: Mapping[str, str], statistics: Mapping[str, Any]) -> li
     """The text fields with values: other forms of a field last, names of documents first."""
 
     def rank(field: str) -> tuple[bool, int]:
-        words = field.lower().split(".")[0].split("_")
-        title = next((place for place, name in enumerate(_TITLES) if name in words), len(_TITLES))
-        return field.rpartition(".")[0] in fields, title
+        return field.rpartition(".")[0] in fields, _title_rank(field)
 
     texts = (field for field, kind in fields.items() if kind in _TEXT and not _is_id(field))
     filled = (field for field in texts if statistics[field]["reason"] is None)
     return sorted(filled, key=rank)[:MOST_TEXT_FIELDS]
+
+
+def _title_rank(field: str) -> int:
+    """How likely it is that a field says in a few words what a document is: the least is best."""
+    words = field.lower().split(".")[0].split("_")
+    return next((place for place, name in enumerate(_TITLES) if name in words), len(_TITLES))
+
+
+def title_field(types: Mapping[str, str]) -> str | None:
+    """The text field whose name is that of a title, if one is."""
+    texts = [field for field, kind in types.items() if kind in _TEXT and "." not in field]
+    best = min(texts, key=_title_rank, default="")
+    return best if _title_rank(best) < len(_TITLES) else None
 
 
 def _is_id(field: str) -> bool:

@@ -37,13 +37,15 @@ _MOST_DOCUMENTS = 500
 """Judged documents of such a query."""
 
 JudgedQueries = Annotated[
-    "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
+    "Judged",
+    Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path, project="judgments"),
 ]
 JudgedBy = Annotated[
     str | None,
     Help(
         "Who gave the judgments that name no judge: people, a rater's name, clicks, or model:NAME.",
         metavar="NAME",
+        project="judged_by",
     ),
 ]
 InFlight = Annotated[int, Help("How many searches at the same time.", min=1, panel="Engine")]

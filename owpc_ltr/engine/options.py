@@ -30,6 +30,7 @@ Url = Annotated[
         "OWPC_LTR_API_KEY, never from the address.",
         panel=TO_CONNECT,
         metavar="URL",
+        project="url",
     ),
     Argument.NAME,
 ]
@@ -64,15 +65,20 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 
 Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
 OnlyIndex = Annotated[
-    str | None, Help("The index; default: the only one of the cluster."), Argument.NAME
+    str | None,
+    Help("The index; default: the only one of the cluster.", project="index"),
+    Argument.NAME,
 ]
 SearchIndex = Annotated[
     str | None,
-    Help("The index (or alias) to search; default: the model's, or the only one of the cluster."),
+    Help(
+        "The index (or alias) to search; default: the model's, or the only one of the cluster.",
+        project="index",
+    ),
     Argument.NAME,
 ]
 UploadedModel = Annotated[
-    str | None, Help("The name that a model was uploaded under."), Argument.NAME
+    str | None, Help("The name that a model was uploaded under.", project="alias"), Argument.NAME
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",
@@ -88,6 +94,7 @@ QueryTemplate = Annotated[
         cli=Path,
         unless=ALL_FIELDS,
         panel=PANEL,
+        project="query_template",
     ),
 ]
 Params = Annotated[
@@ -109,10 +116,14 @@ Window = Annotated[
         "rescore.window_size, else 100.",
         min=1,
         panel=PANEL,
+        project="window",
     ),
 ]
 Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
-TitleField = Annotated[str | None, Help("The field of a document to show.", metavar="FIELD")]
+TitleField = Annotated[
+    str | None,
+    Help("The field of a document to show.", metavar="FIELD", project="title_field"),
+]
 ExtraFeatures = Annotated[
     "Sequence[ExternalTable | Path | str]",
     Reads(

@@ -64,6 +64,7 @@ def compare(
             "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
             cli=Path,
             flag="--data",
+            project="data",
         ),
         Argument.DATA,
     ],

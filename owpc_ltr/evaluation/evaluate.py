@@ -45,6 +45,7 @@ def evaluate(
             unless="feature:",
             absent="cannot read the model {path}: No such file or directory; an uploaded model is "
             "measured live (compare-live)",
+            project="model",
         ),
         Argument.RANKER,
     ],
@@ -54,6 +55,7 @@ def evaluate(
             "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
             cli=Path,
             flag="--data",
+            project="data",
         ),
         Argument.DATA,
     ],

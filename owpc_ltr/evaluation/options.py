@@ -40,6 +40,7 @@ Metrics = Annotated[
         flag="--metric",
         metavar="METRIC",
         cli=list[str],
+        project="metric",
     ),
 ]
 ChoosingMetric = Annotated[
@@ -50,6 +51,7 @@ ChoosingMetric = Annotated[
         metavar="METRIC",
         cli=str,
         panel="Model",
+        project="metric",
     ),
 ]
 Split = Annotated[

@@ -149,7 +149,11 @@ def _columns(
 
 @job
 def export_model(
-    model: Annotated[Model | Path | str, Reads("A model file.", absent=NO_MODEL), Argument.RANKER],
+    model: Annotated[
+        Model | Path | str,
+        Reads("A model file.", absent=NO_MODEL, project="model"),
+        Argument.RANKER,
+    ],
     *,
     target: Annotated[
         str,

@@ -53,12 +53,15 @@ def fuse(
     *,
     judgments: Annotated[
         Judgments | Path | str,
-        Reads("Judged queries: JSON lines, TSV, CSV, qrels …; also .gz or .xz."),
+        Reads(
+            "Judged queries: JSON lines, TSV, CSV, qrels …; also .gz or .xz.", project="judgments"
+        ),
     ],
     index: SearchIndex = None,
     window: Annotated[int, Help("How many documents each leg brings.", min=1)] = DEFAULT_WINDOW,
     metric: Annotated[
-        Any, Help("What is measured, and chooses on validation queries.", cli=str)
+        Any,
+        Help("What is measured, and chooses on validation queries.", cli=str, project="metric"),
     ] = METRIC,
     out: Annotated[
         Path | str | None, Writes("The file of the model, written only if it is better.")

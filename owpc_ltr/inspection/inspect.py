@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def inspect(
     data: Annotated[
         Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
-        Reads("Parquet, LETOR text, or a folder of parts; several are sides of a split."),
+        Reads(
+            "Parquet, LETOR text, or a folder of parts; several are sides of a split.",
+            project="data",
+        ),
         Argument.DATA,
     ],
     *,

@@ -75,7 +75,7 @@ Grid = Annotated[
 ]
 TrainingData = Annotated[
     "JudgedTable | Path | str",
-    Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+    Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", project="data"),
     Argument.DATA,
 ]
 ModelFile = Annotated[Path | str | None, Writes("The model file (JSON).", required=True)]

@@ -33,7 +33,9 @@ def select(
     data: Annotated[
         JudgedTable | Path | str | Sequence[Path | str] | Sequence[Fold[Any]],
         Reads(
-            "A dataset, to be cut into folds; or folders with train, vali and test.", cli=list[Path]
+            "A dataset, to be cut into folds; or folders with train, vali and test.",
+            cli=list[Path],
+            project="data",
         ),
         Argument.DATA,
     ],

@@ -17,7 +17,15 @@ from owpc_ltr.data.options import (
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent
+from owpc_ltr.signatures import (
+    Help,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+)
 from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -29,7 +37,6 @@ from owpc_ltr.training.options import (
     Folds,
     Grid,
     LossChoice,
-    ModelFile,
     Normalise,
     OptimizerChoice,
     Settings,
@@ -109,7 +116,9 @@ class TrainingSummary:
 def train(
     data: TrainingData,
     *,
-    out: ModelFile = None,
+    out: Annotated[
+        Path | str | None, Writes("The model file (JSON).", required=True, project="model")
+    ] = None,
     loss: LossChoice = None,
     optimizer: OptimizerChoice = None,
     settings: Settings = None,

@@ -91,7 +91,8 @@ def _write_files(session: DemoSession) -> DemoResult:
     url = engine.settings.url
     return DemoResult(
         write_files(session, engine),
-        f"  the node at {url} is still running; next: docs/start-opensearch.md",
+        f"  the node at {url} is still running; next, in {session.options.folder}: "
+        "docs/start-opensearch.md",
     )
 
 

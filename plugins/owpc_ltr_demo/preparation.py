@@ -26,8 +26,10 @@ from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store, choose_store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+from owpc_ltr.files.output import write_output
 from owpc_ltr.files.strict_json import Json
 from owpc_ltr.host.commands import run_plugin_job
+from owpc_ltr.host.project import PROJECT_FILE, project_text
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.corpus import (
@@ -42,7 +44,7 @@ from owpc_ltr_demo.corpus import (
     pool_query,
     read_corpus,
 )
-from owpc_ltr_demo.session import INDEX, DemoSession
+from owpc_ltr_demo.session import INDEX, PROJECT, DemoSession
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -325,6 +327,9 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
     ):
         write_judgments(part, session.file(ending))
         session.line(f"{session.file(ending)}: {len(part.queries)} {what}")
+    project, values = session.options.folder / PROJECT_FILE, {"url": engine.settings.url, **PROJECT}
+    write_output(project, project_text({key: (text, "") for key, text in values.items()}).encode())
+    session.line(f"{project}: what commands take where no option says otherwise")
     return {
         "folder": str(session.options.folder),
         "documents": len(documents),

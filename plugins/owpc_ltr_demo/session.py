@@ -22,6 +22,19 @@ FOLDER = Path("owpc-ltr-demo")
 QUERIES = 1800
 INDEX = "python-docs"
 """The name of the index and of the feature set."""
+PROJECT = {
+    "index": INDEX,
+    "featureset": INDEX,
+    "alias": "docs-search",
+    "query_template": f"{INDEX}-query.json",
+    "title_field": "qualified_name",
+    "judgments": f"{INDEX}-judgments.tsv",
+    "judged_by": "people",
+    "metric": "ndcg@10",
+    "data": "docs.parquet",
+    "model": "docs-model.json",
+}
+"""What the demo's project file says, besides the address."""
 MODEL = "python-docs-owpc"
 TREES_MODEL = "python-docs-trees"
 WINDOW = 100

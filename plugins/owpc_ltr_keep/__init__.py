@@ -1,6 +1,6 @@
-"""The loop without a person: `owpc-ltr keep PLAN.toml`, for cron, a timer or a workflow.
+"""The loop without a person: `owpc-ltr keep`, for cron, a timer or a workflow.
 
-- `plan`: what a plan may say, read strictly (`typed_table`)
+- `plan`: what a plan may say, in the project file
 - `keep`: one run, how it ends, and who is told; `rounds`: the steps from judgments to a promoted
   model, and the watches; `workflow`: the jobs of the core and of other plugins that they call
 - `state`: what survives between runs; no guarantee rests on it

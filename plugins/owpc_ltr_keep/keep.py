@@ -22,11 +22,13 @@ from owpc_ltr.errors import (
     EngineUnavailable,
     OwpcLtrError,
     Refused,
+    UsageError,
     give_warning,
     reason_of,
 )
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
 from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
@@ -131,11 +133,11 @@ class Round:
     def _begin(self, alias: Alias) -> KeepStep:
         """From judgments to a candidate."""
         self._made("log", self._workflow.log())
-        accepted = self._plan.data.accept
+        accepted = self._plan.accept
         faults = [fault for fault in self._workflow.findings() if fault.check not in accepted]
         if faults:
             checks = json.dumps(sorted({*accepted, *(fault.check for fault in faults)}))
-            line = f"{faults[0].line}; or accept it: [data] accept = {checks}"
+            line = f"{faults[0].line}; or accept it: [keep] accept = {checks}"
             return self._step("inspect", line, "person")
         self._made("train", self._workflow.train())
         return self._challenge(alias)
@@ -143,7 +145,7 @@ class Round:
     def _challenge(self, alias: Alias) -> KeepStep:
         """Compare the candidate, as far as judgments can, and let it challenge the champion."""
         evidence, users_decide = None, self._plan.experiment is not None
-        if not self._plan.data.ubi:
+        if not self._plan.ubi:
             outcome, line, evidence = self._workflow.compare(alias)
             if outcome is Outcome.CANNOT_TELL and not users_decide:
                 return self._step("compare", line, "person")
@@ -318,7 +320,15 @@ class KeepRun(ShortRepr):
 @job(changes_cluster=True)
 def keep(
     cluster: Cluster,
-    plan: Annotated[Path | str, Reads("The plan (TOML).", metavar="PLAN.toml")],
+    plan: Annotated[
+        Path | str,
+        Reads(
+            "The project file, with the plan.",
+            metavar="PROJECT.toml",
+            absent="cannot read {path}: no such file or directory; check the name, or write one "
+            "(owpc-ltr init)",
+        ),
+    ] = PROJECT_FILE,
     *,
     report: ReportPage = None,
     progress: Progress = silent,
@@ -342,6 +352,7 @@ def keep(
     from owpc_ltr_keep.workflow import Workflow
 
     contents = read_plan(plan)
+    _check_address(plan, contents.url, cluster.engine.settings.url)
     clock = partial(datetime.now, UTC)
     try:
         with locked_folder(Path(contents.folder)):
@@ -354,6 +365,19 @@ def keep(
         raise
     write_report(run, report)
     return run
+
+
+def _check_address(plan: Path | str, url: str | None, connected: str) -> None:
+    """Raise UsageError where a plan that was named is for another cluster."""
+    from owpc_ltr.engine.client.settings import split_url
+
+    if url is None or Path(plan) == Path(PROJECT_FILE):
+        return  # An option, or the environment, has named another one.
+    if split_url(url, f"{plan}: url").geturl().rstrip("/") != connected:
+        raise UsageError(
+            f"{plan} is for the cluster {url}, and this run is connected to {connected}: run it in "
+            "the folder of the file, or give it this `url`"
+        )
 
 
 def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:

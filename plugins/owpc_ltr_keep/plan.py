@@ -1,38 +1,39 @@
-"""The plan of `keep`: a TOML file, in which every key is known."""
+"""The plan of `keep`: the project file, whose table [keep] has what `keep` needs besides."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.options import checked_columns
-from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.live_queries import judged_queries
+from owpc_ltr.engine.options import ALL_FIELDS
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
+from owpc_ltr.evaluation.options import METRIC
 from owpc_ltr.files.folders import is_confined, refuse_outside
-from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
+from owpc_ltr.files.typed_table import read_table, refuse_unknown
 from owpc_ltr.host.commands import plugin_job
+from owpc_ltr.host.project import KEYS, read_project
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
 from owpc_ltr.names import check_alias, check_index, check_name
 from owpc_ltr.signatures import Reads, described, help_of
 from owpc_ltr.training.train import train
-from owpc_ltr_keep.typed_table import read_table, refuse_unknown
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
 _FOR_AGENTS = (
-    "alias index featureset folder every query_template window data judgments ubi columns "
-    "max_absent gate metrics smallest_gain shadow experiment days name negligible watch max_ms "
-    "min_judged train loss optimizer settings grid metric runs_in normalise missing "
+    "alias index featureset query_template window title_field judgments columns metric data model "
+    "keep folder every ubi max_absent gate smallest_gain shadow experiment days name negligible "
+    "watch max_ms min_judged train loss optimizer settings grid runs_in normalise missing "
     "piecewise_linear knots max_features feature_cost validation validation_share test_share folds "
     "max_feature_number memory seed threads"
 )
@@ -40,28 +41,9 @@ _FOR_AGENTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeepData:
-    """Where judgments are from: a file, or clicks (User Behavior Insights in the cluster).
-
-    `columns` are those of the file by role, `judged_by` gave its judgments that name no judge
-    (people, a rater's name, clicks, or model:NAME). `max_absent` is the largest share of judged
-    documents that may be missing in the index, `accept` names checks of `inspect` whose warnings do
-    not stop a round: by default those that suggested feature sets give, and that harm no model.
-    """
-
-    judgments: str | None = None
-    ubi: bool = False
-    columns: dict[str, Any] = field(default_factory=dict)
-    judged_by: str | None = None
-    max_absent: float = MAX_ABSENT
-    accept: tuple[str, ...] = ("constant-column",)
-
-
-@dataclass(frozen=True, kw_only=True)
 class KeepGate:
-    """What held-out queries must show live: a gain in the first metric, above the smallest one."""
+    """What held-out queries must show live: a gain in the metric, the first one, above this."""
 
-    metrics: tuple[str, ...] = ("ndcg@10",)
     smallest_gain: float = 0.0
 
 
@@ -114,19 +96,30 @@ class KeepNotify:
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPlan:
-    """The whole plan. `folder` has what survives between runs; paths are those from the plan.
+    """The whole plan: keys of the project, then those of its table [keep].
 
-    A round begins `every` so many days at most: each one is an attempt.
+    `folder` has what survives between runs; paths are those from the file. A round begins `every`
+    so many days at most: each one is an attempt. Judgments are a file, or clicks (`ubi`: User
+    Behavior Insights in the cluster). `max_absent` is the largest share of judged documents that
+    may be missing in the index, `accept` names checks of `inspect` whose warnings do not stop a
+    round: by default those that suggested feature sets give, and that harm no model.
     """
 
     alias: str
     index: str
     featureset: str
-    folder: str
-    data: KeepData
-    every: float = 7.0
+    url: str | None = None
     query_template: str | None = None
     window: int | None = None
+    judgments: str | None = None
+    columns: dict[str, str] | None = None
+    judged_by: str | None = None
+    metric: str = METRIC
+    folder: str = "keep"
+    every: float = 7.0
+    ubi: bool = False
+    max_absent: float = LogOptions.max_absent
+    accept: tuple[str, ...] = ("constant-column",)
     train: dict[str, Any] = field(default_factory=dict)
     gate: KeepGate = KeepGate()
     shadow: KeepShadow | None = None
@@ -142,46 +135,49 @@ class KeepPlan:
     @property
     def digest(self) -> str:
         """A digest of what a candidate and the evidence for it depend on."""
+        left_out = ("alias", "url", "folder", "every", "shadow", "experiment", "watch", "notify")
         parts = asdict(self)
-        of_a_round = ("index", "featureset", "query_template", "window", "data", "train", "gate")
-        return digest_of({name: parts[name] for name in of_a_round})
+        return digest_of({name: parts[name] for name in parts if name not in left_out})
 
 
 def read_plan(path: Path | str) -> KeepPlan:
-    """The plan in a file. Raises BadInput, with the key, for what no plan says."""
-    try:
-        content = tomllib.loads(read_text(Path(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"cannot read {path}: {error}") from error
-    plan = read_table(KeepPlan, content, str(path))
-    refuse_unknown(
-        plan.train, described(train).parameters.keys() - _NOT_OF_A_PLAN, f"{path}, [train]"
-    )
-    plan = _placed(plan, Path(path).resolve().parent)
+    """The plan in a project file. Raises BadInput, with the key, for what no plan says."""
+    place, project = str(path), read_project(path)
+    own: dict[str, Any] = project.get("keep", {})
+    for key in ("alias", "index", "featureset"):
+        if key not in project:
+            raise BadInput(f"{place} lacks the key '{key}'")
+    names = {key.name for key in fields(KeepPlan)}
+    refuse_unknown(own, names - set(KEYS), f"{place}, [keep]")
+    shared = {key: value for key, value in project.items() if key in names}
+    plan = read_table(KeepPlan, {**shared, **own}, place, "keep")
+    of_train = described(train).parameters.keys() - _NOT_OF_A_PLAN
+    refuse_unknown(plan.train, of_train, f"{place}, [keep.train]")
+    if "metric" in shared:
+        plan = replace(plan, train={"metric": plan.metric, **plan.train})
+    plan = _placed(plan, Path(path).absolute().parent)
     if is_confined():
-        _confine(plan, content, str(path))
+        _confine(plan, project, place)
     try:
         _check(plan)
     except OwpcLtrError as error:
-        raise BadInput(f"{path}: {error}") from error
+        raise BadInput(f"{place}: {error}") from error
     return plan
 
 
-def _confine(plan: KeepPlan, content: Mapping[str, Any], place: str) -> None:
+def _confine(plan: KeepPlan, project: Mapping[str, Any], place: str) -> None:
     """Raise Refused for a file outside of an agent's folder, and a key that is for people."""
-    for table, value in content.items():
-        for key in (table, *(value if isinstance(value, dict) else ())):
-            if key not in _FOR_AGENTS.split():
-                raise Refused(
-                    f"{place}: '{key}' is for plans that people run: leave it out, or ask whoever "
-                    "starts the server to run owpc-ltr keep"
-                )
-    options = described(train).parameters
-    files: dict[str, Any] = {
-        key: value for key, value in plan.train.items() if isinstance(help_of(options[key]), Reads)
-    }
-    files |= {"folder": plan.folder, "query_template": plan.query_template}
-    for key, file in (*files.items(), ("judgments", plan.data.judgments)):
+    own: Mapping[str, Any] = project.get("keep", {})
+    inner = (table for table in own.values() if isinstance(table, dict))
+    for key in (key for table in (project, own, *inner) for key in table):
+        if key not in _FOR_AGENTS.split():
+            raise Refused(
+                f"{place}: '{key}' is for plans that people run: leave it out, or ask whoever "
+                "starts the server to run owpc-ltr keep"
+            )
+    files = dict(_files_of(plan.train))
+    files |= {name: getattr(plan, name) for name in ("folder", "query_template", "judgments")}
+    for key, file in files.items():
         if isinstance(file, str):
             refuse_outside(file, f"{place}: {key}")
 
@@ -191,56 +187,65 @@ def _check(plan: KeepPlan) -> None:
     check_index(plan.index)
     check_name("feature set", plan.featureset)
     check_name("search experiment", plan.experiment_name)
-    parse_metrics(plan.gate.metrics, load())
-    if not plan.gate.metrics:
-        raise BadInput("[gate] metrics is empty: name at least one, as ndcg@10")
+    parse_metrics(plan.metric, load())
     if plan.window is not None and plan.window < 1:
         raise BadInput(f"window = {plan.window} must be 1 or more")
-    _check_data(plan)
+    _check_judgments(plan)
     if plan.shadow is not None and plan.experiment is None:
-        raise BadInput("[shadow] comes before an experiment: add [experiment], or leave it out")
+        raise BadInput(
+            "[keep.shadow] comes before an experiment: add [keep.experiment], or leave it out"
+        )
     if plan.experiment is not None:
         plugin_job("experiment start")
 
 
-def _check_data(plan: KeepPlan) -> None:
-    data = plan.data
+def _check_judgments(plan: KeepPlan) -> None:
     no_evidence = (
-        "are no evidence for a switch: add [experiment], so that users decide, or give judgments "
-        "of people: judgments = FILE"
+        "are no evidence for a switch: add [keep.experiment], so that users decide, or give "
+        "judgments of people: judgments = FILE"
     )
-    if (data.judgments is None) != data.ubi:
-        raise BadInput("[data] needs one of judgments = FILE and ubi = true")
-    checked_columns(data.columns)
-    LogOptions(max_absent=data.max_absent)
-    for check in data.accept:
+    if (plan.judgments is None) != plan.ubi:
+        raise BadInput("give one of judgments = FILE and, in [keep], ubi = true")
+    checked_columns(plan.columns or {})
+    LogOptions(max_absent=plan.max_absent)
+    for check in plan.accept:
         if check not in CHECKS:
-            raise BadInput(f"[data] accept: no check is called '{check}': use {', '.join(CHECKS)}")
-    if not data.ubi:
+            raise BadInput(f"[keep] accept: no check is called '{check}': use {', '.join(CHECKS)}")
+    if not plan.ubi:
         # One that cannot be read is told by the run.
         machines = dict[str, float]()
         with suppress(OwpcLtrError):
             if plan.experiment is None:
-                (judged,) = read_lists(data.columns or None, data.judgments, asked=True)
+                (judged,) = read_lists(plan.columns, plan.judgments, asked=True)
                 machines = machines_among(judged_queries(judged))
         if round(sum(machines.values()), 6) == 1:
-            raise BadInput(f"[data] judgments of {' and '.join(machines)} alone {no_evidence}")
+            raise BadInput(f"judgments of {' and '.join(machines)} alone {no_evidence}")
         return
     plugin_job("judge clicks")
     if plan.experiment is None:
-        raise BadInput(f"[data] ubi = true: judgments of clicks {no_evidence}")
-    if data.columns:
-        raise BadInput("[data] columns are those of a judgment list: ubi = true has none")
+        raise BadInput(f"[keep] ubi = true: judgments of clicks {no_evidence}")
+    if plan.columns:
+        raise BadInput("columns are those of a judgment list: ubi = true has none")
     if plan.watch.min_judged is not None:
-        raise BadInput("[watch] min_judged needs [data] judgments: clicks judge what users get")
+        raise BadInput("[keep.watch] min_judged needs judgments: clicks judge what users get")
 
 
 def _placed(plan: KeepPlan, folder: Path) -> KeepPlan:
     """The plan with paths from the folder that it is in, wherever `keep` is started."""
-    template, judgments = plan.query_template, plan.data.judgments
+
+    def placed(path: Any) -> Any:
+        return str(folder / path) if isinstance(path, str) and path != ALL_FIELDS else path
+
     return replace(
         plan,
-        folder=str(folder / plan.folder),
-        query_template=None if template is None else str(folder / template),
-        data=replace(plan.data, judgments=None if judgments is None else str(folder / judgments)),
+        folder=placed(plan.folder),
+        query_template=placed(plan.query_template),
+        judgments=placed(plan.judgments),
+        train={**plan.train, **{key: placed(path) for key, path in _files_of(plan.train)}},
     )
+
+
+def _files_of(of_train: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The parameters of `train` that name files."""
+    options = described(train).parameters
+    yield from (it for it in of_train.items() if isinstance(help_of(options[it[0]]), Reads))

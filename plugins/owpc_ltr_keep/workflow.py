@@ -45,7 +45,7 @@ class Workflow:
 
     def __init__(self, plan: KeepPlan, cluster: Cluster, progress: Progress = silent) -> None:
         self.plan, self._cluster, self._progress = plan, cluster, progress
-        folder, judgments = Path(plan.folder), plan.data.judgments
+        folder, judgments = Path(plan.folder), plan.judgments
         self.data, self.candidate = folder / "data.parquet", folder / "candidate.json"
         self._judgments = folder / "clicks.parquet" if judgments is None else Path(judgments)
         self._settings = plan.experiment or KeepExperiment()
@@ -59,7 +59,7 @@ class Workflow:
 
     def inputs(self, drifted: str | None) -> str:
         """A digest of all that a candidate depends on; `drifted` is a model to be replaced."""
-        if self.plan.data.ubi:
+        if self.plan.ubi:
             run_plugin_job(
                 "judge clicks",
                 out=self._judgments,
@@ -81,7 +81,7 @@ class Workflow:
             featureset=self.plan.featureset,
             columns=self._columns,
             progress=self._progress,
-            max_absent=self.plan.data.max_absent,
+            max_absent=self.plan.max_absent,
         )
         return str(logged).splitlines()[1]
 
@@ -101,13 +101,13 @@ class Workflow:
             [self.candidate, plan.alias],
             judgments=self._judgments,
             columns=self._columns,
-            metrics=plan.gate.metrics,
+            metrics=plan.metric,
             baseline=plan.alias,
             index=plan.index,
             query_template=template,
             window=window,
             featureset=plan.featureset,
-            judged_by=plan.data.judged_by,
+            judged_by=plan.judged_by,
             smallest_gain=plan.gate.smallest_gain,
             progress=self._progress,
         )
@@ -237,7 +237,7 @@ class Workflow:
 
     @property
     def _columns(self) -> Mapping[str, str] | None:
-        return self.plan.data.columns or None
+        return self.plan.columns
 
     def _record(self, model: str) -> DeploymentRecord:
         cluster = self._cluster.holding(model)

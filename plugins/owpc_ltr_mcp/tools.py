@@ -21,11 +21,12 @@ from owpc_ltr.cli.options import Option, options_of
 from owpc_ltr.errors import PluginError, Refused, UsageError, give_warning
 from owpc_ltr.files.folders import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import Reads, Writes, described
 
-_NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
-"""Commands that start or end processes of their own."""
+_NO_TOOLS = frozenset({"demo", "engine", "init", "mcp", "serve"})
+"""Commands that start or end processes of their own, or write what people's commands read."""
 _FOR_AGENTS = """
 all_features baseline buckets columns data documents duplicates events explain feature_cost
 feature_names featureset folds from_ubi grades grid id_field in_flight index judgments keywords
@@ -200,6 +201,8 @@ def _check_text(option: Option, name: str, text: str) -> None:
     """
     if isinstance(option.help, Writes) and text == "-":
         raise Refused(f"{name} '-' is the connection to the client: name a file in the folder")
+    if isinstance(option.help, Writes) and Path(text).name == PROJECT_FILE:
+        raise Refused(f"{name} {text!r}: commands of people read this file: name another one")
     if isinstance(option.help, Reads | Writes) or _item_kind(option.kind) is Path:
         for part in {text, *text.split(",")}:
             path = Path(part.removeprefix("feature:"))

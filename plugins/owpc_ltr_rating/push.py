@@ -21,7 +21,7 @@ from owpc_ltr.engine.workbench import ask_workbench
 from owpc_ltr.errors import EngineUnavailable, UsageError, give_warnings
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.host.judgment_lists import read_judgments
-from owpc_ltr.signatures import Help, Reads, job
+from owpc_ltr.signatures import TYPED_ONLY, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -60,9 +60,9 @@ def judge_push(
     ],
     *,
     name: Annotated[str, Help("What all of it is called in the workbench.", metavar="NAME")],
-    model: UploadedModel = None,
+    model: Annotated[UploadedModel, TYPED_ONLY] = None,
     index: SearchIndex = None,
-    query_template: QueryTemplate = None,
+    query_template: Annotated[QueryTemplate, TYPED_ONLY] = None,
 ) -> PushedJudgments:
     """Put judgments, their queries and a ranker into the workbench.
 

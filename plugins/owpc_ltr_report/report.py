@@ -30,6 +30,7 @@ def report(
             cli=list[str],
             absent=NO_MODEL,
             unless="feature:",
+            project="model",
         ),
     ],
     *,
@@ -43,7 +44,10 @@ def report(
     ] = None,
     data: Annotated[
         Data | Path | str | None,
-        Reads("Judged queries to measure the rankers on: Parquet, LETOR text, or a folder."),
+        Reads(
+            "Judged queries to measure the rankers on: Parquet, LETOR text, or a folder.",
+            project="data",
+        ),
         Argument.DATA,
     ] = None,
     baseline: Annotated[

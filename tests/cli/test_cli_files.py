@@ -434,7 +434,8 @@ def words_of(path: tuple[str, ...], absent: str) -> list[str]:
     words = list(path)
     extras = get_type_hints(COMMANDS_MISSING[path], include_extras=True)
     for name, parameter in inspect.signature(COMMANDS_MISSING[path]).parameters.items():
-        if not (parameter.default is inspect.Parameter.empty or name == absent):
+        no_value = parameter.default is inspect.Parameter.empty and name != "ctx"
+        if not (no_value or name == absent):
             continue
         (info,) = (each for each in extras[name].__metadata__ if isinstance(each, ParameterInfo))
         hint, value = options(path)[name], "is-there"

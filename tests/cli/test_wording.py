@@ -65,8 +65,8 @@ def test_other_code_stays(text: str) -> None:
 
 def test_outside_of_a_command_nothing_is_an_option() -> None:
     assert as_typed("`folds`") == "`folds`"
-    with running(named_options(ltr.train)):
-        assert as_typed("`folds`") == "--folds"
+    with running(named_options(ltr.train), {"data": "data in a file"}):
+        assert as_typed("`folds` of `data`") == "--folds of data in a file"
 
 
 def test_an_error_names_what_its_caller_wrote(run: Run, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class MemoryCluster:
     def __init__(self) -> None:
         self.indices: dict[str, Index] = {}
         self.scripts: dict[str, Any] = {}
-        self.settings = SimpleNamespace(url="memory:")
+        self.settings = SimpleNamespace(url="memory:", given=False)
 
     def identity(self) -> Identity:
         return Identity("opensearch", "3.8.0", "memory", "uuid", ())
@@ -72,6 +72,7 @@ class MemoryCluster:
                 "cluster_uuid": "0",
                 "version": {"number": "3.8.0", "distribution": "opensearch"},
             },
+            ("GET", "/_cat/indices"): lambda: [{"index": index} for index in self.indices],
             ("POST", "/_aliases"): lambda: self._change_aliases(body["actions"]),
         }
         if (method, path) in of_the_cluster:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from owpc_ltr_keep.keep import KeepRun, run_once
-from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepNotify, KeepPlan, KeepShadow
+from owpc_ltr_keep.plan import KeepExperiment, KeepNotify, KeepPlan, KeepShadow
 from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr.engine.client.engine import Engine
@@ -135,7 +135,7 @@ def plan_in(folder: Path, *, tried: bool = False, notify: tuple[str, ...] = ()) 
         featureset="small",
         folder=str(folder),
         every=0,
-        data=KeepData(judgments=str(folder / "judgments.tsv")),
+        judgments=str(folder / "judgments.tsv"),
         shadow=KeepShadow(days=2) if tried else None,
         experiment=KeepExperiment(days=20) if tried else None,
         notify=KeepNotify(command=notify),

@@ -13,6 +13,7 @@ import pytest
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.experiments import RUNNING, Experiments
 from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
+from owpc_ltr.host.project import PROJECT_FILE
 from tests.commands import Run
 from tests.engine.small_cluster import Small, fill, shared_cluster
 from tests.engine.ubi_indices import PLUGIN, drop, filled
@@ -59,12 +60,12 @@ def test_the_first_plan_of_the_page_shows_a_model_of_clicks_to_users(
     clicked(products, 1)
     query = {"query": {"multi_match": {"query": "{{keywords}}", "fields": ["title", "body"]}}}
     (tmp_path / "query.json").write_text(json.dumps(query))
-    (tmp_path / "plan.toml").write_text(blocks("toml")[0])
+    (tmp_path / PROJECT_FILE).write_text(blocks("toml")[0])
     store = ("--store-kind", "plugin-free", "--store", products.store_name)
     upload, keep = (
         line.removeprefix("$ owpc-ltr ")
         for line in PAGE.splitlines()
-        if line.startswith(("$ owpc-ltr upload model.json", "$ owpc-ltr keep"))
+        if line.startswith(("$ owpc-ltr upload", "$ owpc-ltr keep"))
     )
     for line in (*BEFORE.strip().splitlines(), upload):
         needs_store = line.startswith(("featureset push", "log", "upload"))

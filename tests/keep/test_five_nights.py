@@ -37,19 +37,18 @@ PLAN = """
 alias = "{name}"
 index = "{index}"
 featureset = "{featureset}"
-folder = "keep"
-every = 0
 
-[data]
+[keep]
+every = 0
 ubi = true
 
-[experiment]
+[keep.experiment]
 days = 20
 
-[watch]
+[keep.watch]
 max_ms = 10000
 
-[notify]
+[keep.notify]
 command = {told}
 """
 

@@ -18,6 +18,7 @@ from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.versioned_documents import INDEX as ALIASES
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
@@ -47,20 +48,17 @@ PLAN = """
 alias = "{name}"
 index = "{index}"
 featureset = "small"
-folder = "keep"
 query_template = "query.json"
-
-[data]
 judgments = "judgments.csv"
 judged_by = "people"
 columns = {{doc_id = "sku"}}
 
-[train]
+[keep.train]
 optimizer = "larank"
 settings = {{C = 1.0}}
 folds = 3
 
-[watch]
+[keep.watch]
 min_judged = 0.9
 max_ms = 10000
 """
@@ -121,9 +119,9 @@ def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
     bad = champion(replace(small, name=name), kind)
     judge(small, tmp_path / "judgments.csv")
     (tmp_path / "query.json").write_text(json.dumps(TEMPLATE))
-    (tmp_path / "plan.toml").write_text(PLAN.format(name=name, index=small.index))
+    (tmp_path / PROJECT_FILE).write_text(PLAN.format(name=name, index=small.index))
     where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
-    code, out, err = run("keep", "plan.toml", *where, "--report", "history.html")
+    code, out, err = run("keep", *where, "--report", "history.html")
     assert code == 0, out + err
     good = Aliases(small.engine, small.store).resolve(name)
     assert good != bad
@@ -134,7 +132,7 @@ def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
     switch = DeploymentRecords(small.engine, small.store).get(good).switch
     assert switch is not None
     assert (switch["over"], switch["evidence"]["verdict"]["outcome"]) == (bad, "better")
-    code, out, err = run("keep", "plan.toml", *where, "--json")
+    code, out, err = run("keep", *where, "--json")
     assert (code, json.loads(out)["done"], json.loads(out)["steps"]) == (0, "nothing", []), err
 
 

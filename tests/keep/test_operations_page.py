@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from owpc_ltr_keep.plan import (
-    KeepData,
     KeepExperiment,
     KeepGate,
     KeepNotify,
@@ -31,21 +30,26 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_plans_of_the_page_are_plans_and_one_sets_every_key(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
+    path = tmp_path / "owpc-ltr.toml"
     first, whole = blocks("toml")
     path.write_text(first)
-    assert read_plan(path).data.ubi
+    assert read_plan(path).ubi
     path.write_text(whole)
     plan = read_plan(path)
     assert plan.experiment is not None
     assert plan.train["folds"] == 5
     left_out = {"ubi", "name", "negligible"}
     content = tomllib.loads(whole)
+    own = content["keep"]
+    plan_keys = {key.name for key in fields(KeepPlan)} - left_out
+    assert {*content, *own} - {"keep"} >= plan_keys - {"url"}
     for kind, table in [
-        (KeepPlan, content), (KeepData, content["data"]), (KeepGate, content["gate"]),
-        (KeepShadow, content["shadow"]), (KeepExperiment, content["experiment"]),
-        (KeepWatch, content["watch"]), (KeepNotify, content["notify"]),
-    ]:  # fmt: skip
+        (KeepGate, own["gate"]),
+        (KeepShadow, own["shadow"]),
+        (KeepExperiment, own["experiment"]),
+        (KeepWatch, own["watch"]),
+        (KeepNotify, own["notify"]),
+    ]:
         assert {key.name for key in fields(kind)} - left_out == set(table), kind
 
 
@@ -76,8 +80,8 @@ def test_the_script_of_the_workflow_keeps_the_state_and_says_when_to_look(
     git(folder, "checkout", "--quiet", "-B", "main")
     for who in ("name", "email"):
         git(folder, "config", f"user.{who}", "somebody@example.org")
-    (folder / "plan.toml").write_text(blocks("toml")[1])
-    git(folder, "add", "plan.toml")
+    (folder / "owpc-ltr.toml").write_text(blocks("toml")[1])
+    git(folder, "add", "owpc-ltr.toml")
     git(folder, "commit", "--quiet", "-m", "A plan")
     git(folder, "push", "--quiet", "--set-upstream", "origin", "main")
     path = f"{programs}:{os.environ['PATH']}"

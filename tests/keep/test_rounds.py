@@ -141,7 +141,7 @@ def test_faults_of_the_data_need_a_person_until_they_are_accepted(world: KeepWor
     accept = '"constant-column", "leak"'
     assert f"accept = [{accept}]" in str(run.refusal)
     assert world.run(better(findings=(fault,))).done == "person"
-    world.plan = replace(world.plan, data=replace(world.plan.data, accept=("leak",)))
+    world.plan = replace(world.plan, accept=("leak",))
     assert world.run(better(findings=(fault,))).done == "promoted"
 
 

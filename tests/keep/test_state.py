@@ -19,12 +19,12 @@ PLAN = """
 alias = "m"
 index = "small"
 featureset = "small"
-folder = "."
-
-[data]
 judgments = "judgments.tsv"
 
-[notify]
+[keep]
+folder = "."
+
+[keep.notify]
 command = {command}
 """
 

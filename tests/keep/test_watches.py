@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_keep.plan import KeepData, KeepWatch
+from owpc_ltr_keep.plan import KeepWatch
 from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiments
@@ -151,8 +151,8 @@ def test_a_search_that_takes_too_long_is_a_trouble_without_any_judgment(
     world: KeepWorld, most: float | None, *, is_slow: bool
 ) -> None:
     """Of clicks there are no judgments before the first night."""
-    data = KeepData(ubi=True)
-    plan = replace(world.plan, watch=KeepWatch(drift=False, max_ms=most), data=data)
+    watch = KeepWatch(drift=False, max_ms=most)
+    plan = replace(world.plan, watch=watch, ubi=True, judgments=None)
     troubles = Live(plan, cluster_of(world.engine)).troubles(world.alias.current)
     slow = {"latency": "a search takes 30 ms (median), and 20 are allowed"}
     assert troubles == (slow if is_slow else {})
@@ -164,7 +164,7 @@ def test_results_that_are_not_judged_are_counted(
 ) -> None:
     plan = replace(world.plan, watch=KeepWatch(drift=False, min_judged=least))
     judgments = "".join(f"word {n}\td1\t1\n" for n in range(60))
-    Path(str(plan.data.judgments)).write_text(f"query\tdoc_id\tgrade\n{judgments}")
+    Path(str(plan.judgments)).write_text(f"query\tdoc_id\tgrade\n{judgments}")
     line = Live(plan, cluster_of(world.engine)).unjudged(world.alias.current)
     assert (line is not None) == is_missing
     if line is not None:

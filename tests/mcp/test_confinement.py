@@ -19,6 +19,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.files.folders import confined_to
 from owpc_ltr.files.input import open_regular, read_bytes
 from owpc_ltr.files.output import Journal, lock_file, lock_folder, write_output
+from owpc_ltr.host.project import PROJECT_FILE, Project
 from owpc_ltr.signatures import Reads, Writes, described, help_of
 from owpc_ltr.training.train import train
 from tests.engine.write_world import World
@@ -30,15 +31,15 @@ alias = "m"
 index = "small"
 featureset = "small"
 {top}
-[data]
-{data}
-[train]
+[keep]
+{keep}
+[keep.train]
 {train}
 """
 NAMES_FILES = {
-    "folder": ("", "folder"),
+    "keep.folder": ("keep", "folder"),
     "query_template": ("", "query_template"),
-    "data.judgments": ("data", "judgments"),
+    "judgments": ("", "judgments"),
     "train.validation": ("train", "validation"),
     "train.feature_cost": ("train", "feature_cost"),
 }
@@ -48,14 +49,14 @@ NAMES_FILES = {
 def plan_with(folder: Path, table: str, key: str, value: str) -> Path:
     """A plan whose key has this value; all else is in the folder."""
     (folder / "judgments.tsv").write_text("query\tdoc_id\tgrade\nq\td\t1\n")
-    given = {"": {"folder": "state"}, "data": {"judgments": "judgments.tsv"}, "train": {}}
+    given = {"": {"judgments": "judgments.tsv"}, "keep": {"folder": "state"}, "train": {}}
     given[table] = {**given[table], key: value}
     lines = {
         name: "\n".join(f"{option} = {json.dumps(text)}" for option, text in keys.items())
         for name, keys in given.items()
     }
     path = folder / "plan.toml"
-    path.write_text(PLAN.format(top=lines[""], data=lines["data"], train=lines["train"]))
+    path.write_text(PLAN.format(top=lines[""], keep=lines["keep"], train=lines["train"]))
     return path
 
 
@@ -79,19 +80,20 @@ def test_a_plan_of_an_agent_names_no_file_outside(folder: Path, key: str, path: 
     name = re.escape(key.rpartition(".")[2])
     with confined_to(folder), pytest.raises(Refused, match=f"^plan.toml: {name} .* {OUTSIDE}"):
         read_plan("plan.toml")
-    if key != "data.judgments":
+    if key != "judgments":
         # A person's plan may.
         assert read_plan(folder / "plan.toml").alias == "m"
 
 
 REFUSED = {
-    "notify": '[notify]\ncommand = ["touch", "ran"]',
-    "webhook": '[notify]\nwebhook = "OWPC_LTR_WEBHOOK"',
-    "judged_by": '[data]\njudgments = "judgments.tsv"\njudged_by = "people"',
-    "accept": '[data]\njudgments = "judgments.tsv"\naccept = ["label-leak"]',
-    "dask": '[train]\ndask = "tcp://elsewhere:8786"',
-    "drift": "[watch]\ndrift = false",
-    "max_bots": "[watch]\nmax_bots = 1",
+    "notify": '[keep.notify]\ncommand = ["touch", "ran"]',
+    "webhook": '[keep.notify]\nwebhook = "OWPC_LTR_WEBHOOK"',
+    "url": 'url = "http://127.0.0.1:9"',
+    "judged_by": 'judged_by = "people"',
+    "accept": '[keep]\naccept = ["label-leak"]',
+    "dask": '[keep.train]\ndask = "tcp://elsewhere:8786"',
+    "drift": "[keep.watch]\ndrift = false",
+    "max_bots": "[keep.watch]\nmax_bots = 1",
 }
 
 
@@ -100,22 +102,31 @@ def test_a_plan_of_an_agent_runs_no_command_and_passes_over_no_check(
     folder: Path, key: str
 ) -> None:
     (folder / "judgments.tsv").write_text("query\tdoc_id\tgrade\nq\td\t1\n")
-    data = "" if "[data]" in REFUSED[key] else '[data]\njudgments = "judgments.tsv"\n'
-    top = 'alias = "m"\nindex = "small"\nfeatureset = "small"\nfolder = "state"\n'
-    (folder / "plan.toml").write_text(f"{top}{data}{REFUSED[key]}\n")
+    top = 'alias = "m"\nindex = "small"\nfeatureset = "small"\njudgments = "judgments.tsv"\n'
+    (folder / "plan.toml").write_text(f"{top}{REFUSED[key]}\n")
     name = "notify" if key == "webhook" else key
     with confined_to(folder), pytest.raises(Refused, match=f"'{name}' is for plans that people"):
         read_plan("plan.toml")
 
 
 def test_what_a_plan_may_not_is_refused_before_anything_is_done(world: World, folder: Path) -> None:
-    plan_with(folder, "", "folder", "../state")
+    plan_with(folder, "keep", "folder", "../state")
     before, agent = sorted(folder.parent.rglob("*")), Agent(folder, allow_changes=True)
     assert OUTSIDE in agent.refused("keep", plan="plan.toml")
-    with plan_with(folder, "", "folder", "state").open("a") as plan:
+    with plan_with(folder, "keep", "folder", "state").open("a") as plan:
         plan.write(REFUSED["notify"])
     assert "'notify' is for plans that people run" in agent.refused("keep", plan="plan.toml")
     assert sorted(folder.parent.rglob("*")) == before
+
+
+def test_tools_take_nothing_from_the_project_file_of_the_folder(world: World, folder: Path) -> None:
+    agent = Agent(folder, allow_changes=True)
+    (folder / PROJECT_FILE).write_text('data = "d.parquet"\nurl = "http://127.0.0.1:9"\nindex = ')
+    assert "'data' is a required property" in agent.refused("train", out="m.json")
+    assert agent.do("models_show")
+    assert "name another one" in agent.refused("train", data="d.txt", out=f"./{PROJECT_FILE}")
+    # It is the plan that is not named, of which agents may not say the address.
+    assert f"cannot read {PROJECT_FILE}: " in agent.refused("keep")
 
 
 def keys_of(kind: Any) -> Iterator[tuple[str, Any]]:
@@ -133,7 +144,7 @@ def keys_of(kind: Any) -> Iterator[tuple[str, Any]]:
 
 def test_every_key_of_a_plan_is_for_agents_or_known_as_one_for_people() -> None:
     """A new one is neither, until somebody decides."""
-    keys = {name for name, _ in keys_of(KeepPlan)}
+    keys = {name for kind in (Project, KeepPlan) for name, _ in keys_of(kind)}
     keys |= described(train).parameters.keys() - plans._NOT_OF_A_PLAN
     for_agents = set(plans._FOR_AGENTS.split())
     assert keys - for_agents == {*REFUSED, "command"}
@@ -150,8 +161,9 @@ def test_every_file_of_a_plan_is_tried_above() -> None:
         for field in fields(KeepPlan)
         if get_type_hints(KeepPlan)[field.name] in {str, str | None}
     }
-    no_files = {"alias", "index", "featureset"}
-    assert texts - no_files == {key for key in NAMES_FILES if "." not in key}
+    no_files = {"alias", "index", "featureset", "url", "judged_by", "metric"}
+    of_train = {key for key in NAMES_FILES if key.startswith("train.")}
+    assert texts - no_files == {key.removeprefix("keep.") for key in {*NAMES_FILES} - of_train}
 
 
 DOORS = {

@@ -39,11 +39,15 @@ if TYPE_CHECKING:
 def upload(
     cluster: Cluster,
     model: Annotated[
-        Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL), Argument.RANKER
+        Model | Path | str,
+        Reads("A model file.", cli=Path, absent=NO_MODEL, project="model"),
+        Argument.RANKER,
     ],
     *,
     name: Annotated[
-        str | None, Help("The name that applications use; default: the file's."), Argument.NAME
+        str | None,
+        Help("The name that applications use; default: the file's.", project="alias"),
+        Argument.NAME,
     ] = None,
     index: SearchIndex = None,
     featureset: Annotated[

@@ -87,7 +87,9 @@ class Verification(ShortRepr):
 def verify(
     cluster: Cluster,
     name: Annotated[
-        str | None, Help("The name that applications use, or NAME-HASH."), Argument.NAME
+        str | None,
+        Help("The name that applications use, or NAME-HASH.", project="alias"),
+        Argument.NAME,
     ] = None,
     *,
     index: Annotated[

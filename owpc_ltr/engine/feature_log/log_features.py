@@ -35,7 +35,8 @@ def log_features(
     cluster: Cluster,
     *,
     judgments: Annotated[
-        Judgments | Path | str, Reads("Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+        Judgments | Path | str,
+        Reads("Judged queries: TSV, CSV, qrels …; also .gz or .xz.", project="judgments"),
     ],
     out: Annotated[
         Path | str,
@@ -44,12 +45,13 @@ def log_features(
             needs_folder=False,
             standard_output="unfinished work is stored beside `out`: name a file, not -",
             or_folder=True,
+            project="data",
         ),
     ],
     index: SearchIndex = None,
     featureset: Annotated[
         str | None,
-        Help("A feature set of the cluster; default: the only one."),
+        Help("A feature set of the cluster; default: the only one.", project="featureset"),
         Argument.NAME,
     ] = None,
     extra_features: ExtraFeatures = (),

@@ -67,6 +67,7 @@ def compare_live(
             "for a ranker of another index.",
             cli=list[str],
             absent=None,
+            project="model",
         ),
         Argument.RANKER,
     ],
