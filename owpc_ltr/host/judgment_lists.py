@@ -34,6 +34,7 @@ def read_judgments(
     duplicates: Duplicates = "refuse",
     skip_unjudged: bool = False,
     columns: Mapping[str, str] | None = None,
+    labels: Mapping[str, float] | None = None,
     registry: Registry | None = None,
 ) -> Judgments:
     """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
@@ -41,13 +42,16 @@ def read_judgments(
     `format` names a judgment reader of the registry (without one, of what is installed), where
     content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
     texts (TREC's, or id TAB text), or these by id, for formats that do not have them. `columns`
-    names columns of a table by their roles, as `{"query": "q", "doc_id": "sku"}`.
+    names columns of a table by their roles, as `{"query": "q", "doc_id": "sku"}`; where each judge
+    has a column, `{"grade": "ann,bob"}`. `labels` are the grades of labels that are words, as
+    `{"Exact": 2, "Irrelevant": 0}`.
 
     Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out, and counts them.
     A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
     is not as the format says, and for a document that is judged twice unless `duplicates` names
     what to do.
     """
+    from owpc_ltr.data.judgments.lines import with_labels
     from owpc_ltr.host.registry import installed
 
     path, registry = Path(path), registry or installed()
@@ -63,7 +67,10 @@ def read_judgments(
                 f"{option_name('columns')}"
             )
         options["columns"] = checked_columns(columns)
-    judgments = judgments_of(reader.read(path, texts, **options), duplicates, skip_unjudged)
+    lines = reader.read(path, texts, **options)
+    if labels is not None:
+        lines = with_labels(lines, labels)
+    judgments = judgments_of(lines, duplicates, skip_unjudged)
     idle = len((texts or {}).keys() - {query.query_id for query in judgments.queries})
     notes = (f"{idle} topics have no judgment",) if idle else ()
     return replace(judgments, notes=judgments.notes + notes)

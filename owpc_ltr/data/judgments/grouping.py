@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -205,18 +205,31 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
         notes += [f"{spam} negative grades were read as 0"] if spam else []
         grades = grades.clip(min=0)
     lines.refuse_negative(grades)
-    queries = _group(lines, grades, duplicates)
+    lines.check_ids()
+    lines.check_params()
+    codes, names = encode(lines.query_ids)
+    further = _of_documents(lines, codes, names)
+    if further:
+        params = {name: column for name, column in lines.params.items() if name not in further}
+        lines = replace(lines, params=params)
+        notes.append(
+            f"{', '.join(map(shown, further))}: what differs by document is no parameter of the "
+            "query, and was left out"
+        )
+    queries = _group(lines, codes, names, grades, duplicates)
     remaining = sum(len(query.doc_ids) for query in queries)
     if remaining < len(grades):
         notes.append(f"{len(grades) - remaining} duplicates were merged by '{duplicates}'")
     return Judgments(queries, tuple(notes))
 
 
-def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list[JudgedQuery]:
-    lines.check_ids()
-    lines.check_params()
-    codes, queries = encode(lines.query_ids)
-    _refuse_two_values(lines, codes, queries)
+def _group(
+    lines: JudgmentLines,
+    codes: Numbers,
+    queries: list[str],
+    grades: Vector,
+    duplicates: Duplicates,
+) -> list[JudgedQuery]:
     importance = read_importance(lines, codes, queries)
     rows, grades, weights = _settle_duplicates(lines, codes, grades, duplicates)
     order = rows[np.argsort(codes[rows], kind="stable")]
@@ -245,8 +258,14 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     ]
 
 
-def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str]) -> None:
+def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> list[str]:
+    """The further columns whose values differ by document: in most queries that have several.
+
+    Raises BadInput where another parameter has two values in a query.
+    """
     _, first = np.unique(queries, return_index=True)
+    several = int((np.bincount(queries) > 1).sum())
+    further: list[str] = []
     checked: list[object] = []
     for name, column in lines.params.items():
         if any(column is earlier for earlier in checked):
@@ -254,7 +273,10 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
         checked.append(column)
         codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
         differing = np.flatnonzero(codes != codes[first][queries])
-        if len(differing):
+        in_most = 2 * len(np.unique(queries[differing])) > several
+        if in_most and name not in {"keywords", "query"} and _is_plain(column):
+            further.append(name)
+        elif len(differing):
             row, before = int(differing[0]), int(first[queries[differing[0]]])
             typed = isinstance(column, TypedColumn)
             value, earlier = (
@@ -264,9 +286,15 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
             raise lines.bad(
                 row,
                 f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
-                f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
-                "document is no column for a judgment list",
+                f"{lines.place} {lines.numbers[before]}: give it one",
             )
+    return further
+
+
+def _is_plain(column: Column) -> bool:
+    """Whether the values are texts, numbers, true and false, as documents have them too."""
+    values = column.values if isinstance(column, TypedColumn) else ()
+    return not any(isinstance(value, list | dict) for value in values)
 
 
 def _settle_duplicates(
