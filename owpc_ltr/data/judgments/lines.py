@@ -156,8 +156,9 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         row = int(np.argmax(blank))
         raise lines.bad(
             row,
-            f"the grade {shown(lines.grade(row).strip())} is not a number that fits; {lacking} of {len(lines.grades)} lines have "
-            "none: grade them, or leave them out with `skip_unjudged=True`",
+            f"the grade {shown(lines.grade(row).strip())} is not a number that fits; {lacking} of "
+            f"{len(lines.grades)} lines have none: grade them, or leave them out with "
+            "`skip_unjudged=True`",
         )
     if not len(rows):
         raise BadInput(f"cannot read {lines.path}: none of its {lacking} lines has a grade yet")
