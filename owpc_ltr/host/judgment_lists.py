@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
-from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
+from owpc_ltr.data.options import DEFAULT_FORMAT, ROLES, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import first_lines, read_head, read_text, shown
 from owpc_ltr.files.output import write_output
@@ -238,11 +238,19 @@ _TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?\s*([^<]*)", re.IGNORECASE)
 
 
 def read_topics(path: Path) -> dict[str, str]:
-    """Query texts by id, from TREC `<top>` topics (their titles) or `id TAB text` lines.
+    """Query texts by id: TREC `<top>` topics (their titles), `id TAB text` lines, or a table.
 
-    Raises BadInput where an id has two texts, or a topic lacks one.
+    A table's header names `query_id` and `query`. Raises BadInput where an id has two texts, or a
+    topic lacks one.
     """
+    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.judgments.tables import header_delimiter, role_name
+
     text = read_text(path)
+    header = text.lstrip().partition("\n")[0].replace('"', "").split(header_delimiter(text))
+    names = set(map(role_name, header))
+    if names & set(ROLES["query_id"]) and names & set(ROLES["query"]):
+        return {query.query_id: query.params["query"] for query in read_queries(path)}
     lines = _tagged if _OPENING.search(text) else _tabbed
     topics: dict[str, str] = {}
     for line, query, content in lines(text, path):

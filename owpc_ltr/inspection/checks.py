@@ -834,12 +834,11 @@ def warnings_before_training(data: RankingDataset) -> list[str]:
 
     Constant columns are told after training, of all that was trained on.
     """
-    scale = [*no_irrelevant_grade(np.unique(data.labels).tolist())]
     if _says_nothing(data):
-        return _lines(scale)
+        return []
     sample = take_sample({"": data})
     totals = totals_of({"": data}, identify=False)
-    return _lines([*scale, *_checks_of_labels(data, sample), *_checks_of_values(totals, sample)])
+    return _lines([*_checks_of_labels(data, sample), *_checks_of_values(totals, sample)])
 
 
 def warnings_of_log(

@@ -157,7 +157,7 @@ def _case(content: dict[str, Any], path: Path) -> JudgmentLines:
             unrated += not ratings
             for document, rating in ratings:
                 entries.append((len(entries) + 1, text, document, rating, ""))
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(
             f"cannot read {path}: it is no case of Quepid, with 'queries' that have 'query_text' "
             "and 'ratings' by document, and no ratings of RRE, with 'placeholders' and "

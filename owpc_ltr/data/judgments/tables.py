@@ -52,7 +52,8 @@ SHOWN = "document:"
 JUDGE = "grade:"
 """Prefix of the roles of columns that hold the grades of one judge each."""
 _JUDGES = re.compile(
-    r"(judge|rater|annotator|assessor)[ _-]?(?!.*\b(id|name|count)$)(\d+|[ _-]\w.*)|\S+@\S+\.\S+",
+    r"(judge|rater|annotator|assessor)[ _-]?(?!.*(?<![a-z])(id|name|count)$)(\d+|[ _-]\w.*)"
+    r"|\S+@\S+\.\S+",
     re.IGNORECASE,
 )
 """The names of columns that say of themselves that a judge's grades are in them."""
