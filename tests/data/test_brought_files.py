@@ -110,6 +110,10 @@ READ: dict[str, Kind] = {
         "", "'Doc Position', 'Title': what differs by document is no parameter",
     ),
     "an index of pandas": Kind("csv", ",query,doc_id,grade\n0,cup,a,3\n1,cup,b,0\n"),
+    "a parameter that stands once": Kind(
+        "jsonl", '{"query": "cup", "doc_id": "a", "grade": 3, "Team Name": "T"}\n'
+        '{"query": "cup", "doc_id": "b", "grade": 0}\n',
+    ),
     "numbers of lines": Kind(
         "tsv", "id\tquery_id\tquery\tproduct_id\tgrade\n0\t7\tcup\ta\t3\n1\t7\tcup\tb\t0\n",
         "--columns doc_id=product_id", "'id': what differs by document",

@@ -259,7 +259,7 @@ def _group(
 
 
 def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> list[str]:
-    """The further columns whose values differ by document: in most queries that have several.
+    """The further columns with several values in most queries that have several documents.
 
     Raises BadInput where another parameter has two values in a query.
     """
@@ -271,14 +271,17 @@ def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> l
         if any(column is earlier for earlier in checked):
             continue
         checked.append(column)
-        codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
+        typed = isinstance(column, TypedColumn)
+        codes, values = (column.codes, column.values) if typed else encode(column)
         differing = np.flatnonzero(codes != codes[first][queries])
-        in_most = 2 * len(np.unique(queries[differing])) > several
-        if in_most and name not in {"keywords", "query"} and _is_plain(column):
-            further.append(name)
-        elif len(differing):
+        if len(differing) and name not in {"keywords", "query"} and _may_be_of_documents(column):
+            filled = ~np.isin(codes, [n for n, value in enumerate(values) if value in (None, "")])
+            pairs = np.unique(np.column_stack([queries, codes])[filled], axis=0)
+            if 2 * int((np.bincount(pairs[:, 0]) > 1).sum()) > several:
+                further.append(name)
+                continue
+        if len(differing):
             row, before = int(differing[0]), int(first[queries[differing[0]]])
-            typed = isinstance(column, TypedColumn)
             value, earlier = (
                 shown(column.told(place) if typed else column[place].as_py())
                 for place in (row, before)
@@ -291,10 +294,11 @@ def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> l
     return further
 
 
-def _is_plain(column: Column) -> bool:
-    """Whether the values are texts, numbers, true and false, as documents have them too."""
-    values = column.values if isinstance(column, TypedColumn) else ()
-    return not any(isinstance(value, list | dict) for value in values)
+def _may_be_of_documents(column: Column) -> bool:
+    """Whether the column is not declared as JSON, and has texts, numbers, true and false alone."""
+    if not isinstance(column, TypedColumn):
+        return True
+    return not (column.declared or any(isinstance(value, list | dict) for value in column.values))
 
 
 def _settle_duplicates(

@@ -306,13 +306,15 @@ class TypedColumn(ShortRepr):
 
     codes: Numbers
     values: Sequence[Any]
+    declared: bool = False
+    """Whether the name of the column says that it is a parameter, as `vector:json`."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def take(self, rows: Any) -> TypedColumn:
         """The values of these judgments; `rows` are Arrow's or NumPy's numbers."""
-        return TypedColumn(self.codes[np.asarray(rows)], self.values)
+        return replace(self, codes=self.codes[np.asarray(rows)])
 
     def to_pylist(self) -> list[Any]:
         """Every judgment's value."""

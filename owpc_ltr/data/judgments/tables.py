@@ -192,6 +192,7 @@ def lines_by_role(
                 column = json_column(
                     column, name, lambda row, what: bad_line(path, place, numbers[row], what)
                 )
+            column = replace(column, declared=True)
         params[param] = column
     judges = {
         role.removeprefix(JUDGE): values[place]
