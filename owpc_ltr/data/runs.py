@@ -221,10 +221,9 @@ def read_run(path: Path | str) -> TrecRun:
     numbers, columns = _columns(path)
     if len(columns) == _SHORT:
         queries, documents, ranks = columns
-        scores, tags = pc.binary_join_element_wise("-", ranks, ""), None
+        scores, tags = pc.binary_join_element_wise("-", ranks, ""), []
     else:
-        queries, _, documents, ranks, scores, *tagged = columns
-        tags = tagged[0] if tagged else None
+        queries, _, documents, ranks, scores, *tags = columns
 
     def bad(row: int, what: str) -> BadInput:
         return bad_line(path, "line", int(numbers[row]), what)
@@ -237,11 +236,12 @@ def read_run(path: Path | str) -> TrecRun:
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise bad(row, f"the score {shown(str(scores[row]))} is too large")
-    tag = path.name if tags is None else str(tags[0])
-    row = -1 if tags is None else pc.index(pc.equal(tags, tag), False).as_py()
-    if row >= 0:
-        first = shown(tag)
-        raise bad(row, f"the tag {shown(str(tags[row]))} after {first}: keep one run a file")
+    tag = str(tags[0][0]) if tags else path.name
+    for column in tags:
+        row = pc.index(pc.equal(column, tag), False).as_py()
+        if row >= 0:
+            told = f"the tag {shown(str(column[row]))} after {shown(tag)}"
+            raise bad(row, f"{told}: keep one run a file")
     duplicate = _second(_keys(queries, documents))
     if duplicate is not None:
         before, row = duplicate

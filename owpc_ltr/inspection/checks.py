@@ -280,7 +280,7 @@ class Totals:
         same, other = repeated(part)
         self.contradicting += len(other)
         _name(self.contradicting_ids, part, _queries_of(part, other))
-        if len(same) and not self.repeated:
+        if len(same) and not self.repeated and part.doc_ids is not None:
             self.repeated_document = str(part.doc_ids[int(same[0])])
         self.repeated += len(same)
         _name(self.repeated_ids, part, _queries_of(part, same))
