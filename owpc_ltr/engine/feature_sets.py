@@ -415,8 +415,8 @@ def push(
     if replace and not force:
         refuse_replacing(cluster.engine, cluster.store, pushed)
     _put_tried(cluster.store, pushed, tried, replace=replace)
-    give_warnings(_derived_cautions(cluster.engine, cluster.store, pushed))
-    give_warnings(_random_cautions(pushed))
+    cautions = _derived_cautions(cluster.engine, cluster.store, pushed)
+    give_warnings([*cautions, *_random_cautions(pushed)])
     return pushed
 
 
@@ -487,29 +487,22 @@ def _derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> l
     ]
 
 
+_UNSEEDED = re.compile(r'"random_score"\s*:\s*\{(?![^{}]*"seed")')
+
+
 def _random_cautions(featureset: FeatureSet) -> list[str]:
     """The features with random numbers that are others in each search."""
-    names = [f"'{f.name}'" for f in featureset.features if _is_unseeded(f.template)]
-    if not names:
-        return []
-    return [
+    templates = {
+        feature.name: text if isinstance(text := feature.template, str) else json.dumps(text)
+        for feature in featureset.features
+    }
+    names = [f"'{name}'" for name, text in templates.items() if _UNSEEDED.search(text)]
+    what = (
         f"{', '.join(names)}: random_score without a seed gives other values in each search, so "
         "that no model scores as on the values that were logged: give it a seed and a field, as "
         '{"seed": 1, "field": "_seq_no"}'
-    ]
-
-
-def _is_unseeded(template: Any) -> bool:
-    if isinstance(template, str):
-        found = re.search(r'"random_score"\s*:\s*(\{[^{}]*\})', template)
-        return found is not None and '"seed"' not in found[1]
-    if isinstance(template, list):
-        return any(map(_is_unseeded, template))
-    if not isinstance(template, Mapping):
-        return False
-    drawn = template.get("random_score")
-    unseeded = isinstance(drawn, Mapping) and "seed" not in drawn
-    return unseeded or any(map(_is_unseeded, template.values()))
+    )
+    return [what] * bool(names)
 
 
 def _suspects(message: str, featureset: FeatureSet, tried: _TrialParams) -> list[str]:

@@ -104,62 +104,63 @@ def from_lightgbm(text: str) -> TreeModel:
 
 
 _MISSING_TYPES = ("None", "Zero", "NaN")
+_OF_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
 _DUMP = "LightGBM's dump_model"
 
 
 def lightgbm_text(content: dict[str, Any]) -> str:
     """What LightGBM's `save_model` writes of the model that its `dump_model` gives as JSON."""
-    header = {
-        key: str(content[key])
-        for key in ("num_class", "num_tree_per_iteration", "objective")
-        if key in content
-    }
+    known = ("num_class", "num_tree_per_iteration", "objective")
+    header = {key: str(content[key]) for key in known if key in content}
     names = take_strings(content, "feature_names", _DUMP)
     if any(name.split() != [name] for name in names) or any("\n" in v for v in header.values()):
         raise BadInput(f"{_DUMP} has a feature or an objective with a blank: save_model has none")
-    lines = ["tree", *(f"{key}={value}" for key, value in header.items())]
-    lines += [f"feature_names={' '.join(names)}", *["average_output"] * _is_mean(content)]
+    lines = ["tree", f"feature_names={' '.join(names)}"]
+    lines += ["average_output"] * (content.get("average_output") is True)
+    lines += [f"{key}={value}" for key, value in header.items()]
     for number, tree in enumerate(take_list(content, "tree_info", _DUMP)):
         where = f"tree {number} of {_DUMP}"
-        lines += [f"Tree={number}", f"num_cat={a_json(tree.get('num_cat', 0))}"]
         columns = _columns_of_tree(take_object(tree, "tree_structure", where), where)
-        lines += [f"{key}={' '.join(map(repr, column))}" for key, column in columns.items()]
+        lines += [
+            f"Tree={number}",
+            *(f"{key}={' '.join(map(repr, columns[key]))}" for key in columns),
+        ]
     return "\n".join([*lines, "end of trees", ""])
 
 
-def _is_mean(content: dict[str, Any]) -> bool:
-    return content.get("average_output") is True
-
-
-def _columns_of_tree(root: dict[str, Any], where: str) -> dict[str, list[Any]]:
+def _columns_of_tree(root: dict[str, Any], where: str) -> dict[str, Sequence[Any]]:
     """The nested objects of a tree as columns: splits and leaves are numbered level by level."""
     splits: list[dict[str, Any]] = []
     leaves: list[dict[str, Any]] = []
 
     def place(node: dict[str, Any]) -> int:
-        found = leaves if "leaf_value" in node else splits
-        found.append(node)
-        return ~(len(leaves) - 1) if found is leaves else len(splits) - 1
+        if "leaf_value" in node:
+            leaves.append(node)
+            return -len(leaves)
+        splits.append(node)
+        return len(splits) - 1
 
     place(root)
-    columns: dict[str, list[Any]] = {
-        key: [] for key in ("split_feature", "threshold", "decision_type")
-    }
-    columns |= {"left_child": [], "right_child": []}
+    rows = []
     for split in splits:  # which grow meanwhile
-        for side in ("left_child", "right_child"):
-            columns[side].append(place(take_object(split, side, where)))
-        categorical = take(split, "decision_type", where) != "<="
-        missing = take(split, "missing_type", where)
+        children = [place(take_object(split, side, where)) for side in _OF_SPLIT[-2:]]
+        feature, threshold, decision, missing = (
+            take(split, key, where) for key in (*_OF_SPLIT[:3], "missing_type")
+        )
         if missing not in _MISSING_TYPES:
             raise BadInput(f"{where} has the missing_type {a_json(missing)}")
-        bits = _CATEGORICAL * categorical + _DEFAULT_LEFT * (split.get("default_left") is True)
-        columns["decision_type"].append(bits + 4 * _MISSING_TYPES.index(missing))
-        columns["split_feature"].append(take(split, "split_feature", where))
-        columns["threshold"].append(0.0 if categorical else take(split, "threshold", where))
+        categorical, left = decision != "<=", split.get("default_left") is True
+        bits = categorical * _CATEGORICAL + left * _DEFAULT_LEFT + 4 * _MISSING_TYPES.index(missing)
+        rows.append((feature, 0.0 if categorical else threshold, bits, *children))
     values = take_numbers({"v": [leaf["leaf_value"] for leaf in leaves]}, "v", where).tolist()
     linear = any("leaf_coeff" in leaf for leaf in leaves)
-    return {"num_leaves": [len(leaves)], "is_linear": [int(linear)], "leaf_value": values} | columns
+    columns = dict(zip(_OF_SPLIT, zip(*rows, strict=True), strict=False))
+    return {
+        "num_leaves": [len(leaves)],
+        "is_linear": [int(linear)],
+        "leaf_value": values,
+        **columns,
+    }
 
 
 def _sections(text: str) -> tuple[_Section, list[_Section]]:

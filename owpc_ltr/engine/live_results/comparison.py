@@ -219,14 +219,11 @@ def _refuse_other_index(
     """Refuse judgments of documents none of which the searched indices hold."""
     judged = dict.fromkeys(name for query in queries for name in query.doc_ids)
     indices = sorted({ranker.search.index for ranker in rankers})
-    if not judged or not indices:
-        return
     if any(name in judged for of_ranker in lists for of_query in of_ranker for name in of_query):
         return
     body = {"query": {"ids": {"values": [*judged][:_MOST_DOCUMENTS]}}, "_source": False}
-    for index in indices:
-        if search_index(engine, index, body, f"the judged documents in '{index}'").hits:
-            return
+    if not indices or any(search_index(engine, index, body).hits for index in indices):
+        return
     raise Refused(
         f"{' and '.join(map(repr, indices))} holds none of the {len(judged):,} judged documents, "
         f"as {shown(next(iter(judged)))}: name the index that was judged, and its documents by "
