@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,7 +23,13 @@ from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data import letor_kernel as kernel
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.letor_kernel import LARGEST_INDEX, fault_of, feature_beyond, is_judgment
+from owpc_ltr.data.letor_kernel import (
+    LARGEST_INDEX,
+    fault_of,
+    feature_beyond,
+    is_judgment,
+    numbers_from_0,
+)
 from owpc_ltr.data.options import judgment_list, row_number
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import ByteSource, first_unseen, lines_in, open_bytes, shown, why_unseen
@@ -62,11 +69,22 @@ class TextPiece:
         return len(got)
 
 
-class Reader:
-    """The state of reading a whole text, or one piece of whole queries."""
+class _NumbersFromZero(BadInput):
+    """The features of a file are numbered from 0, and it was read as if they were from 1."""
 
-    def __init__(self, path: Path, n_features: int | None, max_feature_number: int | None) -> None:
+
+class Reader:
+    """The state of reading a whole text, or one piece of whole queries.
+
+    The features' numbers begin at `first`; where that is 1 and one is 0, `_NumbersFromZero` is
+    raised.
+    """
+
+    def __init__(
+        self, path: Path, n_features: int | None, max_feature_number: int | None, first: int = 1
+    ) -> None:
         self.path = path
+        self.first = first
         self.n_features = n_features
         self.max_feature_number = max_feature_number
         most = min(max_feature_number or MOST_FEATURES, kernel.LARGEST_INDEX)
@@ -79,6 +97,7 @@ class Reader:
         self.powers = powers_of_ten()
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.QUERY_LENGTH] = -1
+        self.state[kernel.FIRST_INDEX] = first
         self._buffers: tuple[NDArray[Any], ...] = ()
 
     def read(self, source: ByteSource | TextPiece, block: int) -> None:
@@ -107,7 +126,7 @@ class Reader:
 
     def beside(self, line: int) -> Reader:
         """A reader for a piece that begins after so many lines, with a query."""
-        reader = Reader(self.path, self.n_features, self.max_feature_number)
+        reader = Reader(self.path, self.n_features, self.max_feature_number, self.first)
         reader.state[kernel.LINE] = line
         return reader
 
@@ -160,11 +179,15 @@ class Reader:
                 rows.lengthen(int(state[kernel.ROW]), share, before + at)
                 continue
             line = _line_at(text, at)
+            if result == kernel.WRONG and self.first and numbers_from_0(line):
+                fault = self._bad(0, "a feature has index 0, and none has it before")
+                raise _NumbersFromZero(f"{fault}: number all from 0, or all from 1")
             if result == kernel.WRONG:
                 raise self._bad(0, fault_of(line))
+            shift = 1 - self.first
             if self.n_features is not None:
-                raise self._bad(0, feature_beyond(line, self.n_features))
-            needed = widest(line)
+                raise self._bad(0, feature_beyond(line, self.n_features - shift, self.n_features))
+            needed = widest(line) + shift
             if needed > rows.most:
                 raise self._bad(
                     0,
@@ -188,7 +211,8 @@ class Reader:
     def _settle(self, text: NDArray[np.uint8], unsure: NDArray[np.int64], first_line: int) -> None:
         """Read the few tokens exactly that compiled code could not decide."""
         for row, column, begin, end in unsure.tolist():
-            value = kernel.nearest_float32(text[begin:end].tobytes().decode())
+            token = text[begin:end].tobytes().decode()
+            value = (kernel.nearest_float32 if column < 0 else kernel.feature_value)(token)
             if np.isinf(value):
                 before = text[:begin].tobytes()
                 line = _line_at(text, before.rfind(b"\n") + 1)
@@ -244,7 +268,7 @@ class Reader:
             labels=rows.labels,
             offsets=np.append(begun[:, 0], count),
             query_ids=query_ids,
-            feature_names=tuple(str(index + 1) for index in range(width)),
+            feature_names=tuple(str(index + self.first) for index in range(width)),
             doc_ids=doc_ids,
             comments=self.comments.array(self.path, rows.comment_ends) if comments else None,
         )
@@ -478,24 +502,34 @@ def read_letor(
     """The dataset in a LETOR/SVMrank text file: `label qid:ID 1:value 2:value … # comment`.
 
     Plain, gzip, xz or zstandard, told by content. A feature that a line leaves out is 0, as in
-    SVMrank; `NULL` is a missing value (NaN), as in LETOR's own files. Query ids may be any text
+    SVMrank; `NULL` is a missing value (NaN), as in LETOR's own files, and so is the largest number
+    of a double (1.797e308), as in Istella's. Query ids may be any text
     without blanks and '#'. The document id is X of a comment `docid = X …`, else the comment's
     first word (RankLib), else the row's number within its query. Blank lines, and lines that are
     comments, are passed over. Feature names are "1", "2", … to the largest index, or to
-    `n_features`, of which 10,000 are read unless `max_feature_number` says more: left out, a
-    matrix more than 400 times as large as its text is refused too, beyond 64 MiB. The text is never
-    held whole: `block` bytes of it are (more for longer lines, of up to 32 MiB). With several
-    `threads` (default: the cores there are, up to four) pieces of large files are read side by
-    side, to the same dataset.
+    `n_features`; or "0", "1", … where a feature has index 0, as scikit-learn, LightGBM and XGBoost
+    write them. 10,000 features are read unless `max_feature_number` says more: left out, a matrix
+    more than 400 times as large as its text is refused too, beyond 64 MiB. The text is never held
+    whole: `block` bytes of it are (more for longer lines, of up to 32 MiB). With several `threads`
+    (default: the cores there are, up to four) pieces of large files are read side by side, to the
+    same dataset.
 
     Raises BadInput, naming file, line and value, where anything is not as said, where a query's
     lines do not stand together, and where the last line has no end (the file may be cut).
     """
     path = Path(path)
-    reader = Reader(path, n_features, max_feature_number)
-    with open_bytes(path) as source:
-        _read_side_by_side(reader, source, block, _cores() if threads is None else threads)
-    return reader.dataset()
+    threads = _cores() if threads is None else threads
+
+    def read(first: int) -> RankingDataset:
+        reader = Reader(path, n_features, max_feature_number, first)
+        with open_bytes(path) as source:
+            _read_side_by_side(reader, source, block, threads)
+        return reader.dataset()
+
+    try:
+        return read(1)
+    except _NumbersFromZero:
+        return read(0)
 
 
 def stream_letor(
@@ -510,12 +544,21 @@ def stream_letor(
     Unless `n_features` says how many there are, the text is read twice: first for the width. A
     query that comes back far from its other lines is not noticed here.
     """
-    if n_features is None:
-        read = _stream(path, None, max_feature_number, piece)
-        n_features = max((part.n_features for part in read), default=0)
-    if not n_features:
+
+    def widest_part(first: int) -> int:
+        read = _stream(path, n_features, max_feature_number, piece, first)
+        # Where the width is known, the first part tells from which number the features begin.
+        looked_at = islice(read, None if n_features is None else 1)
+        return max((part.n_features for part in looked_at), default=0)
+
+    first = 1
+    try:
+        width = widest_part(1)
+    except _NumbersFromZero:
+        width, first = widest_part(0), 0
+    if not width:
         raise BadInput(f"cannot read {path}: it has no line with a document")
-    return _stream(path, n_features, max_feature_number, piece)
+    return _stream(path, width, max_feature_number, piece, first)
 
 
 def _cores() -> int:
@@ -579,12 +622,12 @@ def _take(
 
 
 def _stream(
-    path: Path, n_features: int | None, max_feature_number: int | None, piece: int
+    path: Path, n_features: int | None, max_feature_number: int | None, piece: int, first: int
 ) -> Iterator[RankingDataset]:
     lines = 0
     with open_bytes(path) as source:
         for text in _pieces(source, piece):
-            reader = Reader(path, n_features, max_feature_number)
+            reader = Reader(path, n_features, max_feature_number, first)
             reader.state[kernel.LINE] = lines
             reader.read(TextPiece(text), BLOCK)
             lines = int(reader.state[kernel.LINE])

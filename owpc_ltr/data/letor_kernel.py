@@ -33,8 +33,9 @@ from owpc_ltr.files.input import shown
     UNSURE_TOKENS,  # in this block
     TOTAL_ID_BYTES,  # before this block
     TOTAL_COMMENT_BYTES,
+    FIRST_INDEX,  # 1, or 0 where the features of the file are numbered from 0
     STATE_SIZE,
-) = range(14)
+) = range(15)
 COUNTERS_OF_BLOCK = POSITION, ID_BYTES, COMMENT_BYTES, QUERY_BYTES, QUERIES, UNSURE_TOKENS
 
 DONE, FULL, WIDER, WRONG = 0, 1, 2, 3
@@ -44,6 +45,8 @@ READ, BAD, UNSURE = 0, 1, 2
 """Results of reading a number; `UNSURE` leaves the value to `nearest_float32`."""
 
 LARGEST_INDEX = 1_000_000
+LARGEST_DOUBLE = 1.797e308
+"""From here on a value is the largest that a double holds: it stands for a missing one."""
 LONGEST_QUERY = 4096
 
 _Bytes = NDArray[np.uint8]
@@ -101,7 +104,9 @@ def read_lines(
         if name < 0:
             return WRONG
         length = at - name
-        at, last, pending = _read_features(text, at, row, features, unsure, pending, powers)
+        at, last, pending = _read_features(
+            text, at, row, features, unsure, pending, powers, 1 - state[FIRST_INDEX]
+        )
         if at < 0:
             return -at
         comment, end, at = _find_comment(text, at)
@@ -167,15 +172,12 @@ def _find_comment(text: _Bytes, at: int) -> tuple[int, int, int]:
 
 @compiled
 def _read_features(
-    text: _Bytes,
-    at: int,
-    row: int,
-    features: Matrix,
-    unsure: NDArray[np.int64],
-    pending: int,
-    powers: Vector,
+    text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any, shift: int
 ) -> tuple[int, int, int]:
-    """The end of the features (or -WRONG, -WIDER), the last index, the number of unsure tokens."""
+    """The end of the features (or -WRONG, -WIDER), the last column, the number of unsure tokens.
+
+    A feature stands in the column of its index, from 1, moved by `shift`.
+    """
     width = features.shape[1]
     last = 0
     while True:
@@ -190,6 +192,7 @@ def _read_features(
             index = min(index * 10 + np.int64(digit), LARGEST_INDEX + 1)
             at += 1
             digit = np.uint8(_byte(text, at) - _ZERO)
+        index += shift
         if token == at or _byte(text, at) != _COLON:
             return -WRONG, 0, 0
         if index <= last or index > LARGEST_INDEX:
@@ -207,6 +210,8 @@ def _read_features(
             ):
                 return -WRONG, 0, 0
             value, at = np.nan, begin + 4
+        elif status == UNSURE and LARGEST_DOUBLE <= abs(value) < np.inf:
+            value = np.nan
         elif status == UNSURE:
             unsure[pending, 0], unsure[pending, 1] = row, index - 1
             unsure[pending, 2], unsure[pending, 3] = begin, at
@@ -378,6 +383,15 @@ def nearest_float32(token: str) -> float:
         return float(np.float32(value))
 
 
+def feature_value(token: str) -> float:
+    """The float32 nearest to a token; NaN for the largest number of a double, which means missing.
+
+    >>> feature_value("0.5"), feature_value("1.79769313486231e308"), feature_value("1e39")
+    (0.5, nan, inf)
+    """
+    return np.nan if LARGEST_DOUBLE <= abs(float(token)) < np.inf else nearest_float32(token)
+
+
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(?=[ \t\r\n#])")
 _TOKEN = re.compile(rb"[^ \t\r\n]*")
 _ID = re.compile(rb"[^\x00-\x20#]*")
@@ -394,6 +408,11 @@ def is_judgment(line: bytes) -> bool:
     tokens = text.split()
     qrels = len(tokens) == 4 and tokens[1] in {"0", "q0"}
     return qrels or any(field in ROLES["doc_id"] for field in fields)
+
+
+def numbers_from_0(line: bytes) -> bool:
+    """Whether a line that was refused has a feature of index 0, as its first."""
+    return re.match(rb"[^#]*?[ \t]qid:[^ \t#]+[ \t]+0+:", line) is not None
 
 
 def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
@@ -432,14 +451,12 @@ def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
         return "the query id after 'qid:' is empty"
     if at - name > LONGEST_QUERY:
         return f"a query id is longer than {LONGEST_QUERY} bytes"
-    last = 0
+    last = -1
     while line[at := _after_blanks(line, at)] not in b"\n#\r":
         token, feature = _token(line, at), _FEATURE.match(line, at)
         if feature is None:
             return f"{token} is not a feature: write index:value"
         index = int(feature.group(1)[-20:])
-        if index == 0:
-            return f"the feature {token} has index 0: indices begin at 1"
         if index == last:
             return f"the feature {token} repeats the index before it"
         if index < last:
@@ -452,7 +469,7 @@ def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
         last, value = index, _NUMBER.match(line, feature.end())
         if value is None and feature.group(2) is None:
             return f"the feature {token} has no decimal number for a value; a missing value is NULL"
-        if value and np.isinf(nearest_float32(value.group().decode())):
+        if value and np.isinf(feature_value(value.group().decode())):
             return f"the feature {token} has a value beyond float32"
         at = value.end() if value else feature.end()
     comment = _COMMENT.match(line, at)
@@ -463,10 +480,10 @@ def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
     return f"{_token(line, bad)} is not UTF-8: save the file as UTF-8"
 
 
-def feature_beyond(line: bytes, n_features: int) -> str:
+def feature_beyond(line: bytes, largest: int, n_features: int) -> str:
     """The complaint about the first feature of a line that is beyond those asked for."""
     features = re.finditer(rb"[ \t](\d+):", line)
-    beyond = next(feature.start(1) for feature in features if int(feature.group(1)) > n_features)
+    beyond = next(feature.start(1) for feature in features if int(feature.group(1)) > largest)
     return (
         f"the feature {_token(line, beyond)} is beyond the {n_features} features that were asked "
         "for"

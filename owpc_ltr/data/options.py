@@ -51,14 +51,20 @@ ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def parse_columns(text: str, roles: Mapping[str, tuple[str, ...]] = ROLES) -> dict[str, str]:
-    """The column of each role, from `query=q,doc_id=sku`. Raises UsageError.
+    """The column of each role, from `query=q,doc_id=sku`; its name may contain commas.
 
-    >>> parse_columns("query=q, document_id=sku")
-    {'query': 'q', 'doc_id': 'sku'}
+    Raises UsageError.
+
+    >>> parse_columns("query=q, document_id=sku, grade=ann,bob")
+    {'query': 'q', 'doc_id': 'sku', 'grade': 'ann,bob'}
     """
     columns: dict[str, str] = {}
+    role = None
     for part in text.split(",") if text.strip() else ():
         name, equals, column = (piece.strip() for piece in part.partition("="))
+        if role is not None and name and not equals:
+            columns[role] += f",{part.rstrip()}"
+            continue
         role = _role_of(name, roles)
         if not (equals and column) or role is None:
             raise UsageError(
@@ -69,6 +75,24 @@ def parse_columns(text: str, roles: Mapping[str, tuple[str, ...]] = ROLES) -> di
             raise UsageError(f"two columns are named for the {role}: name one")
         columns[role] = column
     return columns
+
+
+def parse_labels(text: str) -> dict[str, float]:
+    """The grade of each label, from `E=3,S=2,C=1,I=0`. Raises UsageError.
+
+    >>> parse_labels("Exact=2, Irrelevant=0")
+    {'Exact': 2.0, 'Irrelevant': 0.0}
+    """
+    labels = {}
+    for part in text.split(","):
+        label, _, grade = (piece.strip() for piece in part.rpartition("="))
+        try:
+            labels[label] = float(grade)
+        except ValueError as error:
+            raise UsageError(
+                f"cannot read the label '{part.strip()}': write LABEL=GRADE, as E=3,S=2,C=1,I=0"
+            ) from error
+    return labels
 
 
 def checked_columns(columns: Mapping[str, str]) -> dict[str, str]:
@@ -107,12 +131,23 @@ Columns = Annotated[
     "Mapping[str, str] | None",
     Help(
         "The columns of the judgments by role, where their names differ: "
-        '`columns={"query": "q", "doc_id": "sku", "grade": "rating"}`.',
+        '`columns={"query": "q", "doc_id": "sku", "grade": "rating"}`; a column for each judge: '
+        '`columns={"grade": "ann,bob"}`.',
         cli=str,
         parse=parse_columns,
         metavar="ROLE=COLUMN,…",
         panel="Data",
         project="columns",
+    ),
+]
+Labels = Annotated[
+    "Mapping[str, float] | None",
+    Help(
+        'The grades of labels that are words: `labels={"Exact": 2, "Irrelevant": 0}`.',
+        cli=str,
+        parse=parse_labels,
+        metavar="LABEL=GRADE,…",
+        panel="Data",
     ),
 ]
 Topics = Annotated[

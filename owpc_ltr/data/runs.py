@@ -1,4 +1,7 @@
-"""TREC runs: rankings as `query Q0 document rank score tag` lines, written and read."""
+"""TREC runs: rankings as `query Q0 document rank score tag` lines, written and read.
+
+Lines without the tag are read too, and so is MS MARCO's `query document rank`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
 
 _BLANK = r"\s|^$"
-_FIELDS = 6
+_FIELDS, _UNTAGGED, _SHORT = 6, 5, 3
+"""TREC's fields, those without the tag, and MS MARCO's."""
 _BETWEEN = "\n"
 """Separates query and document in a key: no id of a run contains it."""
 
@@ -205,7 +209,9 @@ def is_run(path: Path) -> bool:
         return False
     with open_regular(path) as file:
         first = file.readline(10_000).split()
-    return len(first) == _FIELDS and first[1].upper() == b"Q0"
+    if len(first) == _SHORT:
+        return first[2].isdigit()
+    return len(first) >= _UNTAGGED and first[1].upper() == b"Q0"
 
 
 @public
@@ -213,7 +219,11 @@ def read_run(path: Path | str) -> TrecRun:
     """Read a TREC run. Raises BadInput naming the file, the line and the value."""
     path = Path(path)
     numbers, columns = _columns(path)
-    queries, _, documents, ranks, scores, tags = columns
+    if len(columns) == _SHORT:
+        queries, documents, ranks = columns
+        scores, tags = pc.binary_join_element_wise("-", ranks, ""), []
+    else:
+        queries, _, documents, ranks, scores, *tags = columns
 
     def bad(row: int, what: str) -> BadInput:
         return bad_line(path, "line", int(numbers[row]), what)
@@ -226,10 +236,12 @@ def read_run(path: Path | str) -> TrecRun:
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise bad(row, f"the score {shown(str(scores[row]))} is too large")
-    row = pc.index(pc.equal(tags, tags[0]), False).as_py()
-    if row >= 0:
-        first = shown(str(tags[0]))
-        raise bad(row, f"the tag {shown(str(tags[row]))} after {first}: keep one run a file")
+    tag = str(tags[0][0]) if tags else path.name
+    for column in tags:
+        row = pc.index(pc.equal(column, tag), False).as_py()
+        if row >= 0:
+            told = f"the tag {shown(str(column[row]))} after {shown(tag)}"
+            raise bad(row, f"{told}: keep one run a file")
     duplicate = _second(_keys(queries, documents))
     if duplicate is not None:
         before, row = duplicate
@@ -238,26 +250,29 @@ def read_run(path: Path | str) -> TrecRun:
             f"document {shown(str(documents[row]))} of query {shown(str(queries[row]))} is ranked "
             f"on line {numbers[before]} already: keep one",
         )
-    return TrecRun(queries, documents, values, str(tags[0]), str(path))
+    return TrecRun(queries, documents, values, tag, str(path))
 
 
 def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
-    """The line numbers of a run's entries, and its six columns as text."""
+    """The line numbers of a run's entries, and its six, five or three columns as text."""
     lines = pc.ascii_trim_whitespace(pa.array(read_text(path).split("\n"), pa.string()))
     filled = np.flatnonzero(pc.not_equal(lines, "").to_numpy(zero_copy_only=False))
     if not len(filled):
         raise BadInput(f"cannot read {path}: it is empty")
     lines = lines.take(pa.array(filled))
-    fields = pc.ascii_split_whitespace(lines)
-    row = pc.index(pc.equal(pc.list_value_length(fields), _FIELDS), False).as_py()
+    # A tag may have blanks.
+    fields = pc.ascii_split_whitespace(lines, max_splits=_FIELDS - 1)
+    width = len(fields[0])
+    known = width in {_FIELDS, _UNTAGGED, _SHORT}
+    row = pc.index(pc.equal(pc.list_value_length(fields), width), False).as_py() if known else 0
     if row >= 0:
         line = shown(str(lines[row]))
         raise bad_line(
             path, "line", int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'"
         )
     flat = fields.flatten()
-    firsts = np.arange(0, len(flat), _FIELDS)
-    return filled + 1, [flat.take(pa.array(firsts + field)) for field in range(_FIELDS)]
+    firsts = np.arange(0, len(flat), width)
+    return filled + 1, [flat.take(pa.array(firsts + field)) for field in range(width)]
 
 
 def document_names(data: RankingDataset) -> pa.StringArray:

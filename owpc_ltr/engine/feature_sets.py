@@ -46,12 +46,13 @@ _WHOLE = frozenset(("long", "integer", "short", "byte", "unsigned_long"))
 _NUMBER = _WHOLE | {"double", "float", "half_float", "scaled_float"}
 _DATE = frozenset(("date", "date_nanos"))
 _IDS = ("id", "uuid", "guid", "sku", "url", "uri")
-"""Last words of the names of text fields that only identify a document."""
+"""Last words of the names of texts and numbers that only identify a document."""
 _VECTOR = frozenset(("knn_vector", "dense_vector", "sparse_vector", "rank_features"))
 _TITLES = ("title", "name", "heading", "headline", "label", "subject")
 """Names of fields that say in a few words what a document is: they come first."""
 _UNIQUE = 0.95
-"""Whole numbers and keywords of which this share of documents has one of its own are ids."""
+"""Keywords of which this share of documents has one of its own are ids; so many different numbers
+are a popularity."""
 _FEW = 20
 """With fewer documents, values that differ tell nothing."""
 _DAY_MILLISECONDS = 86_400_000
@@ -263,6 +264,8 @@ def _of_values(
             )
         elif kind in _KEYWORD | _NUMBER | _DATE and facts.get("reason"):
             unused[field] = facts["reason"]
+        elif kind in _WHOLE and _is_id(field):
+            unused[field] = "its name is that of an id"
         elif kind in _KEYWORD:
             words = {
                 "query": "{{keywords}}",
@@ -336,8 +339,9 @@ def _statistics_of(kind: str, value: Callable[..., Any]) -> dict[str, Any]:
         reason = "no document has a value"
     elif values == 1:
         reason = "every document has the same value"
-    elif kind in _WHOLE | _KEYWORD and count > _FEW and values and values > _UNIQUE * count:
-        reason = f"{values} values in {count} documents: an id"
+    elif kind in _KEYWORD and count > _FEW and values and values > _UNIQUE * count:
+        # The engine estimates how many values there are.
+        reason = f"{min(values, count)} values in {count} documents: an id"
     elif kind in _NUMBER and value("least") < 0:
         reason = f"values below 0 (from {value('least'):g}): scores must not be negative"
     if reason is None and kind in _DATE:
@@ -422,7 +426,8 @@ def push(
     if replace and not force:
         refuse_replacing(cluster.engine, cluster.store, pushed)
     _put_tried(cluster.store, pushed, tried, replace=replace)
-    give_warnings(_derived_cautions(cluster.engine, cluster.store, pushed))
+    cautions = _derived_cautions(cluster.engine, cluster.store, pushed)
+    give_warnings([*cautions, *_random_cautions(pushed)])
     return pushed
 
 
@@ -491,6 +496,24 @@ def _derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> l
         "and trees in the engine take it for missing: train trees with `missing='zero'`, and let "
         "it be 0 there; linear models are not affected"
     ]
+
+
+_UNSEEDED = re.compile(r'"random_score"\s*:\s*\{(?![^{}]*"seed")')
+
+
+def _random_cautions(featureset: FeatureSet) -> list[str]:
+    """The features with random numbers that are others in each search."""
+    templates = {
+        feature.name: text if isinstance(text := feature.template, str) else json.dumps(text)
+        for feature in featureset.features
+    }
+    names = [f"'{name}'" for name, text in templates.items() if _UNSEEDED.search(text)]
+    what = (
+        f"{', '.join(names)}: random_score without a seed gives other values in each search, so "
+        "that no model scores as on the values that were logged: give it a seed and a field, as "
+        '{"seed": 1, "field": "_seq_no"}'
+    )
+    return [what] * bool(names)
 
 
 def _suspects(message: str, featureset: FeatureSet, tried: _TrialParams) -> list[str]:

@@ -176,13 +176,11 @@ def _kind(path: Path) -> str | None:
             return "data" if DATASET_KEY in (pq.read_schema(file).metadata or {}) else None
     if not _TABLES.intersection(suffixes):
         return None
-    from owpc_ltr.data.judgments.lines import first_lines
     from owpc_ltr.data.judgments.tables import table_formats
     from owpc_ltr.files.input import read_head
 
-    line = next(iter(first_lines(read_head(path))), "")
     named = "qrels" in path.name.lower()
-    return "judgments" if named or table_formats(line) is not None else None
+    return "judgments" if named or table_formats(read_head(path)) is not None else None
 
 
 def _is_template(path: Path) -> bool:

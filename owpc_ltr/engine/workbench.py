@@ -10,6 +10,7 @@ from owpc_ltr.data.options import (
     Columns,
     DuplicatePolicy,
     JudgmentFormat,
+    Labels,
     SkipUnjudged,
     Topics,
 )
@@ -70,6 +71,7 @@ def convert_judgments(
     out: Annotated[Path | str, Writes("The file of the judgments.")],
     to: JudgmentFormat = DEFAULT_FORMAT,
     columns: Columns = None,
+    labels: Labels = None,
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
@@ -82,12 +84,12 @@ def convert_judgments(
     """
     how: Any = {"duplicates": duplicates, "skip_unjudged": skip_unjudged}
     if cluster is not None:
-        for name, value in {"columns": columns, "topics": topics}.items():
+        for name, value in {"columns": columns, "labels": labels, "topics": topics}.items():
             if value is not None:
                 raise UsageError(f"`{name}` is for files, and this is a list of a workbench")
         name = str(judgments).removeprefix(_WORKBENCH)
         return cluster.judgments(name, out=out, to=to, **how)
-    read = read_judgments(judgments, topics=topics, columns=columns, **how)
+    read = read_judgments(judgments, topics=topics, columns=columns, labels=labels, **how)
     give_warnings(read.notes)
     write_judgments(read, out, format=to)
     return read

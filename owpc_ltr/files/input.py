@@ -107,7 +107,10 @@ _FOREIGN = (
     (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
     (b"PAR1", "a Parquet file, where text is asked for"),
+    (b"\xd0\xcf\x11\xe0", "an old Office file: save it as CSV (UTF-8)"),
 )
+_SPREADSHEET = (b"[Content_Types].xml", b"docProps/", b"xl/", b"oasis.opendocument")
+"""What an archive names first that is a workbook (.xlsx, .ods)."""
 
 
 class ByteSource:
@@ -166,10 +169,12 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
     for formats that are not text.
     """
     with open_regular(path) as raw:
-        head = raw.read(8)
+        head = raw.read(512)
         for magic, what in () if any_content else _FOREIGN:
             if head.startswith(magic):
-                raise BadInput(f"cannot read {path}: it is {what}")
+                sheet = any(part in head for part in _SPREADSHEET)
+                kind = "a spreadsheet: save it as CSV (UTF-8)" if sheet else what
+                raise BadInput(f"cannot read {path}: it is {kind}")
         raw.seek(0)
         yield ByteSource(path, raw, os.fstat(raw.fileno()).st_size)
 

@@ -171,8 +171,9 @@ def _normaliser(value: Json, where: str, rounding: _Rounding) -> Normaliser:
         if second <= 0:
             raise BadInput(f"{where}: the standard deviation {second} is not positive")
         return Normaliser(kind, float(first), float(second))
-    if not 0 <= first < second:
-        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
+    # Newer versions of the plugin refuse a negative minimum, older ones have them.
+    if not first < second:
+        raise BadInput(f"{where}: needs minimum < maximum, not {first} and {second}")
     return Normaliser(kind, float(first), float(second - first))
 
 

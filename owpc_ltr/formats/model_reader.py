@@ -14,9 +14,10 @@ from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular, read_text, shown
 from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list, take_text
+from owpc_ltr.formats.elastic_trees import from_elastic
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.ltr_plugin import read_linear
-from owpc_ltr.formats.other_trees import from_lightgbm
+from owpc_ltr.formats.other_trees import from_lightgbm, lightgbm_text
 from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, stale_leaves
 from owpc_ltr.models.feature_use import with_features
@@ -70,13 +71,24 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"it is neither JSON nor text: {error.reason}") from error
+    if text.lstrip().startswith("<ensemble"):
+        # RankLib's trees without the comment that names the algorithm: forests have ensembles.
+        kind = "Random Forests" if text.count("<ensemble") > 1 else "LambdaMART"
+        text = f"## {kind}\n{text.lstrip()}"
     if text.startswith("## "):
         return _from_ranklib(text, names)
     if text.split("\n", 1)[0].strip() != "tree":
-        raise BadInput(
-            "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a "
-            "model of the LTR plugin"
-        )
+        raise BadInput(f"it is no model that we know: {_KNOWN}")
+    return _from_lightgbm(text)
+
+
+_KNOWN = (
+    "XGBoost's JSON, LightGBM's text or JSON, RankLib's text, a model of the LTR plugin or of "
+    "Elasticsearch, or an object of weights"
+)
+
+
+def _from_lightgbm(text: str) -> _Imported:
     model = from_lightgbm(text)
     notes = [_equal_left(model, "LightGBM")]
     if "average_output" in text.split("\nTree=", 1)[0].splitlines():
@@ -98,6 +110,27 @@ def _from_json(content: dict[str, Any] | list[Any], names: tuple[str, ...]) -> _
         return _from_dump(content, names)
     if "learner" in content:
         return _from_raw(content, names, slice_best=True)
+    if "tree_info" in content:
+        return _from_lightgbm(lightgbm_text(content))
+    definition = content.get("definition")
+    of_elastic = isinstance(definition, dict) and "trained_model" in definition
+    if of_elastic or {"inference_config", "trained_model_configs"} & content.keys():
+        return from_elastic(content), "elastic", []
+    if "features_info" in content or "oblivious_trees" in content:
+        raise BadInput(
+            "it is a model of CatBoost, which is not read: train with XGBoost or LightGBM, or "
+            "compare its scores as a run"
+        )
+    if str(content.get("class")).startswith("org.apache.solr"):
+        raise BadInput(
+            "it is a model of Solr, which is not read: import the file of the library that trained "
+            'it, or the weights of a linear model as an object {"title": 1.5}'
+        )
+    if content and all(type(weight) in (int, float) for weight in content.values()):
+        return read_linear(content, {}, names or tuple(content)), LINEAR, []
+    if not {"_source", "model", "type", "definition"} & content.keys():
+        keys = ", ".join(map(shown, list(content)[:6]))
+        raise BadInput(f"it is JSON with {keys or 'no key'}, and no model that we know: {_KNOWN}")
     return _from_plugin(content, names)
 
 

@@ -1,4 +1,4 @@
-"""Trees of LightGBM (text of `Booster.save_model`) and of scikit-learn (estimators in memory)."""
+"""Trees of LightGBM (text of save_model, JSON of dump_model) and scikit-learn (in memory)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import (
+    a_json,
+    take,
+    take_list,
+    take_numbers,
+    take_object,
+    take_strings,
+)
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
     GrowingForest,
@@ -93,6 +101,66 @@ def from_lightgbm(text: str) -> TreeModel:
     for section in trees:
         growing.add(_read_tree(section, scale), section.where)
     return TreeModel(names, growing.forest("the LightGBM model"), link=link)
+
+
+_MISSING_TYPES = ("None", "Zero", "NaN")
+_OF_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+_DUMP = "LightGBM's dump_model"
+
+
+def lightgbm_text(content: dict[str, Any]) -> str:
+    """What LightGBM's `save_model` writes of the model that its `dump_model` gives as JSON."""
+    known = ("num_class", "num_tree_per_iteration", "objective")
+    header = {key: str(content[key]) for key in known if key in content}
+    names = take_strings(content, "feature_names", _DUMP)
+    if any(name.split() != [name] for name in names) or any("\n" in v for v in header.values()):
+        raise BadInput(f"{_DUMP} has a feature or an objective with a blank: save_model has none")
+    lines = ["tree", f"feature_names={' '.join(names)}"]
+    lines += ["average_output"] * (content.get("average_output") is True)
+    lines += [f"{key}={value}" for key, value in header.items()]
+    for number, tree in enumerate(take_list(content, "tree_info", _DUMP)):
+        where = f"tree {number} of {_DUMP}"
+        columns = _columns_of_tree(take_object(tree, "tree_structure", where), where)
+        lines += [
+            f"Tree={number}",
+            *(f"{key}={' '.join(map(repr, columns[key]))}" for key in columns),
+        ]
+    return "\n".join([*lines, "end of trees", ""])
+
+
+def _columns_of_tree(root: dict[str, Any], where: str) -> dict[str, Sequence[Any]]:
+    """The nested objects of a tree as columns: splits and leaves are numbered level by level."""
+    splits: list[dict[str, Any]] = []
+    leaves: list[dict[str, Any]] = []
+
+    def place(node: dict[str, Any]) -> int:
+        if "leaf_value" in node:
+            leaves.append(node)
+            return -len(leaves)
+        splits.append(node)
+        return len(splits) - 1
+
+    place(root)
+    rows = []
+    for split in splits:  # which grow meanwhile
+        children = [place(take_object(split, side, where)) for side in _OF_SPLIT[-2:]]
+        feature, threshold, decision, missing = (
+            take(split, key, where) for key in (*_OF_SPLIT[:3], "missing_type")
+        )
+        if missing not in _MISSING_TYPES:
+            raise BadInput(f"{where} has the missing_type {a_json(missing)}")
+        categorical, left = decision != "<=", split.get("default_left") is True
+        bits = categorical * _CATEGORICAL + left * _DEFAULT_LEFT + 4 * _MISSING_TYPES.index(missing)
+        rows.append((feature, 0.0 if categorical else threshold, bits, *children))
+    values = take_numbers({"v": [leaf["leaf_value"] for leaf in leaves]}, "v", where).tolist()
+    linear = any("leaf_coeff" in leaf for leaf in leaves)
+    columns = dict(zip(_OF_SPLIT, zip(*rows, strict=True), strict=False))
+    return {
+        "num_leaves": [len(leaves)],
+        "is_linear": [int(linear)],
+        "leaf_value": values,
+        **columns,
+    }
 
 
 def _sections(text: str) -> tuple[_Section, list[_Section]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
-from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
+from owpc_ltr.data.options import DEFAULT_FORMAT, ROLES, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import first_lines, read_head, read_text, shown
 from owpc_ltr.files.output import write_output
@@ -34,6 +34,7 @@ def read_judgments(
     duplicates: Duplicates = "refuse",
     skip_unjudged: bool = False,
     columns: Mapping[str, str] | None = None,
+    labels: Mapping[str, float] | None = None,
     registry: Registry | None = None,
 ) -> Judgments:
     """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
@@ -41,13 +42,16 @@ def read_judgments(
     `format` names a judgment reader of the registry (without one, of what is installed), where
     content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
     texts (TREC's, or id TAB text), or these by id, for formats that do not have them. `columns`
-    names columns of a table by their roles, as `{"query": "q", "doc_id": "sku"}`.
+    names columns of a table by their roles, as `{"query": "q", "doc_id": "sku"}`; where each judge
+    has a column, `{"grade": "ann,bob"}`. `labels` are the grades of labels that are words, as
+    `{"Exact": 2, "Irrelevant": 0}`.
 
     Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out, and counts them.
     A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
     is not as the format says, and for a document that is judged twice unless `duplicates` names
     what to do.
     """
+    from owpc_ltr.data.judgments.lines import with_labels
     from owpc_ltr.host.registry import installed
 
     path, registry = Path(path), registry or installed()
@@ -63,7 +67,10 @@ def read_judgments(
                 f"`columns`"
             )
         options["columns"] = checked_columns(columns)
-    judgments = judgments_of(reader.read(path, texts, **options), duplicates, skip_unjudged)
+    lines = reader.read(path, texts, **options)
+    if labels is not None:
+        lines = with_labels(lines, labels)
+    judgments = judgments_of(lines, duplicates, skip_unjudged)
     idle = len((texts or {}).keys() - {query.query_id for query in judgments.queries})
     notes = (f"{idle} topics have no judgment",) if idle else ()
     return replace(judgments, notes=judgments.notes + notes)
@@ -175,7 +182,7 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
             f"cannot read {path}: these are topics, which have no grades: name the judgments, and "
             "this file as their topics"
         )
-    reader = first_to_recognise(judgment_readers(registry, table_formats(lines[0])), path, head)
+    reader = first_to_recognise(judgment_readers(registry, table_formats(head)), path, head)
     if reader is None:
         readers = judgment_readers(registry)
         known = ", ".join(reader.name for reader in readers) or "none"
@@ -231,11 +238,19 @@ _TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?\s*([^<]*)", re.IGNORECASE)
 
 
 def read_topics(path: Path) -> dict[str, str]:
-    """Query texts by id, from TREC `<top>` topics (their titles) or `id TAB text` lines.
+    """Query texts by id: TREC `<top>` topics (their titles), `id TAB text` lines, or a table.
 
-    Raises BadInput where an id has two texts, or a topic lacks one.
+    A table's header names `query_id` and `query`. Raises BadInput where an id has two texts, or a
+    topic lacks one.
     """
+    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.judgments.tables import header_delimiter, role_name
+
     text = read_text(path)
+    header = text.lstrip().partition("\n")[0].replace('"', "").split(header_delimiter(text))
+    names = set(map(role_name, header))
+    if names & set(ROLES["query_id"]) and names & set(ROLES["query"]):
+        return {query.query_id: query.params["query"] for query in read_queries(path)}
     lines = _tagged if _OPENING.search(text) else _tabbed
     topics: dict[str, str] = {}
     for line, query, content in lines(text, path):

@@ -198,10 +198,10 @@ def _mixed(numbers: Digests) -> Digests:
     return scrambled(numbers * np.uint64(0x9E3779B97F4A7C15))
 
 
-def contradicting(data: RankingDataset) -> NDArray[np.int64]:
-    """The documents whose id stands in their query before, with another grade."""
+def repeated(data: RankingDataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The documents whose id stands in their query before: with the same grade, with another."""
     if data.doc_ids is None:
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     ids = data.doc_ids.dictionary_encode()
     keys = query_of_rows(data) * len(ids.dictionary) + numbers_in(ids.indices).astype(np.int64)
     return _again(keys, data.labels)
@@ -212,7 +212,7 @@ def contradicting_copies(data: RankingDataset) -> NDArray[np.int64]:
     keys = row_digests(data.features) + query_of_rows(data).astype(np.uint64)
     _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     pairs = sizes[group] == 2
-    rows = _again(np.where(pairs, group, -1 - np.arange(len(group))), data.labels)
+    _, rows = _again(np.where(pairs, group, -1 - np.arange(len(group))), data.labels)
     if not len(rows):
         return rows
     own = np.zeros(data.n_documents, np.int64)
@@ -223,12 +223,14 @@ def contradicting_copies(data: RankingDataset) -> NDArray[np.int64]:
     return rows[own[rows] >= max(1.0, np.median(single) if len(single) else np.inf)]
 
 
-def _again(keys: NDArray[np.int64], labels: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The rows whose key stands before, with another label."""
+def _again(
+    keys: NDArray[np.int64], labels: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows whose key stands before: with the same label, and with another."""
     order = np.argsort(keys, kind="stable")
     earlier, later = order[:-1], order[1:]
-    again = later[(keys[earlier] == keys[later]) & (labels[earlier] != labels[later])]
-    return np.sort(again)
+    again, same = keys[earlier] == keys[later], labels[earlier] == labels[later]
+    return np.sort(later[again & same]), np.sort(later[again & ~same])
 
 
 _NAMED = 5
@@ -252,6 +254,9 @@ class Totals:
         self.without_contrast = 0
         self.contradicting = 0
         self.contradicting_ids: list[str] = []
+        self.repeated = 0
+        self.repeated_ids: list[str] = []
+        self.repeated_document = ""
         self.parts = 0
         self.identities: list[Identities] = []
 
@@ -272,9 +277,13 @@ class Totals:
         highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
         lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
         self.without_contrast += int(((highest == lowest) & (sizes > 1)).sum())
-        again = np.searchsorted(part.offsets, contradicting(part), side="right") - 1
-        self.contradicting += len(again)
-        _name(self.contradicting_ids, part, np.unique(again))
+        same, other = repeated(part)
+        self.contradicting += len(other)
+        _name(self.contradicting_ids, part, _queries_of(part, other))
+        if len(same) and not self.repeated and part.doc_ids is not None:
+            self.repeated_document = str(part.doc_ids[int(same[0])])
+        self.repeated += len(same)
+        _name(self.repeated_ids, part, _queries_of(part, same))
         self.parts += 1
 
     def _add_absences(self, part: RankingDataset, first: int, last: int) -> None:
@@ -314,6 +323,11 @@ def _query_blocks(part: RankingDataset) -> Iterator[tuple[int, int]]:
         last = min(max(last, first + 1), part.n_queries)
         yield first, last
         first = last
+
+
+def _queries_of(part: RankingDataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of the queries of these rows, each once."""
+    return np.unique(np.searchsorted(part.offsets, rows, side="right") - 1)
 
 
 def _name(ids: list[str], part: RankingDataset, queries: NDArray[np.int64]) -> None:
@@ -552,6 +566,21 @@ def contradicting_grades(totals: Totals, sample: RankingDataset) -> Iterator[Fin
         "and no order satisfies them",
         queries=tuple(queries),
     )
+
+
+def repeated_documents(totals: Totals) -> Iterator[Finding]:
+    """Documents that stand in their query before, with the same grade."""
+    if totals.repeated:
+        yield Finding(
+            "repeated-documents",
+            NOTE,
+            "documents",
+            f"{totals.repeated:,} of {totals.columns.rows:,} documents stand in their query before "
+            f"with the same grade, as '{totals.repeated_document}' in '{totals.repeated_ids[0]}'",
+            advice="keep one of each, because losses and metrics count both; or the file's "
+            "comments do not begin with document ids",
+            queries=tuple(totals.repeated_ids),
+        )
 
 
 _TRAINED_CELLS = 1_000_000
@@ -795,6 +824,7 @@ def all_checks(named: Mapping[str, Data], progress: Progress) -> Inspection:
         *_checks_of_labels(sample.data, sample),
         *constant_columns(totals.columns, first.feature_names),
         *_checks_of_values(totals, sample),
+        *repeated_documents(totals),
     ]
     findings += drift_between_files(sample, list(named), findings)
     ordered = _worst_first(findings)
@@ -825,6 +855,8 @@ def warnings_of_log(
     constant = [
         f"{finding.message}: {CHECK_TEMPLATES}" for finding in constant_columns(facts, names)
     ]
+    if data is not None:
+        constant += _lines(no_irrelevant_grade(np.unique(data.labels).tolist()))
     if data is None or _says_nothing(data):
         return constant
     totals = totals_of({"": data}, identify=False)

@@ -28,6 +28,7 @@ CHECKS = (
     "missing-spike",
     "constant-column",
     "missing-rate",
+    "repeated-documents",
 )
 """The names of all checks, the worst first: what makes figures lie, then what harms a model."""
 

@@ -181,6 +181,13 @@ def read_content(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if _DATASET.match(raw):
             raise BadInput(f"{path} holds data, no model: give a file that train wrote") from error
+        if not raw.strip():
+            raise BadInput(f"{path} is not a model file, nor a run: it is empty") from error
+        if raw.lstrip()[:1] not in {b"{", b"["}:
+            raise BadInput(
+                f"{path} is not a model file, nor a run ('query Q0 document rank score tag', or "
+                "'query document rank'): give one of these"
+            ) from error
         raise BadInput(f"{path} is not a model file: {why_no_json(raw, error)}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadInput(f"{path} is not a model file of owpc-ltr")

@@ -13,26 +13,15 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.files.input import shown
-from owpc_ltr.files.strict_json import (
-    a_json,
-    parse_json,
-    take,
-    take_integers,
-    take_list,
-    take_numbers,
-    take_object,
-    take_strings,
-)
+from owpc_ltr.files.strict_json import parse_json, take_object
+from owpc_ltr.formats.elastic_trees import WEIGHTED_SUM, read_ensemble
 from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.formats.stored_model import body_text
-from owpc_ltr.formats.tree_builder import GrowingForest, Node, leaf, node_table
-from owpc_ltr.models.trees import TreeModel, to_single
+from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 from owpc_ltr.version import parse_version, version_text
 
-_SUM = "weighted_sum"
 _FIRST, _WITHOUT_INPUT = (8, 13), (8, 15)
 """The first version with learning to rank, and the first that refuses the names it asked for."""
 _ID = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
@@ -121,7 +110,7 @@ def to_elastic(model: Model, featureset_names: Sequence[str]) -> dict[str, Any]:
     ensemble = {
         "feature_names": names,
         "trained_models": _trees(whole),
-        "aggregate_output": {_SUM: {}},
+        "aggregate_output": {WEIGHTED_SUM: {}},
         "target_type": "regression",
     }
     return {"trained_model": {"ensemble": ensemble}}
@@ -186,49 +175,3 @@ def _trees(model: TreeModel) -> list[dict[str, Any]]:
         tree = {"feature_names": list(model.feature_names), "tree_structure": structure}
         trees.append({"tree": {**tree, "target_type": "regression"}})
     return trees
-
-
-def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> TreeModel:
-    """The model that an ensemble of trees is. Raises BadInput for any other trained model."""
-    where = "the ensemble"
-    ensemble = take_object(trained, "ensemble", "the trained model")
-    output = "".join(take_object(ensemble, "aggregate_output", where))
-    if output != _SUM:
-        raise BadInput(f"{where} aggregates by {shown(output)}, not {_SUM}: it ranks nothing")
-    names = take_strings(ensemble, "feature_names", where)
-    columns = positions(names, feature_names)
-    growing = GrowingForest()
-    for part in take_list(ensemble, "trained_models", where):
-        tree = take_object(part, "tree", where)
-        if take_strings(tree, "feature_names", where) != names:
-            raise BadInput(f"a tree of {where} has other features than it")
-        nodes = take_list(tree, "tree_structure", where)
-        growing.add(node_table([_read_node(node, columns) for node in nodes]), where)
-    return TreeModel(tuple(feature_names), growing.forest(where))
-
-
-def rounded_up(threshold: Vector) -> Vector:
-    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v < t'."""
-    rounded = to_single(threshold)
-    with np.errstate(over="ignore", under="ignore"):
-        above = np.nextafter(rounded, np.float32(np.inf))
-    return np.where(rounded < threshold, above, rounded).astype(np.float64)
-
-
-def _read_node(node: Any, columns: list[int]) -> Node:
-    where = "a node of the ensemble"
-    if isinstance(node, dict) and "leaf_value" in node:
-        (output,) = take_numbers({"v": [node["leaf_value"]]}, "v", where).tolist()
-        return leaf(output)
-    if take(node, "decision_type", where) != "lt":
-        raise BadInput(f"{where} decides by {a_json(node['decision_type'])}, not lt")
-    split, left, right, default = (
-        take(node, key, where)
-        for key in ("split_feature", "left_child", "right_child", "default_left")
-    )
-    threshold = take_numbers({"threshold": [take(node, "threshold", where)]}, "threshold", where)
-    whole = take_integers({"split": [split, left, right]}, "split", where).tolist()
-    if not 0 <= whole[0] < len(columns) or type(default) is not bool:
-        raise BadInput(f"{where} is not a split: {a_json(node)}")
-    # Float32 values are below a float64 threshold where they are below the next float32 upwards.
-    return columns[whole[0]], float(rounded_up(threshold)[0]), whole[1], whole[2], default, 0.0

@@ -1,10 +1,15 @@
-"""Judgments of Quepid: ratings and judges of a case as CSV, and books as JSON.
+"""Judgments of Quepid: ratings and judges of a case as CSV or JSON, and books as JSON.
 
 - `query,docid,rating`: what Quepid exports and imports. A query that nobody rated has a line of its
   own, without commas, and a document that nobody rated an empty rating. Quepid puts a blank before
   a text that begins with one of - = + @, so that no spreadsheet takes it for a formula, and so do
   we before an id.
-- `query,docid`, then a column for each judge.
+- `query,docid`, then a column for each judge, whose names say so (an e-mail address, `judge 1`);
+  judges of other names need `grade=ann,bob`.
+- A case, or its ratings alone: `queries`, each with `query_text` (or `query`) and `ratings` by
+  document.
+- The ratings of RRE (Rated Ranking Evaluator), which Quepid exports too: `queries` with
+  `placeholders` and `relevant_documents`, in `topics` and `query_groups` or without.
 - A book: `query_doc_pairs`, each with `judgements` by `user_email`; what is unrateable is left out
   and counted.
 
@@ -17,7 +22,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,45 +33,51 @@ from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.grouping import decimal
 from owpc_ltr.data.judgments.pools import refuse_alike
-from owpc_ltr.data.judgments.tables import parse_table
-from owpc_ltr.data.options import ROLES
+from owpc_ltr.data.judgments.tables import are_judges, is_record, parse_table
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.files.strict_json import Json, read_json_value
 from owpc_ltr.protocols import JudgmentReader
 
 _FIRST = ["query", "docid"]
-_BOOK = re.compile(rb'"query_doc_pairs"\s*:')
+_KEYS = re.compile(rb'"(query_doc_pairs|queries|query_groups|topics)"\s*:\s*\[|"case_name"\s*:')
 _FORMULA = re.compile(r"[-=+@]")
 _GUARDED = r"^ ([-=+@])"
 
 
 @dataclass(frozen=True)
 class Quepid:
-    """Quepid's `query,docid,rating`, its `query,docid` with a column for each judge, its books."""
+    """Quepid's `query,docid,rating`, its columns by judge, its cases and books; RRE's ratings."""
 
     name: ClassVar[str] = "quepid"
     precedence: ClassVar[int] = 21
     ids_are_texts: ClassVar[bool] = True
 
     def recognises(self, _path: Path, head: bytes) -> bool:
-        """Whether it begins a book, or its header is one of Quepid's."""
-        if head.lstrip().startswith(b"{"):
-            return bool(_BOOK.search(head))
-        names = _header(next(iter(first_lines(head)), ""))
-        lowered = [name.lower() for name in names]
-        return lowered == [*_FIRST, "rating"] or bool(_judges(names))
+        """Whether it begins a book or a case, or its header is one of Quepid's."""
+        first = next(iter(first_lines(head)), "")
+        if first.startswith("{"):
+            return bool(_KEYS.search(head)) and not is_record(first)
+        names = next(csv.reader([first], skipinitialspace=True), [])
+        lowered = [name.strip().lower() for name in names]
+        return lowered == [*_FIRST, "rating"] or (lowered[:2] == _FIRST and are_judges(names[2:]))
 
-    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
+    def read(
+        self,
+        path: Path,
+        topics: Mapping[str, str] | None = None,  # noqa: ARG002
+        columns: Mapping[str, str] | None = None,
+    ) -> JudgmentLines:
         """The judgments, one entry for each judge of a pair, and a note of what has none."""
         text = read_text(path)
         if text.lstrip().startswith("{"):
-            return _book(text, path)
-        header, _, rows = text.partition("\n")
-        judges = _judges(_header(header))
-        if judges:
-            return _by_judge(judges, rows, path)
-        lines = parse_table(text, path, ",", None, unjudged_queries=True)
+            return _of_json(text, path)
+        names = next(csv.reader(io.StringIO(text, newline="")), [])
+        if not columns and are_judges(names[2:]):
+            out = io.StringIO()
+            csv.writer(out, lineterminator="").writerow(names[2:])
+            columns = {"grade": out.getvalue()}
+        lines = parse_table(text, path, ",", None, unjudged_queries=True, columns=columns)
         query, documents = _unguarded(lines)
         params = {"keywords": query, "query": query}
         return replace(lines, query_ids=query, doc_ids=documents, params=params)
@@ -104,40 +115,17 @@ def _unguarded(lines: JudgmentLines) -> list[Any]:
     return [pc.replace_substring_regex(column, _GUARDED, r"\1") for column in columns]
 
 
-def _header(line: str) -> list[str]:
-    return [name.strip() for name in line.replace('"', "").split(",")]
-
-
-def _judges(names: list[str]) -> list[str]:
-    """The judges that a header names: all columns behind the first two, unless one has grades."""
-    lowered = [name.lower() for name in names]
-    return [] if lowered[:2] != _FIRST or {*ROLES["grade"]} & {*lowered} else names[2:]
-
-
-def _by_judge(judges: list[str], rows: str, path: Path) -> JudgmentLines:
-    """One entry for each judge of a pair; one with an empty cell has no grade."""
-    columns = [f"judge {number}" for number in range(1, len(judges))]
-    header = ",".join([*_FIRST, "grade", *columns])
-    table = parse_table(f"{header}\n{rows}", path, ",", None)
-    texts, documents = (column.to_pylist() for column in _unguarded(table))
-    cells = [table.grades, *(table.params[name] for name in columns)]
-    entries = [
-        (number, text, document, cell, judge)
-        for judge, column in zip(judges, cells, strict=True)
-        for number, text, document, cell in zip(
-            table.numbers, texts, documents, column.to_pylist(), strict=True
-        )
-    ]
-    return _lines(path, entries)
-
-
-def _book(text: str, path: Path) -> JudgmentLines:
-    """One entry for each judge of a pair. Raises BadInput for what is no book."""
+def _of_json(text: str, path: Path) -> JudgmentLines:
+    """One entry for each judge of a pair of a book, or for each rating of a case."""
     try:
         content = read_json_value(text)
     except ValueError as error:
         raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
-    pairs = content.get("query_doc_pairs") if isinstance(content, dict) else None
+    return _book(content, path) if "query_doc_pairs" in content else _case(content, path)
+
+
+def _book(content: dict[str, Any], path: Path) -> JudgmentLines:
+    pairs = content["query_doc_pairs"]
     if not isinstance(pairs, list):
         raise BadInput(f"cannot read {path}: it has no list 'query_doc_pairs', as a book has")
     entries: list[tuple[int, str, str, str, str]] = []
@@ -154,6 +142,53 @@ def _book(text: str, path: Path) -> JudgmentLines:
         raise BadInput(f"cannot read {path}: the book has no rating")
     notes = (f"{unrateable} judgements without a rating were left out",) * bool(unrateable)
     return _lines(path, entries, "pair", notes)
+
+
+def _case(content: dict[str, Any], path: Path) -> JudgmentLines:
+    entries: list[tuple[int, str, str, str, str]] = []
+    unrated = 0
+    try:
+        for text, rated in _queries_of_case(content):
+            ratings = [
+                (document, "" if rating is None else str(rating))
+                for name, value in rated.items()
+                for document, rating in _ratings(name, value)
+            ]
+            unrated += not ratings
+            for document, rating in ratings:
+                entries.append((len(entries) + 1, text, document, rating, ""))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"cannot read {path}: it is no case of Quepid, with 'queries' that have 'query_text' "
+            "and 'ratings' by document, and no ratings of RRE, with 'placeholders' and "
+            "'relevant_documents'"
+        ) from error
+    if not entries:
+        raise BadInput(f"cannot read {path}: the case has no rating")
+    notes = (f"{unrated} queries have no rating",) * bool(unrated)
+    return _lines(path, entries, "rating", notes)
+
+
+def _queries_of_case(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each query's text, and what its documents are worth; in RRE a group may say it for all."""
+    for topic in [content, *content.get("topics", ())]:
+        for group in [topic, *topic.get("query_groups", ())]:
+            for query in group.get("queries", ()):
+                placeholders = query.get("placeholders", {})
+                first = placeholders.get("$query", next(iter(placeholders.values()), None))
+                text = query.get("query_text", query.get("query", first))
+                rated = query.get("ratings", query.get("relevant_documents"))
+                rated = group["relevant_documents"] if rated is None else rated
+                if not isinstance(text, str):
+                    raise TypeError
+                yield text, rated
+
+
+def _ratings(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Documents and their ratings, of `document: 3`, `document: {gain: 3}`, `3: [document]`."""
+    if isinstance(value, list):
+        return [(str(document), name) for document in value]
+    return [(name, value["gain"] if isinstance(value, dict) else value)]
 
 
 def _lines(

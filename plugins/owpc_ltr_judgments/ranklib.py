@@ -1,7 +1,8 @@
 """RankLib's judgment lists: `# qid:1: keywords` lines, then `4 qid:1 # 7555 title` lines.
 
 The document id is the comment's first word. Feature values on the lines are passed over. A query's
-text is its header line's, or that of a topics file; a `*2` after it is the query's importance.
+text is its header line's, or that of a topics file; a `*2` after it is the query's importance. In
+Quepid's export for learning to rank the query's text stands behind the document id of each line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _HEADER = re.compile(r"#\s*qid:(\S+):\s+(\S.*)")
-_ROW = re.compile(r"(\S+)\s+qid:(\S+)((?:\s+\d+:\S+)*)\s*#\s*(?:docid\s*=\s*)?(\S+)(?:\s.*)?")
+_ROW = re.compile(r"(\S+)\s+qid:(\S+)((?:\s+\d+:\S+)*)\s*#\s*(?:docid\s*=\s*)?(\S+)(\s.*)?")
+_QUOTED = re.compile(r'"(.*)"')
 _LIKE_A_ROW = re.compile(r"\S+\s+qid:\S+(\s|$)")
 _WEIGHT = re.compile(r"(.*\S)\*(\d+(?:\.\d+)?)")
 
@@ -63,6 +65,8 @@ class _Lines:
     numbers: list[int] = field(default_factory=list)
     rows: list[tuple[str, str, str]] = field(default_factory=list)
     importance: dict[str, str] = field(default_factory=dict)
+    comments: dict[str, set[str]] = field(default_factory=dict)
+    """By query, what stands behind the document ids."""
     valued: int = 0
 
     def add(self, number: int, line: str) -> None:
@@ -78,6 +82,7 @@ class _Lines:
                 )
             self.numbers.append(number)
             self.rows.append((row[1], row[2], row[4]))
+            self.comments.setdefault(row[2], set()).add((row[5] or "").strip())
             self.valued += bool(row[3])
 
     def judgments(self) -> JudgmentLines:
@@ -85,9 +90,15 @@ class _Lines:
         if not self.rows:
             raise BadInput(f"cannot read {self.path}: it has no judgment")
         grades, query_ids, doc_ids = zip(*self.rows, strict=True)
+        in_comments = not self.texts and self._texts_in_comments()
+        if in_comments and all(document.endswith(";") for document in doc_ids):
+            doc_ids = tuple(document[:-1] for document in doc_ids)
         texts = [self.texts.get(query, "") for query in query_ids]
         importance = [self.importance.get(query, "") for query in query_ids]
         counts = {
+            "queries have their text from the comments of their lines": (
+                in_comments and len(self.texts)
+            ),
             "lines have feature values, which were passed over": self.valued,
             "queries have a text and no judgment": len(self.named.keys() - set(query_ids)),
         }
@@ -109,6 +120,15 @@ class _Lines:
                 "keywords' above, or name a topics file",
             )
         return lines
+
+    def _texts_in_comments(self) -> bool:
+        """Take each query's text from its lines if all have the same; titles would differ."""
+        if len(self.comments) == len(self.rows) or any(len(c) > 1 for c in self.comments.values()):
+            return False
+        for query, (comment,) in self.comments.items():
+            quoted = _QUOTED.fullmatch(comment)
+            self.texts[query] = quoted[1] if quoted else comment
+        return all(self.texts.values())
 
     def _add_header(self, number: int, query: str, text: str) -> None:
         weight = ""

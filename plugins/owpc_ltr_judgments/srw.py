@@ -21,7 +21,7 @@ from typing import ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.pools import RATINGS, import_body, lines_of_list
-from owpc_ltr.data.options import ROLES
+from owpc_ltr.data.judgments.tables import is_record
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.files.strict_json import read_json_value
@@ -40,13 +40,8 @@ class Srw:
 
     def recognises(self, _path: Path, head: bytes) -> bool:
         """Whether it begins an object that has `judgmentRatings`, and is no line of jsonl."""
-        if not head.lstrip().startswith(b"{") or not _KEY.search(head):
-            return False
-        try:
-            first = json.loads(next(iter(first_lines(head))))
-        except (ValueError, RecursionError):
-            return True
-        return not isinstance(first, dict) or not any(name in first for name in ROLES["doc_id"])
+        first = next(iter(first_lines(head)), "")
+        return first.startswith("{") and bool(_KEY.search(head)) and not is_record(first)
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
         """The judgments. Raises BadInput for what is no such list, or not a complete one."""

@@ -7,9 +7,9 @@ empty cell is 1, and `judged_by`. Without query ids the text is the id. All furt
 parameters of the query; an empty cell and a null are no parameter:
 
 - in csv and tsv they are texts, or JSON where the name ends in `:json`;
-- in jsonl they have JSON's types: numbers, true or false, lists (a query vector), objects, texts. A
-  key that a line does not have says nothing: what another line of the query says holds, so that a
-  long vector can stand once;
+- in jsonl they have JSON's types: numbers, true or false, lists (a query vector), objects, texts.
+  The file may also be one list of the objects. A key that a line does not have says nothing: what
+  another line of the query says holds, so that a long vector can stand once;
 - in parquet numbers, true and false, lists and objects keep their types; dates and times (ISO 8601)
   and decimals are text. Ids are text or whole numbers. Errors name the row, from 1.
 """
@@ -17,7 +17,8 @@ parameters of the query; an empty cell and a null are no parameter:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -117,8 +118,8 @@ class Jsonl:
     precedence: ClassVar[int] = 30
 
     def recognises(self, _path: Path, head: bytes) -> bool:
-        """Whether the first line that is not blank begins an object."""
-        return any(line.startswith("{") for line in first_lines(head)[:1])
+        """Whether the first line that is not blank begins an object, or a list of them."""
+        return any(line.startswith(("{", "[")) for line in first_lines(head)[:1])
 
     def read(
         self,
@@ -126,23 +127,23 @@ class Jsonl:
         topics: Mapping[str, str] | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> JudgmentLines:
-        """The judgments. Raises BadInput for a line that is no object."""
-        numbers, cells = _cells_of_lines(path)
+        """The judgments. Raises BadInput for a line, or an element of a list, that is no object."""
+        place, numbers, cells = _cells_of_records(path)
         if not numbers:
             raise BadInput(f"cannot read {path}: it has no judgment")
         names = list(cells)
         roles = find_roles(
-            names, path, topics is not None, "its lines", column="key", columns=columns
+            names, path, topics is not None, f"its {place}s", column="key", columns=columns
         )
-        role_of = {column: role for role, column in roles.items()}
+        role_of = {column: role.partition(":")[0] for role, column in roles.items()}
         values: list[Any] = [
-            _texts(column, role_of[place], path, numbers) if place in role_of else column
-            for place, column in enumerate(cells.values())
+            _texts(column, role_of[key], f"{path}, {place}", numbers) if key in role_of else column
+            for key, column in enumerate(cells.values())
         ]
         queries = values[roles.get("query_id", roles.get("query", 0))]
-        for place in set(range(len(names))) - set(role_of):
-            values[place] = _params(values[place], queries)
-        return lines_by_role(path, numbers, names, values, roles=roles, topics=topics)
+        for key in set(range(len(names))) - set(role_of):
+            values[key] = _params(values[key], queries)
+        return lines_by_role(path, numbers, names, values, roles=roles, topics=topics, place=place)
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The same lines; a query's parameters stand on its first one."""
@@ -197,7 +198,7 @@ class Parquet:
         roles = find_roles(names, path, topics is not None, "its columns", columns=columns)
         if not len(table):
             raise BadInput(f"cannot read {path}: it has columns, and no row")
-        role_of = {column: role for role, column in roles.items()}
+        role_of = {column: role.partition(":")[0] for role, column in roles.items()}
         values = [
             _converted(path, name, role_of.get(index), table.column(index))
             for index, name in enumerate(names)
@@ -244,15 +245,15 @@ _UNSAID = object()
 """The value of a key that a line does not have."""
 
 
-def _cells_of_lines(path: Path) -> tuple[list[int], dict[str, list[Any]]]:
-    """The numbers of the lines, and by key a value for each of them."""
+def _cells_of_records(path: Path) -> tuple[str, list[int], dict[str, list[Any]]]:
+    """What the records are (lines, or elements), their numbers, and by key a value for each."""
     numbers: list[int] = []
     cells: dict[str, list[Any]] = {}
-    # Unicode has more line ends than one, which may stand inside a text.
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        for name, value in _object(line, f"{path}, line {number}").items():
+    text = read_text(path)
+    listed = text.lstrip().startswith("[")
+    place = "record" if listed else "line"
+    for number, record in _of_list(text, path) if listed else _of_lines(text, path):
+        for name, value in record.items():
             column = cells.setdefault(name, [])
             column.extend([_UNSAID] * (len(numbers) - len(column)))
             # Most lines say what the line before them said: a long vector is held once.
@@ -261,18 +262,43 @@ def _cells_of_lines(path: Path) -> tuple[list[int], dict[str, list[Any]]]:
         numbers.append(number)
     for column in cells.values():
         column.extend([_UNSAID] * (len(numbers) - len(column)))
-    return numbers, cells
+    return place, numbers, cells
 
 
-def _object(line: str, place: str) -> dict[str, Any]:
+def _of_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    # Unicode has more line ends than one, which may stand inside a text.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            content = read_json_value(line)
+        except ValueError as error:
+            with suppress(ValueError):
+                whole = read_json_value(text)
+                keys = ", ".join(shown(key) for key in list(whole)[:6])
+                raise BadInput(
+                    f"cannot read {path}: it is one JSON object, with {keys}, and no kind of "
+                    "judgments that is read: write one object a line, or a list of them"
+                ) from error
+            raise BadInput(f"cannot read {place}: {shown(line)} is not JSON ({error})") from error
+        yield number, _object(content, place)
+
+
+def _of_list(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        content = read_json_value(line)
+        content = read_json_value(text)
     except ValueError as error:
-        raise BadInput(f"cannot read {place}: {shown(line)} is not JSON ({error})") from error
+        raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
+    for number, record in enumerate(content, 1):
+        yield number, _object(record, f"{path}, record {number}")
+
+
+def _object(content: Any, place: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInput(
-            f"cannot read {place}: {shown(line)} is {kind_of(content)}, not an object: write "
-            '{"query": …, "doc_id": …, "grade": …}'
+            f"cannot read {place}: {shown(str(content))} is {kind_of(content)}, not an object: "
+            'write {"query": …, "doc_id": …, "grade": …}'
         )
     return content
 
@@ -282,7 +308,7 @@ def _is_same(first: object, other: object) -> bool:
     return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
 
 
-def _texts(values: list[Any], role: str, path: Path, numbers: Sequence[int]) -> list[str]:
+def _texts(values: list[Any], role: str, place: str, numbers: Sequence[int]) -> list[str]:
     """Ids, queries or grades as they stand in the lines."""
     expected = ("a number",) if role in _OF_NUMBERS else ()
     texts = []
@@ -295,7 +321,7 @@ def _texts(values: list[Any], role: str, path: Path, numbers: Sequence[int]) -> 
             else:
                 texts.append(as_id(value, *expected))
         except ValueError as error:
-            raise BadInput(f"cannot read {path}, line {number}: the {role} {error}") from error
+            raise BadInput(f"cannot read {place} {number}: the {role} {error}") from error
     return texts
 
 
@@ -351,7 +377,8 @@ def _converted(path: Path, name: str, role: str | None, column: pa.ChunkedArray)
     text, none = types.is_string(kind) or types.is_large_string(kind), types.is_null(kind)
     view, exact = types.is_string_view(kind), types.is_decimal(kind)
     if role in _OF_NUMBERS:
-        fits, expected = _is_number(kind) or exact, "a number"
+        worded = role == "grade" and (text or view)
+        fits, expected = _is_number(kind) or exact or worded, "a number"
     elif role is not None:
         fits, expected = text or view or types.is_integer(kind), "text or whole numbers"
     else:
@@ -369,6 +396,8 @@ def _converted(path: Path, name: str, role: str | None, column: pa.ChunkedArray)
             "it"
         )
     if role in _OF_NUMBERS:
+        if worded:
+            return column.cast(pa.string())
         return column.cast(pa.float64()) if exact or none or types.is_float16(kind) else column
     if role is None and not text and not none and _is_json(kind):
         return _typed(column.combine_chunks())

@@ -19,7 +19,14 @@ from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.signatures import Help, Reads, Writes, job
 from owpc_ltr_rating.page import read_sheet
-from owpc_ltr_rating.ratings import Key, Votes, all_votes, rater_warnings, read_votes
+from owpc_ltr_rating.ratings import (
+    Key,
+    Votes,
+    all_votes,
+    rater_warnings,
+    read_votes,
+    scale_warnings,
+)
 
 Conflicts = Literal["median", "latest", "refuse"]
 _SHOWN = 10
@@ -128,8 +135,10 @@ def judge_merge(
     if sheet is not None:
         _refuse_other_sheets(read, read_sheet(sheet).digest, sheet)
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
-    people = {name: of for name, of in all_votes(read).items() if not is_machine(name)}
-    give_warnings(rater_warnings(people))
+    raters = all_votes(read)
+    people = {name: of for name, of in raters.items() if not is_machine(name)}
+    # A model's scale counts beside those of people.
+    give_warnings(dict.fromkeys([*rater_warnings(people), *scale_warnings(raters)]))
     merged = _merged(read, conflicts)
     if out is not None:
         write_judgments(merged.judgments, out, format=to)

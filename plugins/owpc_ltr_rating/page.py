@@ -209,7 +209,7 @@ def judge_page(
     overlap: Annotated[
         int, Help("Of several raters, one pair in so many is rated by all; 0: none.", min=0)
     ] = OVERLAP,
-    grades: Annotated[int, Help("The best grade; 0 is the worst.", min=1, max=9)] = 4,
+    grades: Annotated[int, Help("The best grade; 0 is the worst.", min=1, max=9)] = 3,
     guidelines: Annotated[
         Path | str | None, Reads("What raters are told (text); default: a page of advice.")
     ] = None,
@@ -230,7 +230,7 @@ def judge_page(
 ) -> RatingPage:
     """Write a page on which people grade a sheet.
 
-    The page is one file that works without a network: each rater opens it, grades by key (0 to 4),
+    The page is one file that works without a network: each rater opens it, grades by key (0 to 3),
     and exports the answers, which judge merge and log-features read. The browser keeps every answer
     at once. No rank, ranker or earlier grade is shown; the order is random within a query; 3 % of
     the pairs are shown a second time, for judge agree.
@@ -320,7 +320,7 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int, gr
 
 
 def create_app(
-    html: str, sheet: Sheet, out: Path, grades: int = 4, raters: Sequence[str] = ()
+    html: str, sheet: Sheet, out: Path, grades: int = 3, raters: Sequence[str] = ()
 ) -> Starlette:
     """The page of a sheet as a service: GET / is the page, POST /answers appends one answer.
 

@@ -318,7 +318,7 @@ _ENOUGH = 20
 
 
 def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENOUGH) -> list[str]:
-    """Whether raters share no pair, or seem to use different scales: grades stay as they are.
+    """Whether raters share no pair, or use different scales; see `scale_warnings`.
 
     Raters of fewer than `enough` grades are not looked at.
     """
@@ -329,17 +329,34 @@ def rater_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENO
         if len(counted) > 1
         and not any(of.keys() & others.keys() for other, others in raters.items() if other != name)
     ]
+    lonely = (
+        f"{' and '.join(alone)} graded no pair that another rater graded, so that nothing tells "
+        "who is stricter: give raters common pairs (`judge_page(overlap=…)`, "
+        "`judge_pool(judged=…)`)"
+    )
+    return [lonely] * bool(alone) + scale_warnings(raters, enough)
+
+
+def scale_warnings(raters: Mapping[str, Mapping[Key, float]], enough: int = _ENOUGH) -> list[str]:
+    """Whether raters seem to use different scales, or no grade is 0: grades stay as they are.
+
+    Raters of fewer than `enough` grades are not looked at.
+    """
+    scales = {
+        name: (min(of.values()), max(of.values()))
+        for name, of in raters.items()
+        if len(of) >= enough
+    }
+    listed = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in scales.items())
     warnings = []
-    if alone:
-        warnings.append(
-            f"{' and '.join(alone)} graded no pair that another rater graded, so that nothing "
-            "tells who is stricter: give raters common pairs (`judge_page(overlap=…)`, "
-            "`judge_pool(judged=…)`)"
-        )
-    scales = {name: (min(of.values()), max(of.values())) for name, of in counted.items()}
     if len({high for _, high in scales.values()}) > 1:
-        listed = ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in scales.items())
         warnings.append(f"raters may use different scales ({listed}): grades count as they are")
+    graded = [grade for of in raters.values() for grade in of.values()]
+    if len(graded) >= _ENOUGH and 0 < min(graded) < max(graded):
+        warnings.append(
+            f"the grades are {min(graded):g} to {max(graded):g}, and none is 0: metrics take every "
+            f"grade above 0 for relevant; subtract {min(graded):g} from all"
+        )
     return warnings
 
 

@@ -228,7 +228,12 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
 @pytest.mark.parametrize(
     ("file", "columns", "code", "message"),
     [
-        ("a.csv", (), 3, "give --columns (query=q,doc_id=sku)"),
+        (
+            "a.csv",
+            (),
+            3,
+            "give --columns (query=q,doc_id=sku; grade=ann,bob for a column of each judge)",
+        ),
         (
             "a.csv",
             ("--columns", "query=q,doc_id=product"),

@@ -237,9 +237,9 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
         "line 3: query 'q' has keywords 's', and 'r' on line 2",
     ),
     (
-        "column by document",
-        "query,doc_id,grade,title\nq,d,1,x\nq,e,1,y\n",
-        "line 3: query 'q' has title 'y', and 'x' on line 2",
+        "two values of a parameter",
+        "query,doc_id,grade,city\nq,d,1,x\nq,e,1,y\nr,d,1,x\nr,e,1,x\n",
+        "line 3: query 'q' has city 'y', and 'x' on line 2",
     ),
     ("duplicate", HEADER + "q,r,d,1\nq,r,e,1\nq,r,d,1.0\n", "is judged as 1.0, as on line 2"),
     ("conflict", HEADER + "q,r,d,1\nq,r,d,2\n", "line 3: document 'd' of query 'q' is judged as 2"),
@@ -408,7 +408,7 @@ def lines(*grades: str) -> JudgmentLines:
 
 
 def test_lines_without_a_grade_are_refused_or_left_out_where_that_is_asked_for() -> None:
-    with pytest.raises(BadInput, match=r"line 3: .*2 of 4 lines have none: .*--skip-unjudged"):
+    with pytest.raises(BadInput, match=r"line 3: .*2 of 4 lines have none: .*`skip_unjudged=True`"):
         judged_lines(lines("1", "", "0", " "), skip=False)
     kept, notes = judged_lines(lines("1", "", "0", ""), skip=True)
     assert list(kept.numbers) == [2, 4]

@@ -255,7 +255,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("huge label", b"1e39 qid:1 1:2\n", "the label '1e39' is beyond float32"),
     ("label after blank line", b"\n\nx qid:1 1:2\n", "line 3: the label 'x'"),
     ("label glued", b"1qid:1 1:2\n", "the label '1qid:1' is not a number"),
-    ("index 0", b"1 qid:1 0:2\n", "line 1: the feature '0:2' has index 0"),
+    ("index 0 again", b"1 qid:1 0:2 0:3\n", "line 1: the feature '0:3' repeats the index"),
     ("index twice", b"1 qid:1 1:2 1:3\n", "the feature '1:3' repeats the index"),
     ("index falls", b"1 qid:1 2:2 1:3\n", "the feature '1:3' has a smaller index"),
     ("index negative", b"1 qid:1 -1:2\n", "'-1:2' is not a feature"),

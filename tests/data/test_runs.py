@@ -175,7 +175,9 @@ def test_what_cannot_be_written_is_refused(
     ("text", "message"),
     [
         ("", "r: it is empty"),
-        ("q Q0 d 1 2.5\n", "r, line 1: 'q Q0 d 1 2.5' is not 'query Q0 document rank score tag'"),
+        ("q Q0 d 1\n", "r, line 1: 'q Q0 d 1' is not 'query Q0 document rank score tag'"),
+        ("q d 1\nq e 2 t\n", "r, line 2: 'q e 2 t' is not 'query Q0 document rank score tag'"),
+        ("q d 0.5\n", "r, line 1: the rank '0.5' is no number"),
         ("q Q0 d 1 2 t\n\nq Q0 e x 2 t\n", "r, line 3: the rank 'x' is no number"),
         ("q Q0 d 1 2 t\nq Q0 e 2 nan t\n", "r, line 2: the score 'nan' is no number"),
         ("q Q0 d 1 1_0 t\n", "r, line 1: the score '1_0' is no number"),

@@ -195,6 +195,20 @@ def test_what_no_engine_can_serve_is_refused(
         compare([linear(BY_TITLE), ranker], judgments=judgments, **QUICK)
 
 
+def test_an_index_without_any_judged_document_is_refused_and_no_figures_are_given(
+    judgments: Judgments, small: Small, compare: Compare
+) -> None:
+    renamed = Judgments(
+        [replace(one, doc_ids=[f"sku-{name}" for name in one.doc_ids]) for one in judgments.queries]
+    )
+    with pytest.raises(Refused) as refused:
+        compare([linear(BY_TITLE), "query"], judgments=renamed)
+    told = str(refused.value)
+    assert told.startswith(f"'{small.index}' holds none of the ")
+    assert "as 'sku-" in told
+    assert told.endswith("by their _id")
+
+
 def test_a_metric_that_looks_beyond_the_window_is_refused(
     judgments: Judgments, compare: Compare
 ) -> None:

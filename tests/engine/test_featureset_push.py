@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,20 @@ def test_what_the_mapping_has_is_stored(place: Place) -> None:
     )  # fmt: skip
     place.featuresets.push(good, index=place.index, replace=True)
     assert place.featuresets.get("good") == good
+
+
+def test_random_scores_without_a_seed_are_warned_of(place: Place) -> None:
+    seeded = {"seed": 1, "field": "votes"}
+    for name, drawn, warned in (("dice", {}, True), ("fixed", seeded, False)):
+        template = {"function_score": {"random_score": drawn, "boost_mode": "replace"}}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            place.featuresets.push(
+                FeatureSet(name, (Feature(name, (), template),)), index=place.index
+            )
+        lines = [str(one.message) for one in told if "random_score" in str(one.message)]
+        assert bool(lines) == warned
+        assert not warned or "'dice': random_score without a seed gives other values" in lines[0]
 
 
 def test_an_alias_and_a_dynamic_mapping_are_looked_through(place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.engine.client.responses import NO_LIMIT, Incomplete, check_complete
-from owpc_ltr.engine.feature_sets import SuggestedFeature, SuggestedFeatureSet
+from owpc_ltr.engine.feature_sets import SuggestedFeature, SuggestedFeatureSet, _statistics_of
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import load_featureset
 
@@ -23,6 +24,8 @@ MAPPING = {
         "brand": {"type": "keyword"},
         "price": {"type": "double"},
         "balance": {"type": "double"},
+        "downloads": {"type": "integer"},
+        "product_id": {"type": "long"},
         "constant": {"type": "integer"},
         "empty": {"type": "integer"},
         "added": {"type": "date"},
@@ -44,6 +47,8 @@ def shop(node_url: str, tmp_path: Path) -> Iterator[ltr.Cluster]:
             "brand": ["acme", "sole"][n % 2],
             "price": n + 1.5,
             "balance": n - 20,
+            "downloads": 1000 - n,
+            "product_id": 7000 + n,
             "constant": 7,
             "added": f"2025-{1 + n % 12:02}-01",
             "in_stock": n % 3 == 0,
@@ -94,11 +99,13 @@ def test_each_kind_of_field_gives_what_it_can(shop: ltr.Cluster) -> None:
     assert [feature.name for feature in suggested.features] == [
         *("headline_bm25", "headline_all", "headline_phrase"),
         *("body_bm25", "body_all", "body_phrase", "body_english_bm25", "body_english_all"),
-        *("best_field", "all_fields", "added_recency", "brand_in_query", "in_stock"),
+        # Each document has another number of downloads: that is no id, whatever the count.
+        *("best_field", "all_fields", "added_recency", "brand_in_query", "downloads", "in_stock"),
         *("maker_country_in_query", "price"),
     ]
     assert suggested.unused == {
         "sku": "40 values in 40 documents: an id",
+        "product_id": "its name is that of an id",
         "balance": "values below 0 (from -20): scores must not be negative",
         "constant": "every document has the same value",
         "empty": "no document has a value",
@@ -124,6 +131,13 @@ def test_a_feature_measures_what_its_description_says(
     }
     hits = shop.engine.request("POST", "/suggest-shop/_search", body=body)["hits"]["hits"]
     assert [round(hit["_score"], 3) for hit in hits] == [wanted]
+
+
+def test_the_values_of_an_estimate_are_never_more_than_the_documents() -> None:
+    facts = {"values": 14_281, "count": 14_000, "least": 0, "most": 9}
+    of = partial(_statistics_of, value=lambda what, _key="value": facts.get(what))
+    assert of("keyword") == {"reason": "14000 values in 14000 documents: an id"}
+    assert of("integer") == {"reason": None}
 
 
 def test_a_set_with_a_legs_vector_is_read_as_it_was_written() -> None:

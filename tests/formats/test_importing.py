@@ -130,7 +130,7 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
     [
         (b"", "no model that we know"),
         (b"hello", "no model that we know"),
-        (b"{}", "has no 'model'"),
+        (b"{}", "it is JSON with no key, and no model that we know"),
         (b"[]", "does not name its features"),
         (b'{"learner": {}}', "has no feature names"),
         (b'{"type": "model/x", "definition": {}}', "no LTR plugin has"),

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_exports.elastic import Elastic, rounded_up
+from owpc_ltr_exports.elastic import Elastic
 from owpc_ltr_exports.opensearch import OpenSearch
 from owpc_ltr_exports.plugin_free_trees import PluginFreeTreesTarget
 
 from owpc_ltr import OwpcLtrError, export_model, save_model
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.formats.elastic_trees import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel

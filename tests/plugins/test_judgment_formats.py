@@ -135,7 +135,8 @@ def test_bad_lines_are_named_by_their_number(text: str, message: str, tmp_path: 
 def test_a_parameter_of_two_values_is_refused_by_both_lines(
     first: Any, other: Any, tmp_path: Path
 ) -> None:
-    rows = [judged("d", p=first), judged("e"), judged("f", p=other)]
+    agreeing = [judged(document, query_id="r", p="c") for document in "de"]
+    rows = [judged("d", p=first), judged("e"), judged("f", p=other), *agreeing]
     with pytest.raises(BadInput, match=r"line 3: query 'q' has p '.*', and '.*' on line 1: give"):
         read(rows, tmp_path)
 
@@ -191,7 +192,9 @@ def test_queries_without_ratings_are_counted(tmp_path: Path) -> None:
 
 def test_a_rating_that_is_none_yet_can_be_left_out(tmp_path: Path) -> None:
     content = imported({"rambo": [("a", "1"), ("b", None), ("c", "")]})
-    with pytest.raises(BadInput, match=r"rating 2: the grade '' is not a number.*--skip-unjudged"):
+    with pytest.raises(
+        BadInput, match=r"rating 2: the grade '' is not a number.*`skip_unjudged=True`"
+    ):
         read_workbench(content, tmp_path)
     judgments = read_judgments(tmp_path / "list.json", skip_unjudged=True)
     assert judgments.queries[0].doc_ids == ["a"]
@@ -277,7 +280,7 @@ def test_no_spreadsheet_takes_a_query_or_an_id_for_a_formula(tmp_path: Path) -> 
     with path.open(newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row]
     assert not [cell for cell in cells if cell[:1] in {"=", "+", "-", "@"}]
-    for header in ("query,docid,rating", "query,docid,ann"):
+    for header in ("query,docid,rating", "query,docid,ann@a.org"):
         path.write_text(path.read_text().replace("query,docid,rating", header))
         judged_queries = read_judgments(path).queries
         assert [(query.query_id, query.doc_ids) for query in judged_queries] == [

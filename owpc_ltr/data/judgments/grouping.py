@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -204,18 +204,31 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
         notes += [f"{spam} negative grades were read as 0"] if spam else []
         grades = grades.clip(min=0)
     lines.refuse_negative(grades)
-    queries = _group(lines, grades, duplicates)
+    lines.check_ids()
+    lines.check_params()
+    codes, names = encode(lines.query_ids)
+    further = _of_documents(lines, codes, names)
+    if further:
+        params = {name: column for name, column in lines.params.items() if name not in further}
+        lines = replace(lines, params=params)
+        notes.append(
+            f"{', '.join(map(shown, further))}: what differs by document is no parameter of the "
+            "query, and was left out"
+        )
+    queries = _group(lines, codes, names, grades, duplicates)
     remaining = sum(len(query.doc_ids) for query in queries)
     if remaining < len(grades):
         notes.append(f"{len(grades) - remaining} duplicates were merged by '{duplicates}'")
     return Judgments(queries, tuple(notes))
 
 
-def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list[JudgedQuery]:
-    lines.check_ids()
-    lines.check_params()
-    codes, queries = encode(lines.query_ids)
-    _refuse_two_values(lines, codes, queries)
+def _group(
+    lines: JudgmentLines,
+    codes: Numbers,
+    queries: list[str],
+    grades: Vector,
+    duplicates: Duplicates,
+) -> list[JudgedQuery]:
     importance = read_importance(lines, codes, queries)
     rows, grades, weights = _settle_duplicates(lines, codes, grades, duplicates)
     order = rows[np.argsort(codes[rows], kind="stable")]
@@ -244,39 +257,47 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     ]
 
 
-def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str]) -> None:
+def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> list[str]:
+    """The further columns with several values in most queries that have several documents.
+
+    Raises BadInput where another parameter has two values in a query.
+    """
     _, first = np.unique(queries, return_index=True)
+    several = int((np.bincount(queries) > 1).sum())
+    further: list[str] = []
     checked: list[object] = []
     for name, column in lines.params.items():
         if any(column is earlier for earlier in checked):
             continue
         checked.append(column)
-        codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
+        typed = isinstance(column, TypedColumn)
+        codes, values = (column.codes, column.values) if typed else encode(column)
         differing = np.flatnonzero(codes != codes[first][queries])
+        if len(differing) and name not in {"keywords", "query"} and _may_be_of_documents(column):
+            filled = ~np.isin(codes, [n for n, value in enumerate(values) if value in (None, "")])
+            pairs = np.unique(np.column_stack([queries, codes])[filled], axis=0)
+            if 2 * int((np.bincount(pairs[:, 0]) > 1).sum()) > several:
+                further.append(name)
+                continue
         if len(differing):
-            rows = int(differing[0]), int(first[queries[differing[0]]])
-            typed = isinstance(column, TypedColumn)
-            values = [column.told(row) if typed else column[row].as_py() for row in rows]
-            why = "what differs by document is no column for a judgment list"
-            raise _two_values(lines, names[queries[rows[0]]], rows, name, values, why)
+            row, before = int(differing[0]), int(first[queries[differing[0]]])
+            value, earlier = (
+                shown(column.told(place) if typed else column[place].as_py())
+                for place in (row, before)
+            )
+            raise lines.bad(
+                row,
+                f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
+                f"{lines.place} {lines.numbers[before]}: give it one",
+            )
+    return further
 
 
-def _two_values(
-    lines: JudgmentLines,
-    query_id: str,
-    rows: tuple[int, int],
-    name: str,
-    values: Sequence[str],
-    why: str,
-) -> BadInput:
-    """The error of a query that has another value on the first of two rows than on the second."""
-    row, before = rows
-    value, earlier = map(shown, values)
-    return lines.bad(
-        row,
-        f"query {shown(query_id)} has {name} {value}, and {earlier} on {lines.place} "
-        f"{lines.numbers[before]}: give it one; {why}",
-    )
+def _may_be_of_documents(column: Column) -> bool:
+    """Whether the column is not declared as JSON, and has texts, numbers, true and false alone."""
+    if not isinstance(column, TypedColumn):
+        return True
+    return not (column.declared or any(isinstance(value, list | dict) for value in column.values))
 
 
 def _settle_duplicates(
@@ -488,7 +509,12 @@ def read_importance(
         values = [text_at(lines.importance, row) for row in pair]
         why = f"how sure a judgment is stands in a column '{WEIGHT}'"
         query_id = names[queries[pair[0]]]
-        raise _two_values(lines, query_id, pair, f"the {IMPORTANCE}", values, why)
+        value, earlier = map(shown, values)
+        raise lines.bad(
+            pair[0],
+            f"query {shown(query_id)} has the {IMPORTANCE} {value}, and {earlier} on "
+            f"{lines.place} {lines.numbers[pair[1]]}: give it one; {why}",
+        )
     return [None if row < 0 else float(numbers[row]) for row in firsts.tolist()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +94,9 @@ class JudgmentLines(ShortRepr):
         if row is None:
             return grades
         raise self.bad(
-            row, f"the grade {shown(self.grade(row))} is not a number that fits: write 0, 1, 2.5 …"
+            row,
+            f"the grade {shown(self.grade(row))} is not a number that fits: write 0, 1, 2.5 …, or "
+            "give the grades of words: `convert_judgments(labels=…)`",
         )
 
     def refuse_negative(self, grades: Vector) -> None:
@@ -144,31 +147,77 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
 
     Raises BadInput for lines without a grade unless they are to be skipped, and where none has one.
     """
-    if not is_text(lines.grades):
-        return lines, []
-    blank = np.asarray(pc.equal(pc.utf8_trim_whitespace(lines.grades), ""), np.bool_)
+    blank = _blank(lines.grades)
     rows = np.flatnonzero(~blank)
     lacking = len(blank) - len(rows)
     if not lacking:
         return lines, []
     if not skip:
+        row = int(np.argmax(blank))
         raise lines.bad(
-            int(np.argmax(blank)),
-            f"the grade '' is not a number that fits; {lacking} of {len(lines.grades)} lines have "
-            "none: grade them, or leave them out with `skip_unjudged`",
+            row,
+            f"the grade {shown(lines.grade(row).strip())} is not a number that fits; {lacking} of "
+            f"{len(lines.grades)} lines have none: grade them, or leave them out with "
+            "`skip_unjudged=True`",
         )
     if not len(rows):
         raise BadInput(f"cannot read {lines.path}: none of its {lacking} lines has a grade yet")
 
+    return _taken(lines, rows), [f"{lacking} lines without a grade were left out"]
+
+
+def _taken(lines: JudgmentLines, rows: Numbers) -> JudgmentLines:
+    """These lines alone, in this order."""
     taken = pa.array(rows)
     columns = {name: getattr(lines, name) for name in _COLUMNS}
-    graded_lines = replace(
+    return replace(
         lines,
         numbers=np.asarray(lines.numbers)[rows].tolist(),
         params={name: values.take(taken) for name, values in lines.params.items()},
         **{name: column.take(taken) for name, column in columns.items() if column is not None},
     )
-    return graded_lines, [f"{lacking} lines without a grade were left out"]
+
+
+def by_judge(lines: JudgmentLines, grades: Mapping[str, Column]) -> JudgmentLines:
+    """The lines once for each judge, with their grades; a note tells whose columns these are.
+
+    A comma or `=` in a judge's name, which separate the votes of several, become blanks.
+    """
+    names = [" ".join(re.split(r"[\s,=]+", name.strip())) for name in grades]
+    columns = [number_column(column) for column in grades.values()]
+    if len({column.type for column in columns}) > 1:
+        columns = [column.cast(pa.float64()) for column in columns]
+    sizes = np.arange(len(lines.numbers))
+    note = f"{len(names)} columns are the grades of judges: {', '.join(map(shown, names))}"
+    return replace(
+        _taken(lines, np.tile(sizes, len(names))),
+        grades=pa.chunked_array([chunk for column in columns for chunk in column.chunks]),
+        judged_by=decode(np.repeat(np.arange(len(names)), len(sizes)), names),
+        notes=(*lines.notes, note),
+    )
+
+
+def _blank(grades: Column) -> NDArray[np.bool_]:
+    """Where there is no grade: an empty text, a null or NaN."""
+    if is_text(grades):
+        return np.asarray(pc.equal(pc.utf8_trim_whitespace(grades), ""), np.bool_)
+    return np.asarray(pc.is_null(grades, nan_is_null=True), np.bool_)
+
+
+def with_labels(lines: JudgmentLines, labels: Mapping[str, float]) -> JudgmentLines:
+    """The lines whose grades, as words, are these numbers. Raises BadInput for any other word."""
+    if not is_text(lines.grades):
+        raise BadInput(f"the grades of {lines.path} are numbers: leave out `labels`")
+    codes, texts = encode(lines.grades)
+    named = {label.strip().lower(): repr(grade) for label, grade in labels.items()}
+    for code, text in enumerate(texts):
+        if text.strip() and text.strip().lower() not in named:
+            raise lines.bad(
+                int(np.argmax(codes == code)),
+                f"the label {shown(text)} is none of {', '.join(map(shown, labels))}: give its "
+                "grade too",
+            )
+    return replace(lines, grades=decode(codes, [named.get(t.strip().lower(), "") for t in texts]))
 
 
 Column = Any
@@ -257,13 +306,15 @@ class TypedColumn(ShortRepr):
 
     codes: Numbers
     values: Sequence[Any]
+    declared: bool = False
+    """Whether the name of the column says that it is a parameter, as `vector:json`."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def take(self, rows: NDArray[Any] | pa.Array) -> TypedColumn:
         """The values of these judgments; `rows` are Arrow's or NumPy's numbers."""
-        return TypedColumn(self.codes[np.asarray(rows)], self.values)
+        return replace(self, codes=self.codes[np.asarray(rows)])
 
     def to_pylist(self) -> list[Any]:
         """Every judgment's value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from owpc_ltr.data.judgments.lines import (
     JudgmentLines,
     TypedColumn,
     bad_line,
+    by_judge,
     declared,
     decode,
     encode,
@@ -36,7 +38,7 @@ from owpc_ltr.data.judgments.lines import (
 )
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import shown
+from owpc_ltr.files.input import first_lines, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import inert_column, read_column
 
@@ -45,6 +47,46 @@ TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywor
 
 SHOWN = "document:"
 """Prefix of the columns that show a document and are not parameters of the query."""
+
+JUDGE = "grade:"
+"""Prefix of the roles of columns that hold the grades of one judge each."""
+_JUDGES = re.compile(
+    r"(judge|rater|annotator|assessor)[ _-]?(?!.*(?<![a-z])(id|name|count)$)(\d+|[ _-]\w.*)"
+    r"|\S+@\S+\.\S+",
+    re.IGNORECASE,
+)
+"""The names of columns that say of themselves that a judge's grades are in them."""
+
+
+def role_name(column: str) -> str:
+    """The name of a column as those of roles are written.
+
+    >>> role_name("Query Text")
+    'query_text'
+    """
+    return column.strip().lower().replace(" ", "_")
+
+
+def are_judges(columns: Sequence[str]) -> bool:
+    """Whether each of these columns says that it holds the grades of one judge.
+
+    >>> are_judges(["ann@shop.example", "judge 2"]), are_judges(["position"]), are_judges([])
+    (True, False, False)
+    """
+    return bool(columns) and all(_JUDGES.fullmatch(column.strip()) for column in columns)
+
+
+def is_record(line: str) -> bool:
+    """Whether a line is a judgment as a JSON object: it has a document id.
+
+    >>> is_record('{"doc_id": "a"}'), is_record('{"pairs": [{"doc_id": "a"}]}'), is_record("{")
+    (True, False, False)
+    """
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and any(name in content for name in ROLES["doc_id"])
 
 
 def find_roles(
@@ -58,9 +100,10 @@ def find_roles(
     """The column of each role. Raises BadInput with the columns that exist if a role has none.
 
     `where` and `column` are what messages call header and column.
-    `columns` names the columns of some roles.
+    `columns` names the columns of some roles. If it names several of the grade, these are the
+    roles `grade:NAME`.
     """
-    lowered = [name.lower() for name in names]
+    lowered = [role_name(name) for name in names]
     listed = ", ".join(shown(name) for name in names[:12])
     for name in lowered:
         if not name or lowered.count(name) > 1:
@@ -71,14 +114,17 @@ def find_roles(
             )
     positions: dict[str, int] = {}
     columns = columns or {}
-    for role, name in columns.items():
-        if name.lower() in lowered:
-            positions[role] = lowered.index(name.lower())
-        else:
-            raise BadInput(
-                f"cannot read {path}: no {column} is called {shown(name)}, which is given as the "
-                f"{role}: its {column}s are {listed}"
-            )
+    for role, given in columns.items():
+        whole = role != "grade" or role_name(given) in lowered
+        parts = [given] if whole else next(csv.reader([given], skipinitialspace=True), [given])
+        for name in parts:
+            if role_name(name) not in lowered:
+                raise BadInput(
+                    f"cannot read {path}: no {column} is called {shown(name)}, which is given as "
+                    f"the {role}: its {column}s are {listed}"
+                )
+            place = lowered.index(role_name(name))
+            positions[f"{JUDGE}{names[place]}" if len(parts) > 1 else role] = place
     for role, aliases in ROLES.items():
         if role in columns:
             continue
@@ -90,7 +136,8 @@ def find_roles(
             )
         if present:
             positions[role] = lowered.index(present[0])
-    lacking = [role for role in ("doc_id", "grade") if role not in positions]
+    known = {role.partition(":")[0] for role in positions}
+    lacking = [role for role in ("doc_id", "grade") if role not in known]
     if "query" not in positions and not (with_topics and "query_id" in positions):
         lacking.insert(0, "query")
     lacking = [columns.get(role, role) for role in lacking]
@@ -98,7 +145,8 @@ def find_roles(
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{listed}; {where} must name query_id, query, doc_id, grade, "
-            'or others do: `columns={"query": "q", "doc_id": "sku"}`'
+            'or others do: `columns={"query": "q", "doc_id": "sku"}`, and for a column of each '
+            'judge `columns={"grade": "ann,bob"}`'
         )
     return positions
 
@@ -129,7 +177,7 @@ def lines_by_role(
     others = [name for i, name in enumerate(names) if i not in weights]
     params: dict[str, Any] = {"keywords": texts, "query": texts}
     for i, name in enumerate(names):
-        if i in used or name.startswith(SHOWN) or name.lower() in TAKEN:
+        if i in used or name.startswith(SHOWN) or role_name(name) in TAKEN:
             continue
         param, column = name, values[i]
         stem = declared(name)
@@ -139,13 +187,19 @@ def lines_by_role(
                 column = json_column(
                     column, name, lambda row, what: bad_line(path, place, numbers[row], what)
                 )
+            column = replace(column, declared=True)
         params[param] = column
+    judges = {
+        role.removeprefix(JUDGE): values[place]
+        for role, place in roles.items()
+        if role.startswith(JUDGE)
+    }
     lines = JudgmentLines(
         path,
         numbers,
         query_ids,
         values[roles["doc_id"]],
-        grades=values[roles["grade"]],
+        grades=next(iter(judges.values())) if judges else values[roles["grade"]],
         params=params,
         place=place,
         weights=values[roles["weight"]] if "weight" in roles else None,
@@ -156,7 +210,7 @@ def lines_by_role(
     if row is not None:
         why = "the query is empty" if "query" in roles else "the topics do not have the query"
         raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
-    return lines
+    return by_judge(lines, judges) if judges else lines
 
 
 def _free(path: Path, name: str, stem: str, params: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -197,28 +251,40 @@ def parse_table(
     roles = find_roles(header, path, topics is not None, columns=columns)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
-    _refuse_swallowed(text, path, numbers, delimiter, width=len(header), grade=roles["grade"])
+    grade = next(place for role, place in roles.items() if role.startswith("grade"))
+    _refuse_swallowed(text, path, numbers, delimiter, width=len(header), grade=grade)
     values = [fields[column :: len(header)] for column in range(len(header))]
     lines = lines_by_role(path, numbers, header, values, roles=roles, topics=topics)
     return replace(lines, notes=(f"{alone} queries have no rating",)) if alone else lines
 
 
 def header_delimiter(text: str) -> str:
-    """The delimiter of the first line: a tab, a comma or a semicolon."""
+    """The delimiter of the first line: a tab, a comma or a semicolon, or what Excel's `sep=` says.
+
+    >>> header_delimiter("query;grade"), header_delimiter("sep=|")
+    (';', '|')
+    """
     header = text.lstrip("\r\n").partition("\n")[0]
+    if said := _SEPARATOR.fullmatch(header.rstrip("\r")):
+        return said[1]
     return next((mark for mark in "\t,;" if mark in header), ",")
 
 
-def table_formats(line: str) -> set[str] | None:
-    r"""The shipped formats that a file may have whose first line names the columns of a table.
+_SEPARATOR = re.compile("sep=(.)", re.IGNORECASE)
+
+
+def table_formats(head: bytes) -> set[str] | None:
+    r"""The shipped formats that a file may have whose header names the columns of a table.
 
     None where the line is no such header: then it may have any format.
 
     >>> table_formats("query\tdoc_id\tgrade"), table_formats("q1 0 d1 1")
     ({'tsv'}, None)
     """
-    delimiter = header_delimiter(line)
-    names = {name.strip().lower() for name in line.replace('"', "").split(delimiter)}
+    text = head.decode("utf-8", "replace")
+    delimiter = header_delimiter(text)
+    header = next(iter(first_lines(head)), "").replace('"', "").split(delimiter)
+    names = {role_name(name) for name in header}
     if not all(names.intersection(ROLES[role]) for role in ("doc_id", "grade")):
         return None
     return {"tsv"} if delimiter == "\t" else {"csv", "quepid"}
@@ -240,7 +306,7 @@ def table_rows(
     try:
         for row in reader:
             if not header:
-                header = row
+                header = [] if _SEPARATOR.fullmatch(delimiter.join(row)) else row
             elif alone and len(row) == 1:
                 lone += 1
             elif row:
@@ -259,6 +325,8 @@ def table_rows(
             "quote the field"
         ) from error
     width = len(header)
+    if header and not header[0] and fields[::width] == [str(row) for row in range(len(begins))]:
+        header[0] = f"{SHOWN}index"  # pandas writes the number of each row first
     for column, name in enumerate(header):
         if name.startswith("'"):
             header[column], fields[column::width] = read_column(name, fields[column::width], path)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import Columns, DuplicatePolicy, SkipUnjudged, Topics
+from owpc_ltr.data.options import Columns, DuplicatePolicy, Labels, SkipUnjudged, Topics
 from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
@@ -24,7 +24,6 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.features.feature_set import FeatureSet
@@ -77,6 +76,7 @@ def log_features(
         Help("Write a folder of parts, for data larger than memory; see partition.", panel="Data"),
     ] = None,
     columns: Columns = None,
+    labels: Labels = None,
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
@@ -129,7 +129,14 @@ def log_features(
     target = output_file(out, inputs) if buckets is None else Path(out)
     if target is None:
         raise UsageError("unfinished work is stored beside `out`: name a file, not -")
-    judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
+    judged, source = _read(
+        judgments,
+        columns=columns,
+        labels=labels,
+        topics=topics,
+        duplicates=duplicates,
+        skip_unjudged=skip_unjudged,
+    )
     where, holding = cluster.the_index(index), cluster.holding_set(featureset)
     features = holding.the_featureset(featureset)
     joined = read_external_features(tables) if tables else ()
@@ -163,26 +170,21 @@ def log_features(
 
 def _read(
     judgments: Judgments | Path | str,
-    topics: Mapping[str, str] | Path | str | None,
-    duplicates: Duplicates,
-    skip_unjudged: bool,
+    *,
     columns: Mapping[str, str] | None,
+    labels: Mapping[str, float] | None,
+    **how: Any,
 ) -> tuple[Judgments, str | None]:
     """The judgments, and the SHA-256 of their file, where they are in one."""
     if not isinstance(judgments, Path | str):
-        if columns is not None:
-            raise UsageError("`columns` names columns of a file: these judgments are read")
+        for name, given in {"columns": columns, "labels": labels}.items():
+            if given is not None:
+                raise UsageError(f"`{name}` is for a file: these judgments are read")
         return judgments, None
     import hashlib
 
     from owpc_ltr.host.judgment_lists import read_judgments
 
-    judged = read_judgments(
-        judgments,
-        topics=topics,
-        duplicates=duplicates,
-        skip_unjudged=skip_unjudged,
-        columns=columns,
-    )
+    judged = read_judgments(judgments, columns=columns, labels=labels, **how)
     give_warnings(judged.notes)
     return judged, hashlib.sha256(Path(judgments).read_bytes()).hexdigest()

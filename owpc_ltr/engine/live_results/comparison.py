@@ -15,6 +15,7 @@ import numpy as np
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
 from owpc_ltr.engine.live_queries import feature_warnings, graded_lists
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
@@ -34,6 +35,7 @@ from owpc_ltr.evaluation.rules import (
     unnamed_judges,
 )
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
 
@@ -168,6 +170,7 @@ def compare_rankers(
     shared = SearchRequest("unasked", {}, {}, depth, depth)
     of_all = answers_of([*ways.values(), *alone], queries, shared, in_flight, plan.drawing.progress)
     lists = [[answer.doc_ids for answer in of_ranker] for of_ranker in of_all]
+    _refuse_other_index(engine, searched.values(), queries, lists)
     documents = dict(zip(rankers, lists, strict=False))
     graded = queries if people is None else _among(people, queries)
     warnings = _feature_warnings(searched.values(), graded, in_flight, plan.drawing.seed)
@@ -196,6 +199,31 @@ def compare_rankers(
         same_query=live.same_query,
         measured=began,
         alias=None if attempts is None else attempts.alias,
+    )
+
+
+_LOOKED_UP = 500
+"""Judged documents that are looked for in an index."""
+
+
+def _refuse_other_index(
+    engine: Engine,
+    rankers: Iterable[LiveRanker],
+    queries: Sequence[JudgedQuery],
+    lists: Sequence[Sequence[Sequence[str]]],
+) -> None:
+    """Refuse judgments of documents none of which the searched indices hold."""
+    judged = dict.fromkeys(name for query in queries for name in query.doc_ids)
+    indices = sorted({ranker.search.index for ranker in rankers})
+    if any(name in judged for of_ranker in lists for of_query in of_ranker for name in of_query):
+        return
+    body = {"query": {"ids": {"values": [*judged][:_LOOKED_UP]}}, "_source": False}
+    if not indices or any(search_index(engine, index, body).hits for index in indices):
+        return
+    raise Refused(
+        f"{' and '.join(map(repr, indices))} holds none of the {len(judged):,} judged documents, "
+        f"as {shown(next(iter(judged)))}: name the index that was judged, and its documents by "
+        "their _id"
     )
 
 
