@@ -106,7 +106,7 @@ class BeforeAndAfter(BlockResult):
         yield f"the engine took {self.took_before} ms{with_model}"
         if self.form:
             yield f"the engine scored the window: {self.form}"
-        if self.scored_by == "client":
+        if self.scored_by == "client" and not self.reason:
             yield "the client scored the window"
 
     def as_dict(self) -> dict[str, Any]:

@@ -160,12 +160,11 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
     if kind not in {None, *KINDS}:
         raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
     if kind == PluginFreeStore.kind:
+        store = PluginFreeStore(engine, name)
         # Without the right to ask, what an engine lacks shows where it is needed.
-        about = None
-        with suppress(NotAllowed):
-            about = engine.about()
-            check_engine(about)
-        return PluginFreeStore(engine, name, about)
+        if store.about is not None:
+            check_engine(store.about)
+        return store
     identity = _identity(engine)
     if identity.has_ltr:
         return LtrPluginStore(engine, name)
@@ -184,7 +183,8 @@ def _identity(engine: Engine) -> Identity:
         return engine.identity()
     except NotAllowed as refusal:
         raise NotAllowed(
-            f"{refusal}; or say --store-kind plugin-free, which does not ask for plugins"
+            f"{refusal}; or say --store-kind plugin-free, which does not ask for plugins",
+            refusal.right,
         ) from refusal
 
 
@@ -367,11 +367,17 @@ class NoWindowScores(Refused):
     """The features of hits cannot come with the search that finds them."""
 
 
-def check_window_scores(about: About) -> None:
+def check_window_scores(about: About | None) -> None:
     """Raise NoWindowScores for an engine that returns no scores of queries named in a rescorer.
 
-    Every feature would seem missing: OpenSearch does so before 3.2, without a word.
+    Every feature would seem missing: OpenSearch does so before 3.2, without a word. So one whose
+    version is not known (None) might.
     """
+    if about is None:
+        raise NoWindowScores(
+            "the account may not ask for the engine's version (cluster:monitor/main), on which it "
+            "depends whether features come with a search: grant that right"
+        )
     version = _version(about)
     if about.distribution == "opensearch" and version is not None and version < (3, 2):
         raise NoWindowScores(

@@ -8,6 +8,7 @@ models that fit are one rescorer of scripts over the features' queries.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -16,6 +17,7 @@ from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     NoSuchIndex,
+    NotAllowed,
     SearchAnswer,
     cause,
     check_complete,
@@ -90,7 +92,8 @@ class PluginFreeStore(Store):
 
     def __init__(self, engine: Engine, name: str | None = None, about: About | None = None) -> None:
         super().__init__(engine, name)
-        self._about = about
+        if about is not None:
+            self.about = about
         self._index = INDEX if name is None else f"{INDEX}-{name}"
         self._documents = {
             what: VersionedDocuments(
@@ -191,12 +194,10 @@ class PluginFreeStore(Store):
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
 
-        Raises NoWindowScores for an engine that returns nothing of it, and for a feature that needs
-        the ids of the hits.
+        Raises NoWindowScores for an engine that returns nothing of it, or whose version the account
+        may not ask for, and for a feature that needs the ids of the hits.
         """
-        if self._about is None:
-            self._about = self._engine.about()
-        check_window_scores(self._about)
+        check_window_scores(self.about)
         queries = self._named(featureset, params)
         body = {
             "rescore": silent_rescore({"bool": {"should": queries}}, window),
@@ -253,6 +254,13 @@ class PluginFreeStore(Store):
         """Refuse what the engine would; its own limit is asked once, and only by large sets."""
         if leaves > USUAL_CLAUSES:
             check_clauses(leaves, self._most_clauses, featureset)
+
+    @cached_property
+    def about(self) -> About | None:
+        """What the cluster says of itself, asked once; None where the account may not ask."""
+        with suppress(NotAllowed):
+            return self._engine.about()
+        return None
 
     @cached_property
     def _most_clauses(self) -> int | None:
