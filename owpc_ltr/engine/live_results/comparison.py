@@ -18,6 +18,7 @@ from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
@@ -26,7 +27,7 @@ from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answer
 from owpc_ltr.engine.search.client_scoring import Served
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.errors import Refused, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest
@@ -51,6 +52,7 @@ from owpc_ltr.signatures import option_name
 _SAMPLED = 100
 """How many queries' judged documents are looked at for signs of bad judgments."""
 _MOST_DOCUMENTS = 500
+_LOOKED_FOR = 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -176,6 +178,9 @@ def compare_rankers(
     shared = SearchRequest("unasked", {}, {}, depth, depth)
     of_all = answers_of([*ways.values(), *alone], queries, shared, in_flight, plan.drawing.progress)
     lists = [[answer.doc_ids for answer in of_ranker] for of_ranker in of_all]
+    for name, ranked in zip(rankers, lists, strict=False):
+        if name in searched:
+            _check_holds_judged(engine, searched[name].search.index, queries, ranked)
     documents = dict(zip(rankers, lists, strict=False))
     graded = queries if people is None else _among(people, queries)
     warnings = _feature_warnings(live, searched.values(), graded, in_flight, plan.drawing.seed)
@@ -205,6 +210,26 @@ def compare_rankers(
         measured=began,
         alias=None if attempts is None else attempts.alias,
     )
+
+
+def _check_holds_judged(
+    engine: Engine, index: str, queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]]
+) -> None:
+    """Raise BadInput for an index without any judged document: every ranker would measure 0."""
+    if any(
+        not set(query.doc_ids).isdisjoint(found)
+        for query, found in zip(queries, ranked, strict=True)
+    ):
+        return
+    ids = list(dict.fromkeys(name for query in queries for name in query.doc_ids))
+    some = np.random.default_rng(0).permutation(ids)[:_LOOKED_FOR].tolist()
+    body = {"query": {"ids": {"values": some}}, "size": 1, "_source": False}
+    if not search_index(engine, index, body).hits:
+        raise BadInput(
+            f"the index '{index}' has none of the judged documents ({len(some):,} looked for, "
+            f"first '{some[0]}'), so nothing was compared: check `index`, and that the judgments' "
+            "ids are the `_id` of documents"
+        )
 
 
 def _among(people: Sequence[JudgedQuery], queries: Sequence[JudgedQuery]) -> list[JudgedQuery]:
