@@ -14,7 +14,7 @@ from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import first_lines, read_head, read_text, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import option_name, public
+from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -55,18 +55,29 @@ def read_judgments(
     check_policy(duplicates)
     reader = reader or reader_of_file(registry, path)
     texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
-    options: dict[str, Any] = {}
-    if columns:
-        if "columns" not in inspect.signature(reader.read).parameters:
-            raise UsageError(
-                f"{path} is of the format {reader.name}, which has no columns to name: leave out "
-                f"{option_name('columns')}"
-            )
-        options["columns"] = checked_columns(columns)
-    judgments = judgments_of(reader.read(path, texts, **options), duplicates, skip_unjudged)
+    lines = lines_of(reader, path, texts, columns)
+    judgments = judgments_of(lines, duplicates, skip_unjudged)
     idle = len((texts or {}).keys() - {query.query_id for query in judgments.queries})
     notes = (f"{idle} topics have no judgment",) if idle else ()
     return replace(judgments, notes=judgments.notes + notes)
+
+
+def lines_of(
+    reader: JudgmentReader,
+    path: Path,
+    topics: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> JudgmentLines:
+    """The lines of a file. Raises UsageError where its format has no `columns` to name."""
+    if not columns:
+        return reader.read(path, topics)
+    if "columns" not in inspect.signature(reader.read).parameters:
+        raise UsageError(
+            f"{path} is of the format {reader.name}, which has no columns to name: leave out "
+            "`columns`"
+        )
+    options: dict[str, Any] = {"columns": checked_columns(columns)}
+    return reader.read(path, topics, **options)
 
 
 def judgments_of(

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
+from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.servers import NoAnswer, Server
@@ -169,6 +170,7 @@ def judge_ask(
     canaries: Annotated[
         int, Help("Pairs that are asked in altered forms, too; 0: none.", min=0)
     ] = CANARIES,
+    columns: Columns = None,
     per_minute: Annotated[int | None, Help("Calls a minute, at most.", min=1)] = None,
     in_flight: Annotated[int, Help("Calls at the same time.", min=1)] = 4,
     seed: Seed = 0,
@@ -184,7 +186,7 @@ def judge_ask(
 
     Raises EngineUnavailable if pairs failed; what was graded is written all the same.
     """
-    read = read_sheet(sheet)
+    read = read_sheet(sheet, columns)
     if not read.pairs[0].fields:
         raise BadInput(
             f"{sheet} shows no field of the documents, so that a model knows their ids alone: "

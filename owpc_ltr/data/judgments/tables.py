@@ -96,7 +96,9 @@ def find_roles(
         lacking.insert(0, "query")
     lacking = [columns.get(role, role) for role in lacking]
     if lacking:
-        how = f", or give {option_name('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
+        how = f", or give {option_name('columns')} (query=q,doc_id=sku)"
+        if not takes("columns"):
+            how = "; `convert_judgments(columns=…)` writes such a list"
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{listed}; {where} must name query_id, query, doc_id, grade{how}"
