@@ -70,12 +70,19 @@ def output_file(
     """The file that an output's name leads to, None for standard output.
 
     It is absent or a plain file, and not one of the inputs, under any name; a folder among these
-    stands for the files in it. Binary output to a terminal is refused. Raises UsageError.
+    stands for the files in it. Binary output to a terminal is refused, and a name that promises a
+    format which no output has. Raises UsageError.
     """
     if is_standard_output(path):
         if binary and os.isatty(1):
             raise UsageError("standard output is a terminal, and the file is binary: name a file")
         return None
+    ending = Path(path).suffix.lower()
+    if ending in _NEVER_WRITTEN:
+        raise UsageError(
+            f"cannot write {path}: no output is a {ending} file: use another ending, as .html for "
+            "a page, .json for a model, .tsv for judgments"
+        )
     try:
         target = _followed(Path(path))
         if _is_plain(Path(path), target):
@@ -84,6 +91,14 @@ def output_file(
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot write {path}: {why}; name another file") from error
     return target
+
+
+_NEVER_WRITTEN = frozenset(
+    (
+        *(".pdf", ".doc", ".docx", ".odt", ".xls", ".xlsx", ".ods", ".png", ".jpg", ".svg"),
+        *(".zip", ".gz", ".bz2", ".xz", ".zst", ".pkl", ".pickle", ".joblib", ".npy", ".npz"),
+    )
+)
 
 
 def check_output(path: Path | str, inputs: Iterable[Path | str], *, needs_folder: bool) -> None:
