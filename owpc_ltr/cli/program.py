@@ -263,12 +263,10 @@ def _tell_stop(stops: Stops) -> int:
     """Report a signal once, wherever the command was; its exit code."""
     if not stops.reported:
         stops.reported = True
-        _tell(
-            "interrupted after the work was complete"
-            if stops.done
-            else "interrupted; finished work is kept: run the same command again to resume",
-            stops.exit_code,
-        )
+        how = "interrupted: run the same command again"
+        if Stopped.keeps_work:
+            how = "interrupted; finished work is kept: run the same command again to resume"
+        _tell("interrupted after the work was complete" if stops.done else how, stops.exit_code)
     return stops.exit_code
 
 

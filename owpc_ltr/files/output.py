@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.errors import BadInput, DiskFault, Refused, Stopped, UsageError
 from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import is_torn
@@ -326,6 +326,7 @@ def lock_folder(folder: Path, purpose: Path) -> int:
         except FileExistsError:
             refuse_foreign(folder)
         try:
+            Stopped.keeps_work = True
             return lock_file(folder / "lock")
         except LockHeld as held:
             raise Refused(
@@ -494,6 +495,7 @@ class Journal:
             line = sealed_line({"key": key, "value": value, "scope": scope})
             with disk_faults(self._path), open_to_append(self._path) as file:
                 file.append(line)
+            Stopped.keeps_work = True
         self.pieces[key] = FinishedPiece(value, scope)
 
     def _read(self, path: Path) -> None:

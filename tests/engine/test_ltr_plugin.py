@@ -443,4 +443,8 @@ def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
             code, _, told = run("models", command, name, *at)
             assert code in {3, 5}
             assert len(told.splitlines()) == 2  # the cluster, and the error
+            assert "there is no model" not in told
+            if name == "hello_lin" and command != "delete":
+                assert "'hello_lin' is a model in the ltr-plugin store" in told
+                assert "no alias leads to it: import it from its file (owpc-ltr import)" in told
     assert list(plugin.models) == [ours, "hello_lin", "other-12345678"]
