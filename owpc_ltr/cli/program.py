@@ -135,7 +135,9 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
     describe = getattr(error, "format_message", None)
     if describe is None:
         return None
-    message = " ".join(describe().split()).rstrip(".")
+    message = " ".join(describe().split()).rstrip(".").replace("Value error, ", "")
+    if "unexpected extra argument" in message:
+        message += ": put a text of several words in quotes"
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     return message[:1].lower() + message[1:] + hint, 2

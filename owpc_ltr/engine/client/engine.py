@@ -357,6 +357,11 @@ def about(engine: EngineLike, place: str) -> About:
     try:
         answer = engine.request("GET", "/")
     except EngineRefusal as refusal:
+        if refusal.status == 404 and not refusal.type:
+            raise MalformedAnswer(
+                f"{place} is no engine, which would answer GET / (404): give the engine's own "
+                "address, and not that of owpc-ltr serve or of another service"
+            ) from refusal
         if refusal.status not in _NO_HANDLER:
             raise
         nodes = engine.request("GET", "/_nodes/_local/http")

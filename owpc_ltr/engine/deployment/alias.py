@@ -20,7 +20,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.evidence import now
-from owpc_ltr.engine.stores import Store, place_of
+from owpc_ltr.engine.stores import Store, file_advice, place_of
 from owpc_ltr.engine.versioned_documents import (
     INDEX,
     Unsettled,
@@ -310,7 +310,7 @@ class Aliases:
             instead = f"it is in another one: {options}"
         else:
             names = (alias.name for alias in self.all())
-            instead = did_you_mean(name, names, "upload it first")
+            instead = did_you_mean(name, names, file_advice("model", name) or "upload it first")
         place = place_of(self._store.kind, self._store.name, self._engine.settings.url)
         with suppress(OwpcLtrError):  # what is known of the name may not hide that there is none
             if not options and name in self._store.list_models():

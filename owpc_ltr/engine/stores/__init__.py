@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.client.engine import About, Engine, Identity
@@ -281,12 +282,20 @@ def place_of(kind: str, name: str | None, url: str) -> str:
     return f"the {kind} store{f' {name!r}' if name else ''} of {url}"
 
 
+def file_advice(what: str, name: str) -> str:
+    """What to do about a file that is named in place of what was stored from it; empty for none."""
+    command = "upload" if what == "model" else "featureset push"
+    return f"it is a file: owpc-ltr {command} {name} first" if Path(name).is_file() else ""
+
+
 class Absent(BadInput):
     """Something is not in a store: `what` is `model` or `feature set`."""
 
     def __init__(self, what: str, name: str, place: str, names: Iterable[str] = ()) -> None:
         self.what, self.name, self._place = what, name, place
-        advice = did_you_mean(name, names, "check the name, or the --store")
+        advice = did_you_mean(
+            name, names, file_advice(what, name) or "check the name, or the --store"
+        )
         super().__init__(f"there is no {what} '{name}' in {place}: {advice}")
 
     def among(self, names: Iterable[str]) -> Absent:

@@ -299,6 +299,8 @@ class PluginFreeStore(Store):
             answer = self._engine.request(
                 "POST", f"/{index}/_search", params=search.params, body=search.body
             )
+        except NoSuchIndex:
+            raise
         except EngineRefusal as refusal:
             raise Refused(f"{what} does not work on the index '{index}': {refusal}") from refusal
         shards = part_of(answer, "_shards", what)
