@@ -80,6 +80,9 @@ class Stopped(BaseException):
     Libraries turn a KeyboardInterrupt into a silent exit.
     """
 
+    keeps_work: ClassVar[bool] = False
+    """Whether this process keeps finished work, which the same command resumes."""
+
 
 class OwpcLtrWarning(UserWarning):
     """What is done, but should be known: a doubtful figure, input that had to be changed."""

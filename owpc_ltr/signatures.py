@@ -125,6 +125,8 @@ class Reads(Help):
                 message = self.absent.format(path=path)
                 if self.unless == "feature:" and Path(path).name == str(path) == Path(path).stem:
                     message += f"; to name a feature of the data, write feature:{path}"
+                if str(path)[:1] in {"{", "["}:
+                    message = message.replace("check the name", "write the JSON into a file")
                 raise self.error(message) from error
             except (OSError, ValueError):
                 continue

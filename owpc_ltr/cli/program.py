@@ -135,7 +135,9 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
     describe = getattr(error, "format_message", None)
     if describe is None:
         return None
-    message = " ".join(describe().split()).rstrip(".")
+    message = " ".join(describe().split()).rstrip(".").replace("Value error, ", "")
+    if "unexpected extra argument" in message:
+        message += ": put a text of several words in quotes"
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     return message[:1].lower() + message[1:] + hint, 2
@@ -263,12 +265,10 @@ def _tell_stop(stops: Stops) -> int:
     """Report a signal once, wherever the command was; its exit code."""
     if not stops.reported:
         stops.reported = True
-        _tell(
-            "interrupted after the work was complete"
-            if stops.done
-            else "interrupted; finished work is kept: run the same command again to resume",
-            stops.exit_code,
-        )
+        how = "interrupted: run the same command again"
+        if Stopped.keeps_work:
+            how = "interrupted; finished work is kept: run the same command again to resume"
+        _tell("interrupted after the work was complete" if stops.done else how, stops.exit_code)
     return stops.exit_code
 
 

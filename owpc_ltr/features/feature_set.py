@@ -249,6 +249,8 @@ def _check(
     if not isinstance(content, dict):
         raise BadInput(f"{where} must be a JSON object")
     unknown = sorted(set(content) - set(known))
+    if {"format", "feature_names"} <= content.keys():
+        raise BadInput(f"{where} is a model, and no feature set: name the file that was pushed")
     if unknown:
         raise BadInput(f"{where}: unknown key '{unknown[0]}'; known: {', '.join(sorted(known))}")
     for key in required:

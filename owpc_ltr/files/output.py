@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.errors import BadInput, DiskFault, Refused, Stopped, UsageError
 from owpc_ltr.files.folders import refuse_outside
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import Json, is_torn
@@ -70,12 +70,19 @@ def output_file(
     """The file that an output's name leads to, None for standard output.
 
     It is absent or a plain file, and not one of the inputs, under any name; a folder among these
-    stands for the files in it. Binary output to a terminal is refused. Raises UsageError.
+    stands for the files in it. Binary output to a terminal is refused, and a name that promises a
+    format which no output has. Raises UsageError.
     """
     if is_standard_output(path):
         if binary and os.isatty(1):
             raise UsageError("standard output is a terminal, and the file is binary: name a file")
         return None
+    ending = Path(path).suffix.lower()
+    if ending in _NEVER_WRITTEN:
+        raise UsageError(
+            f"cannot write {path}: no output is a {ending} file: use another ending, as .html for "
+            "a page, .json for a model, .tsv for judgments"
+        )
     try:
         target = _followed(Path(path))
         if _is_plain(Path(path), target):
@@ -84,6 +91,14 @@ def output_file(
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot write {path}: {why}; name another file") from error
     return target
+
+
+_NEVER_WRITTEN = frozenset(
+    (
+        *(".pdf", ".doc", ".docx", ".odt", ".xls", ".xlsx", ".ods", ".png", ".jpg", ".svg"),
+        *(".zip", ".gz", ".bz2", ".xz", ".zst", ".pkl", ".pickle", ".joblib", ".npy", ".npz"),
+    )
+)
 
 
 def check_output(path: Path | str, inputs: Iterable[Path | str], *, needs_folder: bool) -> None:
@@ -311,6 +326,7 @@ def lock_folder(folder: Path, purpose: Path) -> int:
         except FileExistsError:
             refuse_foreign(folder)
         try:
+            Stopped.keeps_work = True
             return lock_file(folder / "lock")
         except LockHeld as held:
             raise Refused(
@@ -479,6 +495,7 @@ class Journal:
             line = sealed_line({"key": key, "value": value, "scope": scope})
             with disk_faults(self._path), open_to_append(self._path) as file:
                 file.append(line)
+            Stopped.keeps_work = True
         self.pieces[key] = FinishedPiece(value, scope)
 
     def _read(self, path: Path) -> None:

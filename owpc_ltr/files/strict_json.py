@@ -50,7 +50,9 @@ def parse_json(content: bytes | str, where: str) -> Any:
 
 
 def why_no_json(raw: bytes, error: Exception) -> str:
-    """Why the bytes are not JSON: the parser's message, if they are text at all."""
+    """Why the bytes are not JSON: the parser's message, if they are text, and not empty."""
+    if not raw.strip():
+        return "it is empty"
     binary = isinstance(error, UnicodeDecodeError) or b"\0" in raw
     return "it holds binary data" if binary else str(error)
 

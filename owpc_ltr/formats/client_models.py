@@ -21,7 +21,10 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, without_last_columns
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import content_of, model_of, packed, unpacked, with_record
+from owpc_ltr.models.networks import LogisticNetwork
+from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, RankingModel
 
 _TYPE = "owpc-ltr/"
@@ -32,6 +35,16 @@ LEFT_OUT = "joined_left_out"
 def is_client_scored(stored: StoredModel) -> bool:
     """Whether the client scores the model, and no engine."""
     return stored.type.startswith(_TYPE)
+
+
+def elsewhere(stored: StoredModel) -> str:
+    """Where an engine may run a model that the client scores here, in words."""
+    kind = stored.type.removeprefix(_TYPE)
+    if kind == AdditiveModel.kind:
+        return "an engine that allows inline scripts runs it: upload it there"
+    if kind in {LinearModel.kind, TreeModel.kind, LogisticNetwork.kind}:
+        return "a cluster with the LTR plugin may run it"
+    return f"no engine runs models of the kind {kind}"
 
 
 def store_for_client(model: Model, featureset: FeatureSet, name: str) -> StoredModel:

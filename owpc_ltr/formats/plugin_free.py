@@ -241,10 +241,7 @@ class PluginFreeTrees(_Form):
 def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
     """The form of a forest. Raises Refused, saying what would fit."""
     if not isinstance(model, TreeModel):
-        raise Refused(
-            f"a model of kind '{model.kind}' is no sum of trees: the client scores it, or a "
-            "cluster with the LTR plugin"
-        )
+        raise Refused(f"an engine without the LTR plugin runs no model of kind '{model.kind}'")
     tables, constant = tables_of(model.forest, names)
     lows = [float(table.values.min()) for table in tables]
     widest = max((float(np.ptp(table.values)) for table in tables), default=0.0)

@@ -59,21 +59,31 @@ def read_judgments(
     check_policy(duplicates)
     reader = reader or reader_of_file(registry, path)
     texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
-    options: dict[str, Any] = {}
-    if columns:
-        if "columns" not in inspect.signature(reader.read).parameters:
-            raise UsageError(
-                f"{path} is of the format {reader.name}, which has no columns to name: leave out "
-                f"`columns`"
-            )
-        options["columns"] = checked_columns(columns)
-    lines = reader.read(path, texts, **options)
+    lines = lines_of(reader, path, texts, columns)
     if labels is not None:
         lines = with_labels(lines, labels)
     judgments = judgments_of(lines, duplicates, skip_unjudged)
     idle = len((texts or {}).keys() - {query.query_id for query in judgments.queries})
     notes = (f"{idle} topics have no judgment",) if idle else ()
     return replace(judgments, notes=judgments.notes + notes)
+
+
+def lines_of(
+    reader: JudgmentReader,
+    path: Path,
+    topics: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> JudgmentLines:
+    """The lines of a file. Raises UsageError where its format has no `columns` to name."""
+    if not columns:
+        return reader.read(path, topics)
+    if "columns" not in inspect.signature(reader.read).parameters:
+        raise UsageError(
+            f"{path} is of the format {reader.name}, which has no columns to name: leave out "
+            "`columns`"
+        )
+    options: dict[str, Any] = {"columns": checked_columns(columns)}
+    return reader.read(path, topics, **options)
 
 
 def judgments_of(

@@ -127,10 +127,12 @@ class JobTool:
         from jsonschema.exceptions import best_match
 
         arguments = {name: value for name, value in arguments.items() if value not in (None, [])}
+        lacking = [n for n, o in self.options.items() if o.required and n not in arguments]
         for name in arguments.keys() - self.options.keys():
+            instead = did_you_mean(name, self.options, f"it has {', '.join(self.options)}")
             raise UsageError(
                 f"{self.name} has no argument '{name}': "
-                + did_you_mean(name, self.options, f"it has {', '.join(self.options)}")
+                + (f"it needs {', '.join(lacking)}" if lacking else instead)
             )
         fault = best_match(Draft202012Validator(self.schema).iter_errors(arguments))
         if fault is not None:

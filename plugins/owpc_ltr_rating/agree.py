@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
+from owpc_ltr.data.options import Columns
 from owpc_ltr.errors import Refused, give_warnings
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.signatures import Reads, Seed, job
@@ -118,6 +119,7 @@ def judge_agree(
         ),
     ],
     *,
+    columns: Columns = None,
     seed: Seed = 0,
 ) -> RaterAgreement:
     """Measure how far raters agree.
@@ -128,7 +130,7 @@ def judge_agree(
 
     Raises Refused where no two raters graded the same pair.
     """
-    read = read_votes(lists)
+    read = read_votes(lists, columns)
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
     texts = query_texts(read)
     agreements = []

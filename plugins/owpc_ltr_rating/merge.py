@@ -13,7 +13,7 @@ import numpy as np
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import is_machine, raters_cell
-from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
+from owpc_ltr.data.options import DEFAULT_FORMAT, Columns, JudgmentFormat
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
@@ -112,6 +112,7 @@ def judge_merge(
     *,
     out: Annotated[Path | str | None, Writes("The merged list.", required=True)] = None,
     to: JudgmentFormat = DEFAULT_FORMAT,
+    columns: Columns = None,
     sheet: Annotated[
         Path | str | None,
         Reads("The sheet that was rated: ratings of any other sheet are refused."),
@@ -131,9 +132,9 @@ def judge_merge(
     """
     if conflicts not in get_args(Conflicts):
         raise UsageError(f"`conflicts` is {', '.join(get_args(Conflicts))}, not {conflicts!r}")
-    read = read_votes(lists)
+    read = read_votes(lists, columns)
     if sheet is not None:
-        _refuse_other_sheets(read, read_sheet(sheet).digest, sheet)
+        _refuse_other_sheets(read, read_sheet(sheet, columns).digest, sheet)
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
     raters = all_votes(read)
     people = {name: of for name, of in raters.items() if not is_machine(name)}

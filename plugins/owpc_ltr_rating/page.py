@@ -20,6 +20,7 @@ from owpc_ltr.data.blocks import Block, BlockResult
 from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter, table_rows
+from owpc_ltr.data.options import Columns, checked_columns
 from owpc_ltr.engine.live_results.judge_pool import names_between_commas
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.files.input import read_text, shown, why_no_id
@@ -73,16 +74,20 @@ class Sheet:
 SheetFile = Annotated[Path | str, Reads("The sheet that judge pool wrote (CSV).", cli=Path)]
 
 
-def read_sheet(path: Path | str) -> Sheet:
-    """The pairs of a sheet (CSV or TSV). Raises BadInput, naming the line of what is wrong."""
+def read_sheet(path: Path | str, columns: Mapping[str, str] | None = None) -> Sheet:
+    """The pairs of a sheet (CSV or TSV), whose `columns` may be named where it has them.
+
+    Raises BadInput, naming the line of what is wrong.
+    """
     path = Path(path)
     text = read_text(path)
     if not text.strip():
         raise BadInput(f"cannot read {path}: it is empty; judge pool writes such a sheet")
     header, fields, lines, _ = table_rows(text, path, header_delimiter(text))
     rows = zip(*(fields[place :: len(header)] for place in range(len(header))), strict=True)
-    roles = find_roles(header, path, with_topics=False)
-    columns = {
+    named = {role: name for role, name in checked_columns(columns or {}).items() if name in header}
+    roles = find_roles(header, path, with_topics=False, columns=named)
+    shown_at = {
         name.removeprefix(SHOWN): place
         for place, name in enumerate(header)
         if name.startswith(SHOWN)
@@ -93,7 +98,7 @@ def read_sheet(path: Path | str) -> Sheet:
     graded = 0
     for line, row in zip(lines, rows, strict=True):
         query, document = row[roles["query"]], row[roles["doc_id"]]
-        fields_of_row = {name: row[place] for name, place in columns.items()}
+        fields_of_row = {name: row[place] for name, place in shown_at.items()}
         query_id = row[roles.get("query_id", roles["query"])]
         pair = Pair(query_id, query, document, fields_of_row, "" if need is None else row[need])
         why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)
@@ -227,6 +232,7 @@ def judge_page(
     port: Annotated[int, Help("The port to serve on; 0: a free one.", min=0, max=65535)] = (
         DEFAULT_PORT
     ),
+    columns: Columns = None,
 ) -> RatingPage:
     """Write a page on which people grade a sheet.
 
@@ -237,7 +243,7 @@ def judge_page(
 
     Raises UsageError for a field that the sheet does not show, BadInput for what is no sheet.
     """
-    read = read_sheet(sheet)
+    read = read_sheet(sheet, columns)
     names = tuple(dict.fromkeys(name.strip() for name in raters))
     if wrong := next(filter(None, map(why_no_rater, names)), None):
         raise UsageError(f"`raters`: {wrong}: rename it")

@@ -22,10 +22,10 @@ from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
 from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, is_machine, votes_of
 from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import first_lines, shown, why_no_id
 from owpc_ltr.files.strict_json import Json, json_lines, json_text
-from owpc_ltr.host.judgment_lists import reader_of_file
+from owpc_ltr.host.judgment_lists import lines_of, reader_of_file
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import JudgmentReader
 
@@ -219,13 +219,28 @@ class Votes:
     """The digests of the sheets that it answers."""
 
 
-def read_votes(paths: Sequence[Path | str]) -> list[Votes]:
+def read_votes(
+    paths: Sequence[Path | str], columns: Mapping[str, str] | None = None
+) -> list[Votes]:
     """The votes of each list, the queries of all called by one id.
 
     A list without query ids has the texts as ids; another list that has the text tells the id.
-    Raises BadInput where one text has two ids, naming both.
+    `columns` are those of lists that have them; a list of others is read by its own.
+    Raises BadInput where one text has two ids, naming both; or UsageError, where no list has the
+    columns.
     """
-    read = [_read(Path(path)) for path in paths]
+    read, faults = [], []
+    for path in map(Path, paths):
+        try:
+            read.append(_read(path, columns))
+        except (BadInput, UsageError) as fault:
+            faults.append(fault)
+            if not columns or len(faults) == len(paths):
+                raise faults[0] from None
+            try:
+                read.append(_read(path))
+            except BadInput:
+                raise fault from None
     ids: dict[str, str] = {}
     for votes in read:
         for query_id, query in votes.queries.items():
@@ -238,11 +253,15 @@ def read_votes(paths: Sequence[Path | str]) -> list[Votes]:
     return [_renamed(votes, ids) for votes in read]
 
 
-def _read(path: Path) -> Votes:
+def _read(path: Path, columns: Mapping[str, str] | None = None) -> Votes:
     reader = reader_of_file(installed(), path)
     # Read once: a torn last line is told once.
     ratings = read_ratings(path) if isinstance(reader, RatingReader) else {}
-    lines = _lines_of(path, ratings) if ratings else reader.read(path)
+    lines = (
+        _lines_of(path, ratings)
+        if ratings and not columns
+        else lines_of(reader, path, columns=columns)
+    )
     judged, left_out = judged_lines(lines, skip=True)
     # Duplicates are other raters' votes; the queries are checked as in every judgment list.
     checked = group_judgments(judged, "first")

@@ -317,7 +317,7 @@ def kind_verdict(kind: str, result: object, **words: Any) -> PageVerdict:
 
 @dataclass(frozen=True)
 class Page:
-    """A verdict and sections; the footer tells how to get the other ones.
+    """A verdict and sections; of rankers, the footer tells how to get the other sections.
 
     `absent` tells it of those that plugins offer.
     """

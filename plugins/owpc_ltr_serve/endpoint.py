@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json
@@ -116,6 +116,7 @@ _STATUS: tuple[tuple[type[OwpcLtrError], int], ...] = (
     (NoSuchModel, 404),
     (TooLate, 504),
     (UsageError, 422),
+    (NotAllowed, 502),
     (EngineUnavailable, 503),
 )
 

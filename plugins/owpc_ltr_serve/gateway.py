@@ -53,6 +53,7 @@ from owpc_ltr_serve.model_search import (
     engine_scores,
     hide_features,
     in_time,
+    lacking_right,
     put_page,
     ranked_list,
     read_search,
@@ -125,6 +126,8 @@ class Gateway:
             return _error(400, "illegal_argument_exception", str(error))
         except EngineRefusal as refusal:
             return _error(refusal.status, refusal.type, refusal.reason)
+        except NotAllowed as fault:
+            return _error(502, "security_exception", lacking_right(fault))
         except EngineUnavailable:
             # Its text names the engine's address.
             why = "the engine did not answer in time"

@@ -15,6 +15,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import query_text
+from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.client_scoring import (
     HitWindow,
@@ -355,7 +356,7 @@ class ModelSearch:
             if served.store is None:
                 served = self._rankers.located(replace(served, index=search.index))
         except EngineUnavailable as fault:
-            raise Degraded("model", "the engine did not say in time what it is") from fault
+            raise _lost(fault, "model", "the engine did not say in time what it is") from fault
         except OwpcLtrError as fault:
             raise Degraded("model", str(fault)) from fault
         return served
@@ -382,7 +383,7 @@ class ModelSearch:
                 deadline=max(until - started - MARGIN, MARGIN),
             )
         except EngineUnavailable as fault:
-            raise Degraded("engine", "no features came in time") from fault
+            raise _lost(fault, "engine", "no features came in time") from fault
         except OwpcLtrError as fault:
             raise Degraded("features", str(fault)) from fault
         searched = time.monotonic()
@@ -413,6 +414,18 @@ class ModelSearch:
             raise Degraded("scores", "the model gives a score that is no finite number")
         self._metrics.scored(served, rows)
         return scores
+
+
+def lacking_right(fault: NotAllowed) -> str:
+    """What the account of the service lacks, without the engine's address."""
+    return f"the service's account needs {fault.right} (403)"
+
+
+def _lost(fault: EngineUnavailable, reason: str, late: str) -> Degraded:
+    """Why the engine gave nothing: the right that the account lacks, or that it was `late`."""
+    if isinstance(fault, NotAllowed):
+        return Degraded("right", lacking_right(fault))
+    return Degraded(reason, late)
 
 
 def external_values(served: ServedRanker, search: GatewaySearch) -> ValuesOf | None:

@@ -105,6 +105,8 @@ def special_files(folder: Path) -> dict[str, tuple[str, str]]:
     bound = socket.socket(socket.AF_UNIX)
     bound.bind(os.path.relpath(folder / "socket"))
     bound.close()
+    for name in ("page.pdf", "table.TSV.GZ"):
+        (folder / name).write_text("somebody's")
     for link in ("fifo", "folder"):
         (folder / f"to-{link}").symlink_to(link)
     (folder / "loop").symlink_to("loop")
@@ -118,6 +120,8 @@ def special_files(folder: Path) -> dict[str, tuple[str, str]]:
         "link to itself": ("loop", "links lead nowhere"),
         "null device": ("/dev/null", kind),
         "full device": ("/dev/full", kind),
+        "another format": ("page.pdf", "no output is a .pdf file"),
+        "packed": ("table.TSV.GZ", "no output is a .gz file"),
         "standard output by name": ("/dev/stdout", "- for standard output"),
         "descriptor": ("/proc/self/fd/1", "- for standard output"),
     }

@@ -19,6 +19,7 @@ from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE
 from owpc_ltr.models.linear import LinearModel
 from tests.datasets import seen_sides
 from tests.engine.deployed import put, unknowing
@@ -100,6 +101,22 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     assert share == wanted.rankers[0].unjudged
     assert comparison.query_texts is not None
     assert comparison.query_texts[0].as_py().split()[0] in WORDS
+
+
+def test_an_index_without_any_judged_document_is_refused_and_is_no_attempt(
+    compare: Compare, judgments: Judgments
+) -> None:
+    others = [
+        replace(one, doc_ids=[f"sku-{name}" for name in one.doc_ids]) for one in judgments.queries
+    ]
+    counted = ATTEMPTS_FILE.path.read_bytes() if ATTEMPTS_FILE.path.exists() else None
+    with pytest.raises(BadInput, match=r"has none of the judged documents \(\d+ looked for, first"):
+        compare([unknowing(BY_TITLE)], judgments=Judgments(others), **QUICK)
+    # One that is there is enough.
+    some = [replace(others[0], doc_ids=judgments.queries[0].doc_ids), *others[1:]]
+    after = ATTEMPTS_FILE.path.read_bytes() if ATTEMPTS_FILE.path.exists() else None
+    assert after == counted
+    assert compare([unknowing(BY_TITLE)], judgments=Judgments(some), **QUICK).n_queries == 24
 
 
 def test_judgments_that_contradict_the_query_decide_nothing_between_models(
@@ -193,20 +210,6 @@ def test_what_no_engine_can_serve_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         compare([linear(BY_TITLE), ranker], judgments=judgments, **QUICK)
-
-
-def test_an_index_without_any_judged_document_is_refused_and_no_figures_are_given(
-    judgments: Judgments, small: Small, compare: Compare
-) -> None:
-    renamed = Judgments(
-        [replace(one, doc_ids=[f"sku-{name}" for name in one.doc_ids]) for one in judgments.queries]
-    )
-    with pytest.raises(Refused) as refused:
-        compare([linear(BY_TITLE), "query"], judgments=renamed)
-    told = str(refused.value)
-    assert told.startswith(f"'{small.index}' holds none of the ")
-    assert "as 'sku-" in told
-    assert told.endswith("by their _id")
 
 
 def test_a_metric_that_looks_beyond_the_window_is_refused(

@@ -275,12 +275,13 @@ def test_data_of_an_upload_is_checked_with_the_query_of_the_application(
     assert asked == [{"index": small.index, "query_template": BODY, "window": 7}]
 
 
-def test_what_training_warned_of_is_told_again_at_the_upload(
+def test_an_upload_points_to_what_training_warned_of_which_models_show_lists(
     cluster: Cluster, small: Small
 ) -> None:
     model = linear(BY_TITLE, warnings=["each query has one relevant document"])
     name = f"{small.name}-warned"
-    with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):
+    pointer = f"^training gave a warning of this model: owpc-ltr models show {name} lists them$"
+    with pytest.warns(OwpcLtrWarning, match=pointer):
         cluster.upload(model, name=name, index=small.index, featureset="small")
     with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):
         shown = cluster.models.show(name)

@@ -15,6 +15,7 @@ from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
+from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.client_scoring import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
@@ -59,8 +60,11 @@ class Scripted:
     faults: list[Any] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
     version: str = "3.8.0"
+    """Without one, the account may not ask for it."""
 
     def about(self) -> About:
+        if not self.version:
+            raise NotAllowed("GET / is not allowed (403)", "the cluster privilege monitor")
         return About("opensearch", self.version, "a cluster", "u")
 
     def request(self, method: str, path: str, **given: Any) -> Any:
@@ -144,8 +148,12 @@ def test_where_the_request_fails_a_plain_one_gives_the_engines_order(fault: Any)
     assert "rescore" not in engine.asked[1][1]["body"]
 
 
-def test_an_engine_that_cannot_do_both_in_one_is_asked_for_the_features_of_the_hits() -> None:
-    engine, once = Scripted(version=OLD), Scripted()
+@pytest.mark.parametrize("version", [OLD, ""])
+def test_an_engine_that_cannot_do_both_in_one_is_asked_for_the_features_of_the_hits(
+    version: str,
+) -> None:
+    """Also one whose version the account may not ask for: every feature might seem missing."""
+    engine, once = Scripted(version=version), Scripted()
     result, wanted = search(engine, size=2), search(once, size=2)
     assert (result.reordered, result.reason, result.took) == (True, "", 6)
     assert [(hit.document_id, hit.score) for hit in result.hits] == [
@@ -171,6 +179,11 @@ def test_a_hit_that_goes_away_between_two_searches_leaves_the_engines_order() ->
     nothing = Scripted(version=OLD, rows={})
     assert search(nothing).reordered
     assert len(nothing.asked) == 1
+
+
+def test_a_missing_right_is_an_error_and_not_the_engines_order() -> None:
+    with pytest.raises(NotAllowed, match="need read"):
+        search(Scripted(faults=[NotAllowed("the credentials need read (403)")]))
 
 
 def test_where_the_plain_search_fails_too_the_fault_is_raised() -> None:

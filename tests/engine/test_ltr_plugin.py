@@ -442,4 +442,8 @@ def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
             code, _, messages = run("models", command, name, *at)
             assert code in {3, 5}
             assert len(messages.splitlines()) == 2  # the cluster, and the error
+            assert "there is no model" not in messages
+            if name == "hello_lin" and command != "delete":
+                assert "'hello_lin' is a model in the ltr-plugin store" in messages
+                assert "no alias leads to it: import it from its file (owpc-ltr import)" in messages
     assert list(plugin.models) == [ours, "hello_lin", "other-12345678"]

@@ -12,15 +12,23 @@ import pytest
 
 from owpc_ltr import UsageError, connect
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import (
     RequestBody,
+    SearchRequest,
     check_body,
+    request_body,
     split_body,
     template_window,
     without_window,
 )
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.errors import Refused
+from owpc_ltr.formats.stored_model import StoredModel
+from tests.engine.small_cluster import FEATURESET
 
 BODY = RequestBody({"query": {"match": {"title": "<b>café</b> & {{keywords}}"}}})
 
@@ -92,3 +100,22 @@ def test_a_template_without_keywords_is_refused_on_every_path(
         ):
             with pytest.raises(UsageError, match=r"has no \{\{keywords\}\}"):
                 path()
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("additive", "an engine that allows inline scripts runs it: upload it there"),
+        ("trees", "a cluster with the LTR plugin may run it"),
+        ("logistic-network", "a cluster with the LTR plugin may run it"),
+        ("network", "no engine runs models of the kind network"),
+    ],
+)
+def test_a_model_that_the_client_scores_is_refused_with_where_else_it_would_run(
+    kind: str, where: str
+) -> None:
+    stored = StoredModel("m", f"owpc-ltr/{kind}", {}, FEATURESET)
+    store = PluginFreeStore(Engine(ConnectionSettings("http://127.0.0.1:9")))
+    request = SearchRequest("docs", {"match": {"title": "{{keywords}}"}}, {"keywords": "a"})
+    with pytest.raises(Refused, match=f"use owpc-ltr search; {where}$"):
+        request_body(store, stored, request)

@@ -160,7 +160,7 @@ def judged(catalogue: Catalogue, scheme: str) -> Any:
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:in training")
+@pytest.mark.filterwarnings("ignore:training gave")
 def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     catalogue: Catalogue, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ HALF = (
     *("live_reranking", "log_on_node", "model_lifecycle", "plugin_free", "profiling"),
     *("featureset_push", "search", "stores", "verify"),
 )
-ROWS = ("capabilities", "workflow")
+ROWS = ("capabilities", "least_rights", "workflow")
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "engines.md"
 BEGIN = "<!-- The table: made by make test-engines; do not edit. -->"

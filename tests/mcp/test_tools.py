@@ -114,6 +114,7 @@ def test_arguments_reach_the_job_as_those_of_the_command_line_do(tmp_path: Path)
         ({"wall": "wall"}, "'colour' is a required property"),
         ({"wall": "wall", "colour": ["blue"]}, "colour: 0: 'blue' is not one of"),
         ({"wall": "wall", "colour": ["red"], "n_coats": 6}, "n_coats: 6 is greater than the max"),
+        ({"wall": "wall", "paint": "red"}, "has no argument 'paint': it needs colour"),
         ({"wall": "wall", "colour": ["red"], "n_coat": 2}, "did you mean 'n_coats'?"),
         ({"wall": "wall", "colour": ["red"], "dry": True}, "it has wall, colour, n_coats, in, no"),
     ],

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from owpc_ltr_rating.language_model import (
     KEY,
@@ -15,10 +16,12 @@ from owpc_ltr_rating.language_model import (
     ChatEndpoint,
     ModelRatings,
     Rater,
+    _shift,
     judge_ask,
 )
 from owpc_ltr_rating.page import Pair, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
+from scipy.stats import ttest_1samp
 
 from owpc_ltr import OwpcLtrWarning, read_judgments
 from owpc_ltr.engine.client import servers
@@ -193,6 +196,20 @@ def test_canaries_find_what_sways_a_model(sheet: Path, stub: Stub) -> None:
     assert shifts["an instruction in another document"] == 3.0
     assert shifts["fields in reverse order"] == 0.0
     assert ratings.graded == 30
+
+
+def test_a_shift_has_students_interval_and_few_pairs_sway_nobody() -> None:
+    changes = np.array([1, 1, -1, 1, 0, 1, 0], np.float64)
+    found, student = _shift("half of the text", changes), ttest_1samp(changes, 0)
+    assert (found.low, found.high) == pytest.approx(tuple(student.confidence_interval()))
+    assert found.shift > 0.25
+    assert not found.sways
+    assert _shift("", np.repeat(changes, 4)).sways
+    # Two equal changes are no certainty, and of one nothing is known.
+    assert not _shift("", np.ones(2)).sways
+    assert _shift("", np.ones(7)).sways
+    assert np.isnan(_shift("", np.ones(1)).low)
+    assert not _shift("", np.full(1000, 0.1)).sways
 
 
 @pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")

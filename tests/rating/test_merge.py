@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_rating.agree import judge_agree
 from owpc_ltr_rating.merge import judge_merge
-from owpc_ltr_rating.page import read_sheet
+from owpc_ltr_rating.page import judge_page, read_sheet
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
 
 import owpc_ltr as ltr
@@ -27,7 +28,7 @@ from owpc_ltr.data.judgments.grouping import (
 from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.judgments.tables import write_judgments
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.rules import machine_labels, unnamed_judges
 from tests.rating.grading_sheets import grading_sheet
 
@@ -190,6 +191,39 @@ def test_a_text_of_two_ids_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("query_id,query,doc_id,grade\nq2,red,d,1\n")
     with pytest.raises(BadInput, match="the query 'red' has the ids 'q1' and 'q2'"):
         judge_merge([tmp_path / "a.csv", tmp_path / "b.csv"])
+
+
+def test_columns_of_other_names_are_named_for_the_lists_that_have_them(tmp_path: Path) -> None:
+    own, columns = tmp_path / "own.csv", {"query": "q", "doc_id": "sku", "grade": "stars"}
+    own.write_text("q,sku,stars\nred shoe,1,1\nred shoe,2,0\n")
+    usual = tmp_path / "usual.csv"
+    usual.write_text("query,doc_id,grade,judged_by\nred shoe,1,0,ann\nred shoe,3,1,ann\n")
+    with pytest.raises(BadInput, match=r"own\.csv: no column is called 'query' or 'doc_id'"):
+        judge_merge([own, usual])
+    with pytest.warns(OwpcLtrWarning, match="does not name who judged"):
+        merged = judge_merge([own, usual], columns=columns)
+    with pytest.warns(OwpcLtrWarning, match="does not name who judged"):
+        agreed = judge_agree([own, usual], columns=columns)
+    assert {key[1]: grade for key, (grade, _) in grades_of(merged.judgments).items()} == {
+        "1": 0.5,
+        "2": 0,
+        "3": 1,
+    }
+    assert [pair.pairs for pair in agreed.agreements] == [1]
+    sheet = read_sheet(own, columns)
+    assert [(pair.query, pair.doc_id) for pair in sheet.pairs] == [
+        ("red shoe", "1"),
+        ("red shoe", "2"),
+    ]
+    assert judge_page(own, columns=columns).pairs == 2
+    # A list that has neither, and a format without columns, are errors in the words of the first.
+    with pytest.raises(BadInput, match=r"own\.csv: no column is called 'stars5', .* as the grade"):
+        judge_merge([own, usual], columns={**columns, "grade": "stars5"})
+    with pytest.raises(BadInput, match="no column is called 'q', which is given as the query"):
+        judge_merge([usual], columns=columns)
+    rated = rating_file(tmp_path / "a.jsonl", "ann", {("q0", "d0-1"): 1})
+    with pytest.raises(UsageError, match="of the format ratings, which has no columns to name"):
+        judge_merge([rated], columns=columns)
 
 
 def test_ratings_of_another_sheet_are_refused(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def test_what_there_is_nothing_for_is_left_out_and_said() -> None:
     assert left_out.startswith("Not on this page: a comparison (give judged queries: --data); ")
     assert "; training (" in left_out
     assert "features" not in left_out
+    checked = owpc_ltr.report(owpc_ltr.inspect(dataset(40))).html()
+    assert "Not on this page" not in checked
 
 
 def test_no_folder_of_this_machine_is_on_a_page(tmp_path: Path) -> None:

@@ -184,6 +184,46 @@ def test_an_engine_that_is_slow_gives_its_own_order_late(gateway: Running, secon
         }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("denied", "status"),
+    [
+        ("GET /", "ranked"),
+        (
+            "a search with features",
+            "degraded; right: the service's account needs the index "
+            "privilege indices:data/read/search (403)",
+        ),
+        ("every search", None),
+    ],
+)
+def test_a_missing_right_is_named_without_the_engines_address(
+    tmp_path: Path, denied: str, status: str | None
+) -> None:
+    error = {"type": "security_exception", "reason": "action [indices:data/read/search] is denied"}
+    forbidden = Reply({"error": {**error, "root_cause": [error]}, "status": 403}, 403)
+
+    def answer(asked: Asked) -> Reply:
+        features = "rescore" in asked.body or "constant_score" in asked.body["query"]
+        return forbidden if features or denied == "every search" else made.engine.answer(asked)
+
+    with running(tmp_path) as made:
+        if denied == "GET /":
+            made.fake.on("GET", "/", forbidden)
+        else:
+            made.fake.on("POST", f"/{INDEX}/_search", answer)
+        got = made.search()
+    if status is None:
+        assert got.status == 502
+        assert got.json()["error"]["reason"] == (
+            "the service's account needs the index privilege indices:data/read/search (403)"
+        )
+        return
+    assert got.headers[STATUS_NAME] == status
+    assert ids(got) == (BEST if status == "ranked" else FIRST)
+    if denied == "GET /":
+        assert ["rescore" in asked.body for asked in made.engine.asked] == [False, False]
+
+
 def test_an_engine_that_fails_now_and_then_never_gives_an_order_that_is_not_said(
     gateway: Running, rng: np.random.Generator
 ) -> None:

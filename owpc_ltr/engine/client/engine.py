@@ -263,8 +263,10 @@ class Engine:
         if status == 500 and "memory circuit is broken" in reason:
             return TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
-            unauthorised = NotAllowed if status == 403 else EngineUnavailable
-            return unauthorised(self._unauthorised(request, status, reason))
+            why = self._unauthorised(request, status, reason)
+            return (
+                NotAllowed(why, missing_right(reason)) if status == 403 else EngineUnavailable(why)
+            )
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
         return refusal(request, status, kind, reason or cut(one_line(answer.text), 200))
 
@@ -354,6 +356,11 @@ def about(engine: EngineLike, place: str) -> About:
     try:
         answer = engine.request("GET", "/")
     except EngineRefusal as refusal:
+        if refusal.status == 404 and not refusal.type:
+            raise MalformedAnswer(
+                f"{place} is no engine, which would answer GET / (404): give the engine's own "
+                "address, and not that of owpc-ltr serve or of another service"
+            ) from refusal
         if refusal.status not in _NO_HANDLER:
             raise
         nodes = engine.request("GET", "/_nodes/_local/http")

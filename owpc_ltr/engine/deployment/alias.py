@@ -12,6 +12,7 @@ applications find it, and KIND/STORE/NAME in another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,21 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.evidence import now
-from owpc_ltr.engine.stores import Store, place_of
+from owpc_ltr.engine.stores import Store, file_advice, place_of
 from owpc_ltr.engine.versioned_documents import (
     INDEX,
     Unsettled,
     VersionedDocument,
     VersionedDocuments,
 )
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.errors import (
+    BadInput,
+    EngineUnavailable,
+    OwpcLtrError,
+    Refused,
+    UsageError,
+    give_warnings,
+)
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.names import (
     check_alias,
@@ -301,8 +309,16 @@ class Aliases:
             instead = f"it is in another one: {options}"
         else:
             names = (alias.name for alias in self.all())
-            instead = did_you_mean(name, names, "upload it first")
+            instead = did_you_mean(name, names, file_advice("model", name) or "upload it first")
         place = place_of(self._store.kind, self._store.name, self._engine.settings.url)
+        with suppress(OwpcLtrError):  # what is known of the name may not hide that there is none
+            if not options and name in self._store.list_models():
+                return BadInput(
+                    f"'{name}' is a model in {place}, and no alias leads to it: import it from its "
+                    "file (owpc-ltr import), and upload it"
+                    if split_immutable(name) is None
+                    else f"'{name}' is a model, and not an alias: name '{name.rpartition('-')[0]}'"
+                )
         return BadInput(f"there is no model '{name}' in {place}: {instead}")
 
     def _other_place(self, name: str) -> str:

@@ -24,7 +24,7 @@ from owpc_ltr.engine.options import (
     Unproven,
     Window,
 )
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning, give_warnings
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
 
 if TYPE_CHECKING:
@@ -180,7 +180,10 @@ def upload(
             template=query_template,
             window=rescored,
         )
-    give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
+    if warned := warnings_of(ranker.record):
+        n = "a warning" if len(warned) == 1 else f"{len(warned)} warnings"
+        shown = path if path is not None and path.suffix == ".json" else called
+        give_warning(f"training gave {n} of this model: `models_show('{shown}')` lists them")
     request = UploadRequest(
         ranker,
         trained_on,
@@ -220,9 +223,12 @@ def _check_data(
     from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
     from owpc_ltr.features.query_analysis import text_scores
+    from owpc_ltr.models.model_file import warnings_of
 
     check_features(ranker, data, featureset.name)
     warnings = [warning.line for warning in judgment_warnings(data, text_scores(featureset))]
+    # What training warned of is not repeated.
+    warnings = [warning for warning in warnings if warning not in warnings_of(ranker.record)]
     if index is not None and data.doc_ids is not None and data.query_params is not None:
         warnings += cluster.check_judgments(
             data, index=index, query_template=template, window=window

@@ -20,7 +20,7 @@ from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration, now
 from owpc_ltr.engine.live_queries import feature_warnings, graded_lists
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, answers_of, records_of
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
@@ -35,7 +35,6 @@ from owpc_ltr.evaluation.rules import (
     unnamed_judges,
 )
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
-from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
 
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels
     from owpc_ltr.engine.search.client_scoring import Served
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
+
+_LOOKED_FOR = 1000
+"""Judged documents that are looked for in an index."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -170,7 +172,9 @@ def compare_rankers(
     shared = SearchRequest("unasked", {}, {}, depth, depth)
     of_all = answers_of([*ways.values(), *alone], queries, shared, in_flight, plan.drawing.progress)
     lists = [[answer.doc_ids for answer in of_ranker] for of_ranker in of_all]
-    _refuse_other_index(engine, searched.values(), queries, lists)
+    for name, ranked in zip(rankers, lists, strict=False):
+        if name in searched:
+            _check_holds_judged(engine, searched[name].search.index, queries, ranked)
     documents = dict(zip(rankers, lists, strict=False))
     graded = queries if people is None else _among(people, queries)
     warnings = _feature_warnings(searched.values(), graded, in_flight, plan.drawing.seed)
@@ -202,29 +206,24 @@ def compare_rankers(
     )
 
 
-_LOOKED_UP = 500
-"""Judged documents that are looked for in an index."""
-
-
-def _refuse_other_index(
-    engine: Engine,
-    rankers: Iterable[LiveRanker],
-    queries: Sequence[JudgedQuery],
-    lists: Sequence[Sequence[Sequence[str]]],
+def _check_holds_judged(
+    engine: Engine, index: str, queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]]
 ) -> None:
-    """Refuse judgments of documents none of which the searched indices hold."""
-    judged = dict.fromkeys(name for query in queries for name in query.doc_ids)
-    indices = sorted({ranker.search.index for ranker in rankers})
-    if any(name in judged for of_ranker in lists for of_query in of_ranker for name in of_query):
+    """Raise BadInput for an index without any judged document: every ranker would measure 0."""
+    if any(
+        not set(query.doc_ids).isdisjoint(listed)
+        for query, listed in zip(queries, ranked, strict=True)
+    ):
         return
-    body = {"query": {"ids": {"values": [*judged][:_LOOKED_UP]}}, "_source": False}
-    if not indices or any(search_index(engine, index, body).hits for index in indices):
-        return
-    raise Refused(
-        f"{' and '.join(map(repr, indices))} holds none of the {len(judged):,} judged documents, "
-        f"as {shown(next(iter(judged)))}: name the index that was judged, and its documents by "
-        "their _id"
-    )
+    ids = list(dict.fromkeys(name for query in queries for name in query.doc_ids))
+    some = np.random.default_rng(0).permutation(ids)[:_LOOKED_FOR].tolist()
+    body = {"query": {"ids": {"values": some}}, "size": 1, "_source": False}
+    if not search_index(engine, index, body).hits:
+        raise BadInput(
+            f"the index '{index}' has none of the judged documents ({len(some):,} looked for, "
+            f"first '{some[0]}'), so nothing was compared: check `index`, and that the judgments' "
+            "ids are the `_id` of documents"
+        )
 
 
 def _among(people: Sequence[JudgedQuery], queries: Sequence[JudgedQuery]) -> list[JudgedQuery]:

@@ -26,7 +26,7 @@ from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.data.external_features.sources import ExternalSource, external_names, in_words
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, search_index
-from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
@@ -200,7 +200,8 @@ def live_search(
     fields to return.
 
     Raises BadInput for a feature set that is not the ranker's and UsageError for a ranker of
-    external features; EngineUnavailable or Refused where the plain search fails too.
+    external features; NotAllowed where the account lacks a right; EngineUnavailable or Refused
+    where the plain search fails too.
     """
     params, window_size = request.params, request.showing_window().size
     search = Search(
@@ -215,6 +216,8 @@ def live_search(
         logged_by = featureset or find_featureset(store, ranker)
         window = HitWindow(request.index, logged_by, params, window_size, document_fields(ranker))
         answer, logged = search_with_features(engine, store, window, search, deadline=deadline)
+    except NotAllowed:
+        raise  # no later search would be reranked either
     except OwpcLtrError as fault:
         reason = str(fault)
         answer = whole_answer(engine, request.index, search, deadline)

@@ -42,7 +42,7 @@ from owpc_ltr.features.feature_set import plain_params
 from owpc_ltr.features.mustache import place_of, scripted
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.client_models import is_client_scored
+from owpc_ltr.formats.client_models import elsewhere, is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
@@ -401,7 +401,7 @@ def request_body(
             raise Refused(
                 f"'{model.name}' is scored by the client, so that there is no request for the "
                 "engine alone: let the application ask owpc-ltr serve, or use owpc-ltr search; "
-                + (why or "a cluster with the LTR plugin may run it")
+                f"{why or elsewhere(model)}"
             )
         window = max(request.window, first + request.size)
         body["rescore"] = rescore_clauses(store, model, request.params, window, interval)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
-from owpc_ltr.engine.client.engine import Engine, search_index
+from owpc_ltr.engine.client.engine import Engine, search_index, to_json
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import (
@@ -31,6 +31,7 @@ from owpc_ltr.engine.search.client_scoring import (
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warning
+from owpc_ltr.features.mustache import variables
 from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
@@ -107,7 +108,7 @@ class BeforeAndAfter(BlockResult):
         yield f"the engine took {self.took_before} ms{with_model}"
         if self.form:
             yield f"the engine scored the window: {self.form}"
-        if self.scored_by == "client":
+        if self.scored_by == "client" and not self.reason:
             yield "the client scored the window"
 
     def as_dict(self) -> dict[str, Any]:
@@ -160,6 +161,8 @@ def search(
     Python: `query_template` and `params` are as for `request`. Warns where the client could not
     reorder the window, which then has the engine's order.
     """
+    if not keywords.strip():
+        raise UsageError("`keywords` is empty: give the words of a query")
     ranker: StoredModel | ReorderingModel | None
     alone = ""
     if reranker is None and model is None and not explain:
@@ -177,6 +180,7 @@ def search(
         size=size,
         window=window,
     )
+    _check_used(params, request, ranker)
     result = search_ranked(
         cluster.engine, store, request, ranker, title_field=title_field, deadline=deadline
     )
@@ -208,6 +212,23 @@ def search(
         )
         result = replace(result, explanation=explanation)
     return result
+
+
+def _check_used(
+    params: Mapping[str, Any] | None,
+    request: SearchRequest,
+    ranker: StoredModel | ReorderingModel | None,
+) -> None:
+    """Raise UsageError for a parameter that neither the query nor a feature has a place for."""
+    if not params or isinstance(ranker, ReorderingModel):
+        return  # a reranker's feature set is not known here
+    known = variables(to_json({"query": request.query, **request.rest}))
+    known |= set(ranker.featureset.params) if ranker is not None else set()
+    if unknown := sorted(set(params) - known):
+        raise UsageError(
+            f"neither the query template nor a feature has the parameter '{unknown[0]}': they have "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
 
 
 def named_ranker(

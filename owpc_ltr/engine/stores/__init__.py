@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.client.engine import About, Engine, Identity, search_index
@@ -188,12 +189,11 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
     if kind not in {None, *KINDS}:
         raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
     if kind == PluginFreeStore.kind:
+        store = PluginFreeStore(engine, name)
         # Without the right to ask, what an engine lacks shows where it is needed.
-        about = None
-        with suppress(NotAllowed):
-            about = engine.about()
-            check_engine(about)
-        return PluginFreeStore(engine, name, about)
+        if store.about is not None:
+            check_engine(store.about)
+        return store
     identity = _identity(engine)
     if identity.has_ltr:
         return LtrPluginStore(engine, name)
@@ -212,7 +212,8 @@ def _identity(engine: Engine) -> Identity:
         return engine.identity()
     except NotAllowed as refusal:
         raise NotAllowed(
-            f"{refusal}; or say `store_kind='plugin-free'`, which does not ask for plugins"
+            f"{refusal}; or say `store_kind='plugin-free'`, which does not ask for plugins",
+            refusal.right,
         ) from refusal
 
 
@@ -309,12 +310,20 @@ def place_of(kind: str, name: str | None, url: str) -> str:
     return f"the {kind} store{f' {name!r}' if name else ''} of {url}"
 
 
+def file_advice(what: str, name: str) -> str:
+    """What to do about a file that is named in place of what was stored from it; empty for none."""
+    command = "upload" if what == "model" else "featureset push"
+    return f"it is a file: owpc-ltr {command} {name} first" if Path(name).is_file() else ""
+
+
 class Absent(BadInput):
     """Something is not in a store: `what` is `model` or `feature set`."""
 
     def __init__(self, what: str, name: str, place: str, names: Iterable[str] = ()) -> None:
         self.what, self.name, self._place = what, name, place
-        advice = did_you_mean(name, names, "check the name, or the `store`")
+        advice = did_you_mean(
+            name, names, file_advice(what, name) or "check the name, or the `store`"
+        )
         super().__init__(f"there is no {what} '{name}' in {place}: {advice}")
 
     def among(self, names: Iterable[str]) -> Absent:
@@ -427,11 +436,17 @@ class NoWindowScores(Refused):
     """The features of hits cannot come with the search that finds them."""
 
 
-def check_window_scores(about: About) -> None:
+def check_window_scores(about: About | None) -> None:
     """Raise NoWindowScores for an engine that returns no scores of queries named in a rescorer.
 
-    Every feature would seem missing: OpenSearch does so before 3.2, without a word.
+    Every feature would seem missing: OpenSearch does so before 3.2, without a word. So one whose
+    version is not known (None) might.
     """
+    if about is None:
+        raise NoWindowScores(
+            "the account may not ask for the engine's version (cluster:monitor/main), on which it "
+            "depends whether features come with a search: grant that right"
+        )
     version = _version(about)
     if about.distribution == "opensearch" and version is not None and version < (3, 2):
         raise NoWindowScores(

@@ -8,6 +8,7 @@ models that fit are one rescorer of scripts over the features' queries.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     NoSuchIndex,
+    NotAllowed,
     SearchAnswer,
     cause,
     check_complete,
@@ -95,7 +97,8 @@ class PluginFreeStore(Store):
 
     def __init__(self, engine: Engine, name: str | None = None, about: About | None = None) -> None:
         super().__init__(engine, name)
-        self._about = about
+        if about is not None:
+            self.about = about
         self._index = INDEX if name is None else f"{INDEX}-{name}"
         self._documents = {
             what: VersionedDocuments(
@@ -205,12 +208,10 @@ class PluginFreeStore(Store):
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
 
-        Raises NoWindowScores for an engine that returns nothing of it, and for a feature that needs
-        the ids of the hits.
+        Raises NoWindowScores for an engine that returns nothing of it, or whose version the account
+        may not ask for, and for a feature that needs the ids of the hits.
         """
-        if self._about is None:
-            self._about = self._engine.about()
-        check_window_scores(self._about)
+        check_window_scores(self.about)
         queries = self._named(featureset, params)
         body = {
             "rescore": silent_rescore({"bool": {"should": queries}}, window),
@@ -269,6 +270,13 @@ class PluginFreeStore(Store):
             check_clauses(leaves, self._most_clauses, featureset)
 
     @cached_property
+    def about(self) -> About | None:
+        """What the cluster says of itself, asked once; None where the account may not ask."""
+        with suppress(NotAllowed):
+            return self._engine.about()
+        return None
+
+    @cached_property
     def _most_clauses(self) -> int | None:
         return most_clauses(self._engine)
 
@@ -305,6 +313,8 @@ class PluginFreeStore(Store):
             answer = self._engine.request(
                 "POST", f"/{index}/_search", params=search.params, body=search.body
             )
+        except NoSuchIndex:
+            raise
         except EngineRefusal as refusal:
             raise Refused(f"{what} does not work on the index '{index}': {refusal}") from refusal
         shards = part_of(answer, "_shards", what)
