@@ -31,7 +31,7 @@ METRIC = "ndcg@10"
 ENGINE, CLIENT = "engine", "client"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProofLimits:
     """How far scores and features may be from those of the training, and on how many documents."""
 

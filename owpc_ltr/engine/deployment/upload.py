@@ -191,7 +191,9 @@ def upload(
         search=search,
         template=template,
         window=rescored,
-        limits=ProofLimits(tolerance, max_drift, min_proof_coverage),
+        limits=ProofLimits(
+            tolerance=tolerance, max_drift=max_drift, min_proof_coverage=min_proof_coverage
+        ),
         history=history,
         allow_slow=allow_slow,
         client_scored=client_scored,

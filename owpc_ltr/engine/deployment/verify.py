@@ -117,7 +117,9 @@ def verify(
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
     model = cluster.models.resolve(called)
-    limits = ProofLimits(tolerance, max_drift, min_proof_coverage)
+    limits = ProofLimits(
+        tolerance=tolerance, max_drift=max_drift, min_proof_coverage=min_proof_coverage
+    )
     verification = verify_model(cluster.engine, store, model, index, limits=limits)
     if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
