@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 from owpc_ltr_demo.corpus import index_body, read_corpus
 from owpc_ltr_demo.demo import learn_from_judgments
 from owpc_ltr_demo.preparation import featureset_file, log_corpus, write_files
-from owpc_ltr_demo.session import INDEX, MODEL, STEPS, TREES_MODEL, DemoOptions, DemoSession
+from owpc_ltr_demo.session import (
+    INDEX,
+    MODEL,
+    PROJECT,
+    STEPS,
+    TREES_MODEL,
+    DemoOptions,
+    DemoSession,
+)
 
 from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
@@ -19,6 +28,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.measurement import values_of
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.features.feature_set import load_featureset
+from owpc_ltr.host.project import PROJECT_FILE, read_project
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import load_scoring_model
 from tests.engine.scripted_plugin import ScriptedPlugin
@@ -133,5 +143,11 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     known = {json.loads(line)["id"] for line in lines}
     assert {doc_id for query in old.queries for doc_id in query.doc_ids} <= known
     assert all(str(path) in "".join(session.lines) for path in tmp_path.iterdir())
+    project = read_project(tmp_path / PROJECT_FILE)
+    assert project == {"url": engine.settings.url, **PROJECT}
+    assert all((tmp_path / project[key]).is_file() for key in ("judgments", "query_template"))
+    page = Path(__file__).parents[2] / "docs" / "start-opensearch.md"
+    shown = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    assert tomllib.loads(shown).items() >= PROJECT.items()
     # Nothing is left in the node: the workflow makes the index itself.
     assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")
