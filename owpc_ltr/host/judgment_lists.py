@@ -254,11 +254,10 @@ def read_topics(path: Path) -> dict[str, str]:
     topic lacks one.
     """
     from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.judgments.tables import header_delimiter, role_name
+    from owpc_ltr.data.judgments.tables import header_names
 
     text = read_text(path)
-    header = text.lstrip().partition("\n")[0].replace('"', "").split(header_delimiter(text))
-    names = set(map(role_name, header))
+    names = set(header_names(text))
     if names & set(ROLES["query_id"]) and names & set(ROLES["query"]):
         return {query.query_id: query.params["query"] for query in read_queries(path)}
     lines = _tagged if _OPENING.search(text) else _tabbed

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.letor import read_letor, stream_letor
 from owpc_ltr.data.runs import read_run
 from owpc_ltr.inspection.checks import warnings_of_log
@@ -165,6 +166,13 @@ def reader_of(raw: bytes) -> str:
 
     Path("alone").write_bytes(raw)
     return reader_of_file(installed(), Path("alone")).name
+
+
+def test_queries_of_a_spreadsheet_are_read_by_their_columns(tmp_path: Path) -> None:
+    path = tmp_path / "queries.csv"
+    path.write_text("sep=;\r\nQuery Text;city\r\ncup;Rome\r\n")
+    (query,) = read_queries(path)
+    assert query.params == {"keywords": "cup", "query": "cup", "city": "Rome"}
 
 
 CONVERT = "judge convert given --out read.tsv"

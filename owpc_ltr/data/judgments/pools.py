@@ -24,7 +24,13 @@ from owpc_ltr.data.judgments.grouping import (
     said_weight,
 )
 from owpc_ltr.data.judgments.lines import JudgmentLines, declared, decode, no_json, table_column
-from owpc_ltr.data.judgments.tables import SHOWN, header_delimiter, table_rows
+from owpc_ltr.data.judgments.tables import (
+    SHOWN,
+    header_delimiter,
+    header_names,
+    role_name,
+    table_rows,
+)
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown, why_no_id
@@ -48,8 +54,7 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     for cells that are no JSON, or no weight.
     """
     text = read_text(path)
-    head, mark = text.lstrip("\r\n").partition("\n")[0], header_delimiter(text)
-    names = [name.strip().strip('"').removeprefix("'").lower() for name in head.split(mark)]
+    mark, names = header_delimiter(text), header_names(text)
     roles = checked_columns(columns or {})
     tabled = roles or set(names) & set(_TEXTS)
     rows = _table(text, mark, path, roles) if tabled else _lines(text)
@@ -93,7 +98,7 @@ def _lines(text: str) -> list[_Row]:
 def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
     """The rows below a header."""
     names, fields, lines, _ = table_rows(text, path, mark)
-    header = _by_role([name.lower() for name in names], roles, path)
+    header = _by_role([role_name(name) for name in names], roles, path)
     double = next((name for name in header if name and header.count(name) > 1), None)
     if double is not None or not set(header) & set(_TEXTS):
         what = f"two columns {shown(double)}" if double else f"no column {' or '.join(_TEXTS)}"
@@ -120,7 +125,7 @@ def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_
 
 def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:
     """The header with the columns of these roles called by them; those of documents may lack."""
-    roles_by_column = {column.lower(): role for role, column in roles.items()}
+    roles_by_column = {role_name(column): role for role, column in roles.items()}
     for column, role in roles_by_column.items():
         if column not in header and role not in _ROLES:
             raise BadInput(

@@ -38,7 +38,7 @@ from owpc_ltr.data.judgments.lines import (
 )
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, shown
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import inert_column, read_column
 
@@ -273,6 +273,19 @@ def header_delimiter(text: str) -> str:
 _SEPARATOR = re.compile("sep=(.)", re.IGNORECASE)
 
 
+def header_names(text: str) -> list[str]:
+    """The names in the header of a delimited text, without quotes, as those of roles are written.
+
+    >>> header_names('Query Text,"City"')
+    ['query_text', 'city']
+    """
+    first, _, rest = text.lstrip("\r\n").partition("\n")
+    if _SEPARATOR.fullmatch(first.rstrip("\r")):
+        first = rest.partition("\n")[0]
+    names = first.replace('"', "").split(header_delimiter(text))
+    return [role_name(name.strip().removeprefix("'")) for name in names]
+
+
 def table_formats(head: bytes) -> set[str] | None:
     r"""The shipped formats that a file may have whose header names the columns of a table.
 
@@ -282,9 +295,7 @@ def table_formats(head: bytes) -> set[str] | None:
     ({'tsv'}, None)
     """
     text = head.decode("utf-8", "replace")
-    delimiter = header_delimiter(text)
-    header = next(iter(first_lines(head)), "").replace('"', "").split(delimiter)
-    names = {role_name(name) for name in header}
+    delimiter, names = header_delimiter(text), set(header_names(text))
     if not all(names.intersection(ROLES[role]) for role in ("doc_id", "grade")):
         return None
     return {"tsv"} if delimiter == "\t" else {"csv", "quepid"}
