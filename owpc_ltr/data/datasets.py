@@ -44,12 +44,12 @@ def read_dataset(
 
 
 @public
-def open_dataset(folder: str | Path, *, memory: int | None = None) -> PartitionedDataset:
+def open_dataset(folder: str | Path, *, memory: int | str | None = None) -> PartitionedDataset:
     """The dataset in a folder of parts, for `train`, `evaluate` and `select`; none is read yet.
 
     They read it part by part. `memory` is how many bytes of parts may stay in memory between
-    passes (default: 512 MiB). `read_dataset(folder)` reads all of it at once. Raises BadInput if
-    the folder is not a dataset, was not finished, or lacks a part.
+    passes, or a text as "4G" (default: 512 MiB). `read_dataset(folder)` reads all of it at once.
+    Raises BadInput if the folder is not a dataset, was not finished, or lacks a part.
     """
     from owpc_ltr.data.partitioned import open_partitioned
 
@@ -93,7 +93,7 @@ def dataset_of(data: Any, **how: int | None) -> Any:
 
 
 def open_or_read(
-    path: str | Path, *, memory: int | None = None, max_feature_number: int | None = None
+    path: str | Path, *, memory: int | str | None = None, max_feature_number: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be read part by part."""
     if is_partitioned(Path(path)):

@@ -162,22 +162,23 @@ DEFAULT_MEMORY = 512 << 20
 """Bytes of parts that stay in memory by default."""
 
 
-def memory_from(text: str | None) -> int:
+def memory_from(size: int | str | None) -> int:
     """The bytes that 512M is; without a word the usual ones. Raises UsageError.
 
-    >>> memory_from("1.5G"), memory_from("4096")
-    (1610612736, 4096)
+    >>> memory_from("1.5G"), memory_from("4096"), memory_from(4096)
+    (1610612736, 4096, 4096)
     """
-    if text is None:
+    if size is None:
         return DEFAULT_MEMORY
+    text = str(size)
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
     try:
-        size = float(number) * _UNITS[unit]
+        count = float(number) * _UNITS[unit]
     except (ValueError, KeyError):
-        size = -1.0
-    if not 0 <= size < 2**60:
+        count = -1.0
+    if not 0 <= count < 2**60:
         raise UsageError(f"'{text[:40]}' is no amount of memory: write it as 512M or 4G")
-    return int(size)
+    return int(count)
 
 
 MaxFeatureNumber = Annotated[
@@ -189,7 +190,7 @@ MaxFeatureNumber = Annotated[
     ),
 ]
 Memory = Annotated[
-    "int | None",
+    "int | str | None",
     Help(
         "Memory for a folder of parts, as 4G; default: 512M.",
         cli=str,

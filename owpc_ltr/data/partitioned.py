@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, arrow_of
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
-from owpc_ltr.data.options import DEFAULT_BUCKETS, DEFAULT_MEMORY, TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.options import DEFAULT_BUCKETS, TEST_SHARE, VALIDATION_SHARE, memory_from
 from owpc_ltr.data.parquet import (
     load_dataset,
     load_learnable,
@@ -779,11 +779,11 @@ class WorkerParts:
         return replace(self.whole, pieces=tuple(self.whole.pieces[n] for n in self.numbers))
 
 
-def open_partitioned(folder: Path | str, memory: int | None = None) -> PartitionedDataset:
+def open_partitioned(folder: Path | str, memory: int | str | None = None) -> PartitionedDataset:
     """The dataset in a folder; nothing but its manifest is read.
 
-    Parts of `memory` bytes (512 MiB unless said) stay in memory between passes. Raises BadInput
-    where the folder is no dataset, was not finished, or lacks a part.
+    Parts of `memory` bytes (512 MiB unless said), or as 4G, stay in memory between passes. Raises
+    BadInput where the folder is no dataset, was not finished, or lacks a part.
     """
     folder = Path(folder)
     manifest: Manifest = read_manifest(folder)
@@ -791,7 +791,7 @@ def open_partitioned(folder: Path | str, memory: int | None = None) -> Partition
         PartSelection(part, None, part.queries, part.documents) for part in manifest.parts
     )
     return PartitionedDataset(
-        PartReader(folder, DEFAULT_MEMORY if memory is None else memory),
+        PartReader(folder, memory_from(memory)),
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,

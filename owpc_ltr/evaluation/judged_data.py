@@ -59,7 +59,7 @@ def read_data(
     *,
     topics: Mapping[str, str] | Path | str | None = None,
     asked: bool = False,
-    memory: int | None = None,
+    memory: int | str | None = None,
     max_feature_number: int | None = None,
 ) -> Data:
     """The data in a file or folder: with features where it has some, else judgments.

@@ -75,7 +75,7 @@ def inspect(
 def _named(
     data: Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
     max_feature_number: int | None,
-    memory: int | None,
+    memory: int | str | None,
 ) -> dict[str, Data]:
     """The datasets by the names that findings give to them."""
     from owpc_ltr.data.datasets import open_or_read

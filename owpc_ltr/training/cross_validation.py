@@ -138,7 +138,7 @@ def read_folds(
     paths: Path | str | Sequence[Path | str],
     *,
     max_feature_number: int | None = None,
-    memory: int | None = None,
+    memory: int | str | None = None,
 ) -> JudgedTable | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
 

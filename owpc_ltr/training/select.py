@@ -151,7 +151,7 @@ def _folds(
     folds: int,
     workers: WorkerPool | None,
     max_feature_number: int | None,
-    memory: int | None,
+    memory: int | str | None,
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
     from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset

@@ -90,7 +90,7 @@ def read_training_queries(
     validation: Readable | None,
     shares: tuple[float, float],
     *,
-    memory: int | None = None,
+    memory: int | str | None = None,
     max_feature_number: int | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> TrainingQueries:

@@ -123,7 +123,7 @@ def test_the_command_says_what_it_wrote(run: Run, tmp_path: Path) -> None:
 
 def test_amounts_are_read_from_text() -> None:
     assert memory_from(None) == DEFAULT_MEMORY
-    assert memory_from("2G") == 2 << 30
+    assert memory_from("2G") == memory_from(2 << 30) == 2 << 30
     for wrong in ("", "4X", "-1", "4G:", "4G:float16", "nan"):
         with pytest.raises(UsageError, match="no amount of memory"):
             memory_from(wrong)

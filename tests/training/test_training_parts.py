@@ -180,6 +180,11 @@ def test_a_part_that_was_changed_is_noticed_before_training(folder: Path) -> Non
         train_on_all(parts, optimizer="bundle", settings={"C": 1.0})
 
 
+def test_python_gives_memory_as_a_text_too(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"'adarank' needs .* than the 0\.0 MiB"):
+        ltr.train(folder, optimizer="adarank", memory="1K", threads=2)
+
+
 @pytest.mark.thorough
 def test_folds_are_those_of_the_data_in_memory(folder: Path) -> None:
     how: dict[str, Any] = {
