@@ -86,7 +86,7 @@ def metrics(
             f"{option_name('explain')} is of one ranking: owpc-ltr plugins metrics --explain MODEL "
             "--data DATA"
         )
-    from owpc_ltr.evaluation.data_comparison import judged_dataset
+    from owpc_ltr.evaluation.judged_data import judged_dataset
 
     judged = judged_dataset([model], data, columns, max_feature_number=max_feature_number)
     return explain_metric(model, judged, metric, split=split, plugins=plugins)
@@ -124,7 +124,8 @@ def explain_metric(
     another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.data_comparison import judged_dataset, ranker_of
+    from owpc_ltr.evaluation.data_comparison import ranker_of
+    from owpc_ltr.evaluation.judged_data import judged_dataset
     from owpc_ltr.evaluation.library_conventions import reconcile
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
