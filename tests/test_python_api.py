@@ -339,7 +339,8 @@ def test_arguments_that_do_not_fit_say_what_does(
 
 
 def test_what_is_meant_as_rows_is_taken_as_rows() -> None:
-    """Generators, a mask of queries, a dataset in place of its features."""
+    """Generators, a mask of queries, a dataset in place of its features, NumPy's numbers."""
+    assert train_on_all(DATA, seed=np.int64(3), settings={"C": np.float32(1)}).record["seed"] == 3
     data = UNTYPED.make_dataset((row for row in X), (y for y in Y), (name for name in QID))
     assert data.fingerprint == DATA.fingerprint
     assert DATA.select(np.arange(60) == 3).query_ids.to_pylist() == ["q3"]
