@@ -265,19 +265,31 @@ def _bound(
         elif kind is Argument.LIST and isinstance(value, Path | str) and value:
             values[name] = (value,)
     for name, value in values.items():
-        _check_type(described(function).parameters[name], value)
+        values[name] = _checked(described(function).parameters[name], value)
     return bound
 
 
-def _check_type(parameter: inspect.Parameter, value: object) -> None:
-    """Refuse what is no number, or no mapping, for a parameter that takes nothing else."""
+def _checked(parameter: inspect.Parameter, value: Any) -> Any:
+    """The argument; of a parameter that takes nothing but numbers or mappings Python's numbers.
+
+    Raises UsageError for what is neither.
+    """
     kinds = [get_origin(kind) or kind for kind in _kinds(parameter.annotation)]
     wanted = [_CHECKED[kind] for kind in kinds if kind in _CHECKED]
     others = [kind for kind in kinds if kind not in _CHECKED and kind is not NoneType]
-    if value is None or others or isinstance(value, tuple(cls for cls, _ in wanted)):
-        return
+    if value is None or others:
+        return value
+    if isinstance(value, Mapping) and Mapping in kinds:
+        return {key: _python_number(part) for key, part in value.items()}
+    if isinstance(value, tuple(cls for cls, _ in wanted)):
+        return _python_number(value)
     words = " or ".join(text for _, text in wanted)
     raise UsageError(f"`{parameter.name}` is of type {type(value).__name__}: give {words}")
+
+
+def _python_number(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON can hold; everything else as it is."""
+    return value.item() if isinstance(value, Real) and hasattr(value, "item") else value
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:

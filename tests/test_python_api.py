@@ -347,6 +347,20 @@ def test_what_is_meant_as_rows_is_taken_as_rows() -> None:
     assert copy.deepcopy(DATA).fingerprint == pickle.loads(pickle.dumps(DATA)).fingerprint  # noqa: S301 - our own
 
 
+def test_models_of_numpys_numbers_are_saved(tmp_path: Path) -> None:
+    """As a grid search and np.arange give them."""
+    untyped: Any = {"seed": np.int64(3), "settings": {"C": np.float32(1), "passes": np.int64(9)}}
+    boosted: Any = {"loss": "lambdarank", "optimizer": "boosting"}
+    for model in (
+        train_on_all(DATA, **untyped),
+        ltr.train(DATA, **boosted, grid={"trees": np.arange(2, 4), "bins": [np.int64(9)]}),
+        ltr.Ranker(**boosted, trees=np.int64(2)).fit(X, Y, QID).model_,
+    ):
+        model.save(tmp_path / "m.json")
+        again: Any = ltr.load_model(tmp_path / "m.json")
+        assert again.record["table"] == model.record["table"]
+
+
 def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:
     ranker = ltr.Ranker(C=1.0).fit(X, Y, qid=QID)
     own, other = (

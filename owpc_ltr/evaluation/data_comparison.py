@@ -5,7 +5,7 @@ Over folds there is one model a fold, and one test over the test queries of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -15,16 +15,14 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import dataset_of, open_or_read
 from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists, without_features
+from owpc_ltr.evaluation.judged_data import Data, Dataset, as_dataset, read_data
 from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
@@ -47,7 +45,6 @@ from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker,
 from owpc_ltr.protocols import Model
 
 LIVE = "live:"
-Dataset = RankingDataset | PartitionedDataset
 
 
 @dataclass(frozen=True)
@@ -123,41 +120,6 @@ def _ranker(ranker: object, data: Dataset, plugins: tuple[Path, ...]) -> Ranking
         )
         raise BadInput(f"cannot read the ranker {ranker}: no such file or directory; {meant}")
     return ranker_of(ranker, data, plugins)
-
-
-def as_dataset(data: Data) -> Dataset:
-    """The dataset; of a judgment list one without features."""
-    return without_features(data) if isinstance(data, Judgments) else data
-
-
-def judged_dataset(
-    rankers: Iterable[object],
-    data: Data | Path | str | Sequence[Data | Path | str],
-    columns: Mapping[str, str] | None = None,
-    *,
-    memory: int | None = None,
-    max_feature_number: int | None = None,
-) -> Dataset:
-    """The dataset that is passed, or read; a file of judgments where one of the rankers is a run.
-
-    `columns` are those of the judgments, by role.
-    """
-    (data,) = read_lists(columns, data)
-    read = read_data if any(map(_is_run, rankers)) else open_or_read
-    if isinstance(data, Path | str):
-        data = read(data, memory=memory, max_feature_number=max_feature_number)
-    judged = dataset_of(data)
-    if isinstance(judged, list | tuple):
-        raise UsageError(
-            "one dataset is measured on: read several files as one by read_dataset; test data of "
-            "folds are compared on by compare"
-        )
-    return as_dataset(judged)
-
-
-def _is_run(ranker: object) -> bool:
-    """Whether a ranker is a TREC run, or the file of one."""
-    return isinstance(ranker, TrecRun) or (isinstance(ranker, Path | str) and is_run(Path(ranker)))
 
 
 def ranker_of(

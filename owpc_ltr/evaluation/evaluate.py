@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import RUN_TAG, Columns, MaxFeatureNumber, Memory
 from owpc_ltr.errors import UsageError
@@ -62,7 +62,7 @@ def evaluate(
     *,
     metrics: Metrics = METRICS,
     baseline: Annotated[
-        Any,
+        Model | ReorderingModel | TrecRun | Path | str | None,
         Reads(
             "Compare with this model, TREC run, or feature (feature:NAME).",
             cli=str,
@@ -117,11 +117,11 @@ def evaluate(
     from owpc_ltr.evaluation.comparison_result import Evaluation
     from owpc_ltr.evaluation.data_comparison import (
         by_folds,
-        judged_dataset,
         ranker_of,
         records_of,
         with_fields,
     )
+    from owpc_ltr.evaluation.judged_data import judged_dataset
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
     from owpc_ltr.evaluation.results import Resampling

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
-from owpc_ltr.data.datasets import open_or_read
+from owpc_ltr.data.datasets import dataset_of, open_or_read
 from owpc_ltr.data.external_features.sources import external_names, sources_in
 from owpc_ltr.data.judgments.grouping import (
     JUDGED_BY,
@@ -34,6 +34,7 @@ from owpc_ltr.data.judgments.grouping import (
 )
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.data.partitioned import PartitionedDataset
+from owpc_ltr.data.runs import TrecRun, is_run
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
@@ -41,7 +42,8 @@ from owpc_ltr.files.columnar import PARQUET
 from owpc_ltr.files.input import first_lines, open_regular, read_head
 from owpc_ltr.host.judgment_lists import read_judgments
 
-Data = RankingDataset | PartitionedDataset | Judgments
+Dataset = RankingDataset | PartitionedDataset
+Data = Dataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
 """How a line of LETOR text begins."""
 UNUSED = "metrics do not weigh documents: the weights of judgments count in training alone"
@@ -129,6 +131,41 @@ def without_features(judgments: Judgments) -> RankingDataset:
         document_fields={JUDGED_BY: judges_column(queries)} if judges else None,
         manifest={"judgments": judges} if judges else None,
     )
+
+
+def as_dataset(data: Data) -> Dataset:
+    """The dataset; of a judgment list one without features."""
+    return without_features(data) if isinstance(data, Judgments) else data
+
+
+def judged_dataset(
+    rankers: Iterable[object],
+    data: Data | Path | str | Sequence[Data | Path | str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    memory: int | None = None,
+    max_feature_number: int | None = None,
+) -> Dataset:
+    """The dataset that is passed, or read; a file of judgments where one of the rankers is a run.
+
+    `columns` are those of the judgments, by role.
+    """
+    (data,) = read_lists(columns, data)
+    read = read_data if any(map(_is_run, rankers)) else open_or_read
+    if isinstance(data, Path | str):
+        data = read(data, memory=memory, max_feature_number=max_feature_number)
+    judged = dataset_of(data)
+    if isinstance(judged, list | tuple):
+        raise UsageError(
+            "one dataset is measured on: read several files as one by read_dataset; test data of "
+            "folds are compared on by compare"
+        )
+    return as_dataset(judged)
+
+
+def _is_run(ranker: object) -> bool:
+    """Whether a ranker is a TREC run, or the file of one."""
+    return isinstance(ranker, TrecRun) or (isinstance(ranker, Path | str) and is_run(Path(ranker)))
 
 
 def texts_of(data: RankingDataset) -> pa.StringArray | None:

@@ -82,7 +82,7 @@ def metrics(
         return _installed(plugins)
     if data is None or model is None:
         raise UsageError("`explain` is of one ranking: give `model` and `data`")
-    from owpc_ltr.evaluation.data_comparison import judged_dataset
+    from owpc_ltr.evaluation.judged_data import judged_dataset
 
     judged = judged_dataset([model], data, columns, max_feature_number=max_feature_number)
     return explain_metric(model, judged, metric, split=split, plugins=plugins)
@@ -120,7 +120,8 @@ def explain_metric(
     another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.data_comparison import judged_dataset, ranker_of
+    from owpc_ltr.evaluation.data_comparison import ranker_of
+    from owpc_ltr.evaluation.judged_data import judged_dataset
     from owpc_ltr.evaluation.library_conventions import reconcile
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load

@@ -457,4 +457,5 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
             f"the grid's {name} is {values!r}, one value: give several, as [.1, 1, 10] or "
             "'1e-3..1e3', or fix it with settings"
         )
-    return tuple(values)
+    # NumPy's numbers as Python's, which JSON can hold.
+    return tuple(value.item() if hasattr(value, "item") else value for value in values)
