@@ -152,7 +152,7 @@ def _check_rows(name: str, count: int, rows: int, values: Any = None) -> None:
         return
     hint = ""
     if values is not None and np.asarray(values).dtype.kind in "iu" and np.sum(values) == rows:
-        hint = ": sizes of groups are no ids; give np.repeat(np.arange(len(sizes)), sizes)"
+        hint = ": sizes of groups are not ids; give np.repeat(np.arange(len(sizes)), sizes)"
     raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
 
 
@@ -299,8 +299,8 @@ def table_of(frame: Any) -> pa.Table:
             f"the data frame cannot be read: {why}: make each column one type"
         ) from error
     raise BadInput(
-        f"a {type(frame).__name__} is no data frame: give one of pandas, polars, Arrow or DuckDB, "
-        "or arrays to make_dataset"
+        f"a {type(frame).__name__} is not a data frame: give one of pandas, polars, Arrow or "
+        "DuckDB, or arrays to make_dataset"
     )
 
 

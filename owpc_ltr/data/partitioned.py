@@ -239,7 +239,7 @@ def check_folder(folder: Path) -> None:
         )
     if not (folder / UNFINISHED).exists() and any(folder.iterdir()):
         raise UsageError(
-            f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
+            f"cannot write to {folder}: it has files that are not part of a dataset; name an empty "
             "folder, or a new one"
         )
 

@@ -151,7 +151,7 @@ def _refuse(template: str) -> None:
             raise BadInput(f"{_REFUSED[rest[:1]]}: it is refused; write {{{{name}}}}")
         if not _TAG.match(template, match.start()):
             raise BadInput(
-                f"'{template[match.start() :][:40]}' is no closed tag: write {{{{name}}}}"
+                f"'{template[match.start() :][:40]}' is not a closed tag: write {{{{name}}}}"
             )
 
 
@@ -301,8 +301,8 @@ def refuse_search_parts(query: Any, where: str) -> None:
         return
     if _has_hybrid(query):
         raise BadInput(
-            f"{where}: a hybrid query stands at the top of a search only, and is no feature: make "
-            "each of its queries a feature of its own"
+            f"{where}: a hybrid query stands at the top of a search only, and is not a feature: "
+            "make each of its queries a feature of its own"
         )
     for name in ("retriever", "query"):
         if name in query:

@@ -74,8 +74,8 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
         return _from_ranklib(text, names)
     if text.split("\n", 1)[0].strip() != "tree":
         raise BadInput(
-            "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a "
-            "model of the LTR plugin"
+            "it is not a model in a known format: XGBoost's JSON, LightGBM's text, RankLib's "
+            "text or a model of the LTR plugin"
         )
     model = from_lightgbm(text)
     notes = [_equal_left(model, "LightGBM")]
@@ -230,8 +230,8 @@ def read_names(path: Path) -> tuple[str, ...]:
         name = line.strip()
         if name in names:
             raise BadInput(
-                f"{path}, line {number}: the feature {shown(name)} stands on line {names[name]} "
-                "already: leave one"
+                f"{path}, line {number}: the feature {shown(name)} is on line {names[name]} "
+                "already: keep one"
             )
         if name:
             names[name] = number

@@ -90,10 +90,10 @@ def digits_of(numbers: Sequence[int] | NDArray[np.int64], width: int) -> str:
 def numbers_of(text: object, width: int, where: str) -> NDArray[np.int64]:
     """The numbers that `digits_of` wrote. Raises BadInput for any other text."""
     if not isinstance(text, str) or len(text) % width or not text.isascii():
-        raise BadInput(f"{where} is no text of numbers of {width} characters each")
+        raise BadInput(f"{where} is not text of numbers of {width} characters each")
     digits = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64) - _FIRST
     if ((digits < 0) | (digits > 63)).any():
-        raise BadInput(f"{where} has characters that are no digits")
+        raise BadInput(f"{where} has characters that are not digits")
     shifts = 6 * np.arange(width - 1, -1, -1)
     return np.asarray((digits.reshape(-1, width) << shifts).sum(axis=1), dtype=np.int64)
 
@@ -242,7 +242,7 @@ def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
     """The form of a forest. Raises Refused, saying what would fit."""
     if not isinstance(model, TreeModel):
         raise Refused(
-            f"a model of kind '{model.kind}' is no sum of trees: the client scores it, or a "
+            f"a model of kind '{model.kind}' is not a sum of trees: the client scores it, or a "
             "cluster with the LTR plugin"
         )
     tables, constant = tables_of(model.forest, names)
@@ -499,7 +499,7 @@ def _read(stored: StoredModel) -> PluginFreeModel:
     unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
     if unknown:
         raise BadInput(
-            f"{where} is damaged: it reads '{unknown[0]}', which is no feature of its set"
+            f"{where} is damaged: it reads '{unknown[0]}', which is not a feature of its set"
         )
     return form
 

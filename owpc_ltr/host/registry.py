@@ -333,7 +333,7 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
         return cls
     if not isinstance(plugin, type):
         raise UsageError(
-            f"{plugin!r} is no class of a plugin: give the {kind}'s name or class, and its "
+            f"{plugin!r} is not a class of a plugin: give the {kind}'s name or class, and its "
             f"settings as {kind}.FIELD"
         )
     return plugin
@@ -346,7 +346,7 @@ def checked_name(kind: str, cls: Any) -> str:
     """
     if not isinstance(cls, type):
         raise PluginError(
-            f"it offers the {kind} {cls!r}, which is no class: offer the class itself"
+            f"it offers the {kind} {cls!r}, which is not a class: offer the class itself"
         )
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or name != name.lower() or " " in name or not name:
@@ -406,7 +406,7 @@ def _hook_meant(module: ModuleType) -> str:
             continue
         if name not in KINDS.values():
             question = did_you_mean(name, KINDS.values())
-            return f": {name}() is no hook{question and f': {question}'}"
+            return f": {name}() is not a hook{question and f': {question}'}"
         if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
             return f": write @hookimpl above {name}()"
     return ""

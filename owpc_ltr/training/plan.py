@@ -380,8 +380,8 @@ def checked_fit(name: str, returned: Any, data: RankingDataset) -> Fit:
     _check_parts(who, model, "model", _MODEL, data)
     if not dataclasses.is_dataclass(model):
         raise PluginError(
-            f"{who} returned the model {_short(model)}, which is no dataclass: make it one, with a "
-            "field for the record of its training"
+            f"{who} returned the model {_short(model)}, which is not a dataclass: make it one, "
+            "with a field for the record of its training"
         )
     features = data.features[: int(data.offsets[1])]
     shape = np.shape(model.score(features))

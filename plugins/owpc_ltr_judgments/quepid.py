@@ -136,7 +136,7 @@ def _book(text: str, path: Path) -> JudgmentLines:
     try:
         content = read_json_value(text)
     except ValueError as error:
-        raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
+        raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
     pairs = content.get("query_doc_pairs") if isinstance(content, dict) else None
     if not isinstance(pairs, list):
         raise BadInput(f"cannot read {path}: it has no list 'query_doc_pairs', as a book has")
@@ -186,5 +186,5 @@ def _judgements(pair: Any, path: Path, number: int) -> list[dict[str, Any]]:
             "list 'judgements'"
         )
     if not all(isinstance(judgement, dict) for judgement in of):
-        raise BadInput(f"cannot read {path}, pair {number}: a judgement is no object")
+        raise BadInput(f"cannot read {path}, pair {number}: a judgement is not an object")
     return of

@@ -450,7 +450,7 @@ class ChatEndpoint:
         key = os.environ.get(KEY, "").strip()
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
-                f"{option_name('endpoint')}: '{url.rpartition('@')[2]}' is no address of an "
+                f"{option_name('endpoint')}: '{url.rpartition('@')[2]}' is not an address of an "
                 "endpoint: "
                 f"give https://HOST/v1, and its key by the environment ({KEY})"
             )

@@ -75,7 +75,7 @@ def rating_of(content: Any, place: str) -> tuple[Rating, bool]:
     for name in _TEXTS:
         value = content.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise BadInput(f"cannot read {place}: its '{name}' is no text: {shown(str(value))}")
+            raise BadInput(f"cannot read {place}: its '{name}' is not text: {shown(str(value))}")
     if "," in content["judged_by"] or "=" in content["judged_by"]:
         raise BadInput(
             f"cannot read {place}: the rater {shown(content['judged_by'])} has a comma or an "

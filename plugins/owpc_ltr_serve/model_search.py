@@ -410,7 +410,7 @@ class ModelSearch:
         except OwpcLtrError as fault:
             raise Degraded("features", str(fault)) from fault
         if not np.isfinite(scores).all():
-            raise Degraded("scores", "the model gives a score that is no finite number")
+            raise Degraded("scores", "the model gives a score that is not a finite number")
         self._metrics.scored(served, rows)
         return scores
 

@@ -128,8 +128,8 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no model that we know"),
-        (b"hello", "no model that we know"),
+        (b"", "not a model in a known format"),
+        (b"hello", "not a model in a known format"),
         (b"{}", "has no 'model'"),
         (b"[]", "does not name its features"),
         (b'{"learner": {}}', "has no feature names"),

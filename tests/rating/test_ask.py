@@ -239,7 +239,7 @@ def test_the_key_is_of_the_environment_alone(
     assert b"s3cret" not in written
     with pytest.raises(UsageError, match="unencrypted: use https"):
         judge_ask(sheet, endpoint="http://example.org/v1", model="m", preview=True)
-    with pytest.raises(UsageError, match="no address of an endpoint") as raised:
+    with pytest.raises(UsageError, match="not an address of an endpoint") as raised:
         judge_ask(sheet, endpoint="https://me:pw@example.org", model="m", preview=True)
     assert "pw" not in str(raised.value)
 

@@ -111,8 +111,8 @@ def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -
     with pytest.raises(UsageError) as caught:
         plan(OWPC(), "larank")
     assert str(caught.value) == (
-        f"{OWPC()!r} is no class of a plugin: give the loss's name or class, and its settings as "
-        "loss.FIELD"
+        f"{OWPC()!r} is not a class of a plugin: give the loss's name or class, and its settings "
+        "as loss.FIELD"
     )
 
 
@@ -302,7 +302,7 @@ HEAD = '{"format": "owpc-ltr model", "kind": '
         ("[]", "is not a model file of owpc-ltr"),
         (HEAD + '"magic"}', "of kind 'magic'"),
         (HEAD + '"linear"}', "damaged model file"),
-        ('{"a": 1, "a": 2}', "stands twice"),
+        ('{"a": 1, "a": 2}', "occurs twice"),
         (HEAD + '"linear", "feature_names": ["a"], "weights": [1, 2]}', "1 features has 2 weights"),
         (
             HEAD + '"linear", "feature_names": ["a"], "weights": [1e39]}',

@@ -265,7 +265,7 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
                 row,
                 f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
                 f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
-                "document is no column for a judgment list",
+                "document is not a column for a judgment list",
             )
 
 

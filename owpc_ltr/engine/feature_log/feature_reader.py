@@ -105,7 +105,9 @@ class FeatureReader:
         for number, column in np.argwhere(np.isinf(values.features[logged])):
             name = self.featureset.feature_names[column]
             reason = f"{name} is not a finite number"
-            detail = f"{name} is {float(exact[number, column])!r}, which is no finite 32-bit number"
+            detail = (
+                f"{name} is {float(exact[number, column])!r}, which is not a finite 32-bit number"
+            )
             self._reject(question, values, int(logged[number]), reason, detail)
 
     def _reject(
