@@ -99,8 +99,8 @@ def _grouped(
     query_ids, offsets, order, scattered = _row_groups(ids)
     if order is not None:
         note = (
-            f"the rows of {scattered} of {len(query_ids)} queries did not stand together, and were "
-            "brought together"
+            f"the rows of {scattered} of {len(query_ids)} queries were not next to each other, and "
+            "were brought together"
         )
         give_warnings([note])
         parts["notes"] = (*parts.get("notes", ()), note)
@@ -439,7 +439,7 @@ def _array(values: Any, what: str) -> NDArray[Any]:
         what_not = (
             f"have rows of different lengths ({lengths[0]} to {lengths[-1]})"
             if len(lengths) > 1
-            else "hold a list where a number must stand"
+            else "hold a list in place of a number"
         )
         raise BadInput(f"{what} {what_not}: give each row one number a column") from error
     # NumPy makes text of numbers that stand beside text: then nothing says which was which.

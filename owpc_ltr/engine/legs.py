@@ -151,7 +151,7 @@ def read_legs(
 ) -> Legs:
     """The legs of a file, or of a feature set, for an index that has their fields.
 
-    Raises BadInput for a leg that cannot score every document, naming it and what would do.
+    Raises BadInput for a leg that cannot score every document, naming it and what to write instead.
     """
     if isinstance(source, Mapping):
         source = json.dumps(source)

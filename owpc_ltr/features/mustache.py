@@ -301,7 +301,7 @@ def refuse_search_parts(query: Any, where: str) -> None:
         return
     if _has_hybrid(query):
         raise BadInput(
-            f"{where}: a hybrid query stands at the top of a search only, and is not a feature: "
+            f"{where}: a hybrid query is allowed at the top of a search only, not in a feature: "
             "make each of its queries a feature of its own"
         )
     for name in ("retriever", "query"):

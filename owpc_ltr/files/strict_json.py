@@ -159,7 +159,7 @@ def read_json_value(text: str) -> Any:
     {'vector': [0.5, -0.001]}
     >>> read_json_value("[1e999]")
     Traceback (most recent call last):
-    ValueError: 1e999 is no finite number
+    ValueError: 1e999 is not a finite number
     """
     try:
         value = json.loads(
@@ -296,4 +296,4 @@ def as_id(value: object, expected: str = "text or a whole number") -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))}, and must be {expected}")
+    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))[1:-1]}, and must be {expected}")

@@ -121,7 +121,7 @@ class CodedBlock:
 
     @property
     def steps(self) -> list[int]:
-        """By what the bin of each feature is multiplied in the code."""
+        """The factor of each feature's bin in the code."""
         return [math.prod(self.sizes[:place]) for place in range(len(self.sizes))]
 
     def query(self, queries: Mapping[str, Query], unit: float, floor: float) -> Query:
@@ -261,8 +261,8 @@ def trees_for_engine(model: Model, featureset: FeatureSet) -> PluginFreeTrees:
     size = len(json.dumps(form.as_dict()))
     if size > MOST_BYTES:
         raise Refused(
-            f"as tables the trees are {size:,} bytes that every search would carry, and "
-            f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
+            f"as tables the trees take {size:,} bytes in every search, and {MOST_BYTES:,} are "
+            "allowed: train fewer or shallower trees, or with "
             "optimizer.bins=64"
         )
     return form

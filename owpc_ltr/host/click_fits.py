@@ -38,8 +38,8 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
         raise _failed(model, error) from error
     if chance.shape != lists.pair.shape or not _are_probabilities(chance):
         raise PluginError(
-            f"click model '{model.name}' gave a conditional click probability that is no "
-            "probability of each result"
+            f"click model '{model.name}' gave a conditional click probability that is not "
+            "a probability of each result"
         )
     chance = np.clip(chance, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     logarithms = np.where(lists.clicked, np.log(chance), np.log1p(-chance))

@@ -168,7 +168,7 @@ def workers_at(
     for source in data:
         if isinstance(source, Path | str) and not is_partitioned(Path(source)):
             raise UsageError(
-                f"workers go through a folder of parts, and {source} is none: make one with "
+                f"workers go through a folder of parts, and {source} is not one: make one with "
                 f"owpc-ltr partition {source} --out FOLDER"
             )
     use_workers = plugin_answer("ltr_workers")

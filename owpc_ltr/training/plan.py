@@ -316,7 +316,7 @@ def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
     filled = np.nan_to_num(features)
     if len(features) and not np.array_equal(model.score(features), model.score(filled)):
         raise Refused(
-            f"a {model.kind} model scores a missing value otherwise than 0: train it without "
+            f"a {model.kind} model does not score a missing value as 0: train it without "
             "--missing zero, or use --optimizer boosting or larank"
         )
     return model

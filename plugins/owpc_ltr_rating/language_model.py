@@ -516,7 +516,7 @@ def _answer(content: bytes) -> Answer:
         choice, *others = answer["choices"]
         message, end = choice["message"], choice["finish_reason"]
         if others:
-            raise Unanswered(f"{len(others) + 1} choices, where one was asked for")
+            raise Unanswered(f"{len(others) + 1} choices, not one")
         if refusal := message.get("refusal"):
             raise Unanswered(f"the model refused: {shown(str(refusal))}")
         if end != "stop":

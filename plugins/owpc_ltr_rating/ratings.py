@@ -103,7 +103,7 @@ def _number(content: Mapping[str, Any], name: str, place: str) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and abs(value) <= sys.float_info.max:
         return float(value)
-    what = "too large" if is_number else "no number"
+    what = "too large" if is_number else "not a number"
     raise BadInput(f"cannot read {place}: its '{name}' is {what}: {shown(str(value))}")
 
 

@@ -113,7 +113,7 @@ class GatewaySearch:
 
     @property
     def end(self) -> int:
-        """How many documents stand down to the end of the page."""
+        """The number of documents up to the end of the page."""
         return self.first + self.size
 
     @property

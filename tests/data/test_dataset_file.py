@@ -120,7 +120,7 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
      "the column '2' is double, and must be float"),
     ("integer label", lambda t: setting("label", t["label"].cast("int64"))(t),
      "the column 'label' is int64, and must be float"),
-    ("split query", lambda t: t.take([0, 8, 1, 2]), "query 'q0' stands in two places"),
+    ("split query", lambda t: t.take([0, 8, 1, 2]), "query 'q0' is in two places"),
     ("null feature", setting("2", pa.array([None] * 20, pa.float32())), "the column '2' has nulls"),
     ("null label", setting("label", pa.array([1.0] * 19 + [None], pa.float32())),
      "the column 'label' has no value in row 19"),

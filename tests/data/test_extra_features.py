@@ -154,7 +154,7 @@ TWO = {"query_id": ["q1", "q2"], "document_id": ["d1", "d2"]}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a key that comes back": (
         {"query_id": ["q", "p", "q"], "document_id": ["d", "d", "d"], "x": [1, 2, 3]},
-        "query_id 'q', document_id 'd' stands in row 0 and again in row 2",
+        "query_id 'q', document_id 'd' is in row 0 and again in row 2",
     ),
     "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 1: 'x' is -inf, infinite"),
     "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 0: 'x' is 1e+300, beyond"),
@@ -198,7 +198,7 @@ def test_a_row_is_named_by_its_place_in_the_whole_file(
         with pytest.raises(BadInput, match=message):
             read_external_features(path)
     path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
-    with pytest.raises(BadInput, match="'d21' stands in row 21 and again in row 34"):
+    with pytest.raises(BadInput, match="'d21' is in row 21 and again in row 34"):
         read_external_features(path)
 
 

@@ -317,7 +317,7 @@ partitioned.write_partitioned(stream(), Path(sys.argv[1]))
 
 
 def test_where_nothing_can_be_written_nothing_stays(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no query in what was given"):
+    with pytest.raises(BadInput, match="the data have no query"):
         write_partitioned([], tmp_path / "a")
     for buckets in (0, 1001):
         with pytest.raises(UsageError, match="1 to 1000 buckets"):

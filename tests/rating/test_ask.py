@@ -97,7 +97,7 @@ TWO = json.loads(answer_of('{"grade": 3}'))
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (json.dumps({"choices": TWO["choices"] * 2}).encode(), "2 choices, where one was asked"),
+        (json.dumps({"choices": TWO["choices"] * 2}).encode(), "2 choices, not one"),
         (
             answer_of('{"grade": 3}', message={"refusal": "I\ncannot"}),
             "the model refused: 'I\\ncannot'",

@@ -236,7 +236,7 @@ def test_every_answer_that_is_acknowledged_is_read_by_judge_merge(
         ({"repeat": 1}, "the answer: its 'repeat' is not true or false: '1'"),
         ({"undone": "yes"}, "the answer: its 'undone' is not true or false: 'yes'"),
         ({"reason": {}}, "the answer: its 'reason' is not a text: '{}'"),
-        ({"judged_by": "cyd"}, "'cyd' is none of the raters: ann, bob"),
+        ({"judged_by": "cyd"}, "'cyd' is not one of the raters: ann, bob"),
     ],
 )
 def test_an_answer_is_one_of_this_sheet_on_its_scale_by_its_raters(

@@ -264,8 +264,8 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
             raise lines.bad(
                 row,
                 f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
-                f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
-                "document is not a column for a judgment list",
+                f"{lines.place} {lines.numbers[before]}: give it one; a judgment "
+                "list has no columns that differ by document",
             )
 
 
@@ -481,8 +481,8 @@ def read_importance(
         raise lines.bad(
             row,
             f"query {shown(names[queries[row]])} has the {IMPORTANCE} {value}, and {earlier} on "
-            f"{lines.place} {lines.numbers[before]}: give it one; how sure a judgment is stands in "
-            f"a column '{WEIGHT}'",
+            f"{lines.place} {lines.numbers[before]}: give it one; the certainty of a judgment is "
+            f"in a column '{WEIGHT}'",
         )
     return [None if row < 0 else float(numbers[row]) for row in firsts.tolist()]
 

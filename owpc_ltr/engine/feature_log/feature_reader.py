@@ -145,8 +145,8 @@ class FeatureReader:
             if fault is None or attempt == self.options.attempts - 1:
                 return rows
         raise Incomplete(
-            f"query '{question.query_id}' could not be logged in full, {self.options.attempts} "
-            f"times over: {fault}; nothing is published"
+            f"query '{question.query_id}' could not be logged in full in "
+            f"{self.options.attempts} attempts: {fault}; nothing is published"
         ) from fault
 
     def _search_and_confirm(self, search: Search, documents: list[str]) -> DocumentRows:

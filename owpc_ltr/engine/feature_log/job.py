@@ -271,7 +271,7 @@ def observe(
     except MalformedAnswer as error:
         raise Refused(str(error)) from error
     if not indices:
-        raise Refused(f"no index stands behind '{index}'")
+        raise Refused(f"there is no index behind '{index}'")
     return Environment(
         store.get_featureset(featureset),
         {"version": running.version, "distribution": running.distribution, "store": store.kind},

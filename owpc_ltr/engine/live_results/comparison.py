@@ -252,10 +252,10 @@ def _attempts(
         why = f"the comparison cannot be counted among the attempts of '{alias}'"
         if for_evidence:
             raise NotAllowed(
-                f"{why}, and is no evidence uncounted: {refusal}; use an account that may write "
+                f"{why}, which evidence needs: {refusal}; use an account that may write "
                 f"the index {INDEX}, or leave out {option_name('out')}"
             ) from refusal
-        give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])
+        give_warnings([f"{why}, so that it is not evidence for a switch: {refusal}"])
         return None
     return attempts
 

@@ -180,7 +180,7 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
 
 
 def _identity(engine: Engine) -> Identity:
-    """What the cluster runs; where it may not be asked, --store-kind spares the question."""
+    """What the cluster runs. Raises NotAllowed, naming --store-kind, which needs no such right."""
     try:
         return engine.identity()
     except NotAllowed as refusal:
