@@ -121,7 +121,7 @@ def test_an_alias_and_a_dynamic_mapping_are_looked_through(place: Place) -> None
     alias = f"{place.index}-alias"
     body = {"actions": [{"add": {"index": place.index, "alias": alias}}]}
     place.engine.request("POST", "/_aliases", body=body)
-    with pytest.raises(BadInput, match=f"no field of '{alias}'; did you mean 'title'"):
+    with pytest.raises(BadInput, match=f"not a field of '{alias}'; did you mean 'title'"):
         place.featuresets.push(TYPO, index=alias)
     # The mapping is dynamic: what no document has yet is no field all the same.
     year = featureset_of({"range": {"year": {"gte": 1979}}})
