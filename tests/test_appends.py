@@ -258,7 +258,7 @@ def test_a_line_without_its_line_feed_is_kept_and_another_file_is_not_cut(tmp_pa
         assert path.read_bytes() == after
     path.write_bytes(b"query,grade\nalien,3")
     with (
-        pytest.raises(BadInput, match="its last line is no JSON: restore it"),
+        pytest.raises(BadInput, match="its last line is not JSON: restore it"),
         open_to_append(path),
     ):
         pass

@@ -294,7 +294,7 @@ UNTYPED: Any = ltr
         (UsageError, lambda: UNTYPED.train(pd.DataFrame(X)),
          "`data` is a frame, .*owpc_ltr.from_frame"),
         (UsageError, lambda: UNTYPED.train(DATA, metric=dict),
-         "is no metric: give a name, as 'ndcg@10'"),
+         "is not a metric: give a name, as 'ndcg@10'"),
         (TypeError, lambda: UNTYPED.compare([MODEL], DATA, "map"),
          "3 were given: write metrics="),
         (TypeError, lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),

@@ -122,8 +122,8 @@ def _grouped(
     query_ids, offsets, order, scattered = _row_groups(ids)
     if order is not None:
         note = (
-            f"the rows of {scattered} of {len(query_ids)} queries did not stand together, and were "
-            "brought together"
+            f"the rows of {scattered} of {len(query_ids)} queries were not next to each other, and "
+            "were brought together"
         )
         give_warning(note)
         parts["notes"] = (*parts.get("notes", ()), note)
@@ -170,7 +170,7 @@ def _check_rows(name: str, count: int, rows: int, values: ArrayLike | None = Non
         return
     hint = ""
     if values is not None and np.asarray(values).dtype.kind in "iu" and np.sum(values) == rows:
-        hint = ": sizes of groups are no ids; give np.repeat(np.arange(len(sizes)), sizes)"
+        hint = ": sizes of groups are not ids; give np.repeat(np.arange(len(sizes)), sizes)"
     raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
 
 
@@ -317,8 +317,8 @@ def table_of(frame: object) -> pa.Table:
             f"the data frame cannot be read: {why}: make each column one type"
         ) from error
     raise BadInput(
-        f"a {type(frame).__name__} is no data frame: give one of pandas, polars, Arrow or DuckDB, "
-        "or arrays to make_dataset"
+        f"a {type(frame).__name__} is not a data frame: give one of pandas, polars, Arrow or "
+        "DuckDB, or arrays to make_dataset"
     )
 
 
@@ -463,7 +463,7 @@ def _array(values: Any, what: str) -> NDArray[Any]:
         what_not = (
             f"have rows of different lengths ({lengths[0]} to {lengths[-1]})"
             if len(lengths) > 1
-            else "hold a list where a number must stand"
+            else "hold a list in place of a number"
         )
         raise BadInput(f"{what} {what_not}: give each row one number a column") from error
     # NumPy makes text of numbers that stand beside text: then nothing says which was which.

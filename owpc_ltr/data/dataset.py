@@ -393,11 +393,9 @@ def check_values(data: RankingDataset) -> None:
     for name in ("labels", "query_weights", "document_weights"):
         check_not_negative(name, getattr(data, name))
     if (duplicate := first_duplicate(data.feature_names)) is not None:
-        raise BadInput(f"the feature name '{duplicate}' stands twice")
+        raise BadInput(f"the feature name '{duplicate}' occurs twice")
     if (duplicate := first_duplicate(data.query_ids.to_pylist())) is not None:
-        raise BadInput(
-            f"query '{duplicate}' stands in two places: put all its rows next to each other"
-        )
+        raise BadInput(f"query '{duplicate}' is in two places: put all its rows next to each other")
 
 
 def check_not_negative(name: str, part: NDArray[Any] | None) -> None:

@@ -68,10 +68,12 @@ def is_partitioned(path: Path) -> bool:
         return False
 
 
-def dataset_of(data: Any, **how: int | None) -> Any:
+def dataset_of(
+    data: Any, *, memory: int | str | None = None, max_feature_number: int | None = None
+) -> Any:
     """The dataset of a file, of a folder, or of (features, labels, query ids); others unchanged."""
     if isinstance(data, Path | str):
-        return open_or_read(data, **how)
+        return open_or_read(data, memory=memory, max_feature_number=max_feature_number)
     if isinstance(data, tuple) and len(data) == 3:  # features, labels and query ids
         import numpy as np
 

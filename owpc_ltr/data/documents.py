@@ -173,8 +173,8 @@ class DocumentFile:
                 continue
             if identifier in first:
                 raise BadInput(
-                    f"{self.path}, line {line}: the id {shown(identifier)} stands in line "
-                    f"{first[identifier]} already: the later document would overwrite the earlier"
+                    f"{self.path}, line {line}: the id {shown(identifier)} is also on line "
+                    f"{first[identifier]}: the later document would overwrite the earlier"
                 )
             first[identifier] = line
 

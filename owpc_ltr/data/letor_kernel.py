@@ -438,7 +438,7 @@ def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
     name = _after_blanks(line, label.end()) + 4
     token = _token(line, name - 4)
     if line[name - 4 : name] != b"qid:":
-        return f"{token} stands where qid:ID must: give each line its query, right after the label"
+        return f"{token} is in the place of qid:ID: give each line its query, right after the label"
     at = name + len(_ID.findall(line, name)[0])
     if line[at] == ord("#"):
         return (

@@ -177,7 +177,7 @@ def memory_from(size: int | str | None) -> int:
     except (ValueError, KeyError):
         count = -1.0
     if not 0 <= count < 2**60:
-        raise UsageError(f"'{text[:40]}' is no amount of memory: write it as 512M or 4G")
+        raise UsageError(f"'{text[:40]}' is not an amount of memory: write it as 512M or 4G")
     return int(count)
 
 

@@ -157,7 +157,7 @@ def _check_names(names: tuple[str, ...]) -> None:
             name.encode()
         except UnicodeEncodeError as error:
             raise BadInput(
-                f"cannot save the dataset: the name {shown(name)} is no text; rename it"
+                f"cannot save the dataset: the name {shown(name)} is not text; rename it"
             ) from error
 
 
@@ -192,7 +192,7 @@ def _metadata(
         about["digest"], infinite = digest_of(dataset)
         text = json.dumps(about, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise BadInput(f"cannot save the dataset: its manifest is no JSON ({error})") from error
+        raise BadInput(f"cannot save the dataset: its manifest is not JSON ({error})") from error
     if infinite:
         raise BadInput(f"cannot save the dataset: {infinite_value(dataset)}")
     return text, about["digest"]

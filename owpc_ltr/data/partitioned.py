@@ -239,7 +239,7 @@ def check_folder(folder: Path) -> None:
         )
     if not (folder / UNFINISHED).exists() and any(folder.iterdir()):
         raise UsageError(
-            f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
+            f"cannot write to {folder}: it has files that are not part of a dataset; name an empty "
             "folder, or a new one"
         )
 
@@ -327,7 +327,7 @@ class _Writer:
     def finish(self, source: Callable[[], dict[str, Any] | None]) -> Manifest:
         """Write the waiting queries. Raises BadInput if there is none, or if a query came back."""
         if self.first is None:
-            raise BadInput(f"cannot write {self.folder}: there is no query in what was given")
+            raise BadInput(f"cannot write {self.folder}: the data have no query")
         for bucket in sorted(self.waiting):
             if (waiting := self._joined(bucket)) is not None:
                 self._write(bucket, waiting)

@@ -166,7 +166,7 @@ def write_scores(
     if (repeated := _second(_keys(queries, documents))) is not None:
         row = repeated[1]
         raise BadInput(
-            f"document {shown(str(documents[row]))} stands twice in query "
+            f"document {shown(str(documents[row]))} occurs twice in query "
             f"{shown(str(queries[row]))}: a run tells documents apart by their ids"
         )
     order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
@@ -231,7 +231,7 @@ def read_run(path: Path | str) -> TrecRun:
     for column, pattern, what in ((ranks, r"^[0-9]+$", "rank"), (scores, NUMBER, "score")):
         row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
         if row >= 0:
-            raise bad(row, f"the {what} {shown(str(column[row]))} is no number")
+            raise bad(row, f"the {what} {shown(str(column[row]))} is not a number")
     values = np.array(scores.cast(pa.float64()))
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])

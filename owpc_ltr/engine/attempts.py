@@ -85,7 +85,7 @@ class ClusterAttempts:
             why = f"the comparison cannot be counted among the attempts of '{self.alias}'"
             if for_evidence:
                 raise NotAllowed(
-                    f"{why}, and is no evidence uncounted: {refusal}; use an account that may "
+                    f"{why}, which evidence needs: {refusal}; use an account that may "
                     f"write the index {INDEX}, or leave out `out`"
                 ) from refusal
             give_warnings([f"{why}, and is no evidence for a switch: {refusal}"])

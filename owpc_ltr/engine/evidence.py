@@ -153,7 +153,7 @@ def evidence_of(source: object) -> Evidence:
         raise UsageError(
             f"`require` is evidence: a file that compare-live or experiment status "
             f"wrote, or what these return in Python, not {type(source).__name__}; a comparison on "
-            "judged documents is none"
+            "judged documents is not evidence"
         )
     evidence: Evidence = make()
     return evidence

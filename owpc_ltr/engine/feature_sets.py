@@ -449,7 +449,8 @@ def _trial_params(featureset: FeatureSet, text: str, given: Mapping[str, Any]) -
         if name not in featureset.params:
             names = ", ".join(featureset.params) or "none"
             raise UsageError(
-                f"'{name}' is no parameter of the feature set '{featureset.name}': it has {names}"
+                f"'{name}' is not a parameter of the feature set '{featureset.name}': "
+                f"it has {names}"
             )
     defaults = (featureset.validation or {}).get("params", {})
     guessed = frozenset(featureset.params) - defaults.keys() - given.keys()

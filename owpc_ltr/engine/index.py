@@ -276,9 +276,9 @@ def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
         for hit in hits if by_line else ():
             if hit.get("_source") != part.get(hit["_id"]):
                 raise Refused(
-                    f"'{name}' has a document '{hit['_id']}', which that of the line of this "
-                    f"number in {documents.path} would overwrite: say with `id_field` where the "
-                    "ids stand"
+                    f"'{name}' has a document '{hit['_id']}', which the document on line "
+                    f"{hit['_id']} of {documents.path} would overwrite: name the field of the ids "
+                    "(`id_field`)"
                 )
     return present
 

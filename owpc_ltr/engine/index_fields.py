@@ -176,7 +176,7 @@ def _fault(feature: str, field: NamedField, known: IndexFields, index: str) -> s
     if "*" in field.name:
         fault = f"feature '{feature}': no field of '{index}' is called '{field.name}'"
     else:
-        fault = f"feature '{feature}': '{field.name}' is no {what} of '{index}'"
+        fault = f"feature '{feature}': '{field.name}' is not a {what} of '{index}'"
         if field.name in known.objects:
             fault += " but an object"
             closest = next(

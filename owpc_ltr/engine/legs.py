@@ -154,7 +154,7 @@ def read_legs(
 ) -> Legs:
     """The legs of a file, or of a feature set, for an index that has their fields.
 
-    Raises BadInput for a leg that cannot score every document, naming it and what would do.
+    Raises BadInput for a leg that cannot score every document, naming it and what to write instead.
     """
     if isinstance(source, Mapping):
         source = json.dumps(source)
@@ -205,7 +205,7 @@ def _knn(
     tag = TO_JSON.fullmatch(vector.strip()) if isinstance(vector, str) else None
     limit = next((key for key in _RADIAL if key in clause), None)
     if tag is None or limit is not None or not isinstance(field, str):
-        fault = f"it has '{limit}'" if limit else "its vector is no parameter"
+        fault = f"it has '{limit}'" if limit else "its vector is not a parameter"
         raise BadInput(
             f"{where}: {fault}; write knn with a field, k and the query's vector as "
             "{{#toJson}}vector{{/toJson}}"
@@ -304,7 +304,7 @@ def _as_object(template: Json, where: str) -> dict[str, Any]:
         content = json.loads(TO_JSON.sub(lambda tag: json.dumps(tag[0]), text))
     except ValueError as error:
         raise BadInput(
-            f"{where} is no JSON before its parameters are known: only "
+            f"{where} is not JSON before its parameters are known: only "
             "{{#toJson}}name{{/toJson}} may stand outside of a string"
         ) from error
     if not isinstance(content, dict) or len(content) != 1:

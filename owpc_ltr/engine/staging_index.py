@@ -119,8 +119,8 @@ class StagingIndex:
                 raise
             if not self._is_whole():
                 raise Refused(
-                    f"another run has begun to load the same index since, and taken "
-                    f"'{self.index}' from this one: wait for it"
+                    f"another run started to load the same index later and took "
+                    f"'{self.index}' over: wait for it"
                 ) from fault
 
     def claim(self) -> bool:

@@ -108,14 +108,14 @@ def without_time() -> EngineQuery:
     return {"bool": {"must_not": [{"exists": {"field": TIME}}]}}
 
 
-def count(pinned: PointInTime, index: str, query: EngineQuery, **more: Any) -> int:
+def count(snapshot: PointInTime, index: str, query: EngineQuery, **more: Any) -> int:
     """How many documents match, exactly."""
     body = {"size": 0, "query": query, "track_total_hits": True, **more}
-    return pinned.search(body, {}, f"the number of documents of '{index}'").exact_total()
+    return snapshot.search(body, {}, f"the number of documents of '{index}'").exact_total()
 
 
 def pages(
-    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice
+    snapshot: PointInTime, index: str, fields: list[str], part: ScanSlice
 ) -> Iterator[list[dict[str, Any]]]:
     """The contents of documents page by page; those of one time are in the order of their ids.
 
@@ -132,7 +132,7 @@ def pages(
     }
     while True:
         try:
-            hits = pinned.search(body, {}, what).hits
+            hits = snapshot.search(body, {}, what).hits
         except EngineRefusal as refusal:
             raise Refused(
                 f"'{index}' cannot be read in order of time and id ({refusal.reason}): `timestamp` "

@@ -176,7 +176,8 @@ def comparison_request(
 
     if baseline is not None and baseline not in rankers:
         raise UsageError(
-            f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(rankers)}"
+            f"the baseline '{baseline}' is not one of the rankers: choose among "
+            f"{', '.join(rankers)}"
         )
     if unjudged not in _UNJUDGED:
         raise UsageError(
@@ -212,7 +213,7 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
 def _new_name(ranker: object, taken: Mapping[str, Any]) -> str:
     name = ranker_name(ranker)
     if isinstance(ranker, str | Path) and name in taken:
-        raise UsageError(f"'{ranker}' is named twice: a ranker does not differ from itself")
+        raise UsageError(f"'{ranker}' is named twice: name each ranker once")
     names = itertools.chain([name], (f"{name} {number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
 

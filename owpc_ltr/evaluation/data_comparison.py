@@ -157,8 +157,8 @@ def _ranking_of(
     if np.ndim(ranker) == 1:
         return run_of_scores(ranker, data)
     raise UsageError(
-        f"{type(ranker).__name__} is no ranker: give a model, a run, 'feature:NAME', a score for "
-        "each document, or a fitted model with predict"
+        f"{type(ranker).__name__} is not a ranker: give a model, a run, 'feature:NAME', a score "
+        "for each document, or a fitted model with predict"
     )
 
 

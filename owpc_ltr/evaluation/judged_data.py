@@ -143,7 +143,7 @@ def judged_dataset(
     data: Data | Path | str | Sequence[Data | Path | str],
     columns: Mapping[str, str] | None = None,
     *,
-    memory: int | None = None,
+    memory: int | str | None = None,
     max_feature_number: int | None = None,
 ) -> Dataset:
     """The dataset that is passed, or read; a file of judgments where one of the rankers is a run.

@@ -122,7 +122,7 @@ def with_proxy_labels(
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in names)
         if np.isnan(proxy_a - proxy_b).any() or np.isnan(a - b).any():
             raise UsageError(
-                f"{metric} leaves out queries, and what is left of a random sample then is none: "
+                f"{metric} leaves out queries, so that the sample is not random any more: "
                 "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
                 "documents"
             )

@@ -280,7 +280,7 @@ def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
     try:
         content = json.loads(str(text), object_pairs_hook=each_once)
     except RecursionError as error:
-        raise BadInput(f"{place} is no feature set: it is nested too deep") from error
+        raise BadInput(f"{place} is not a feature set: it is nested too deep") from error
     except json.JSONDecodeError as error:
         raise BadInput(
             f"{place}, line {error.lineno}: not JSON ({error.msg}); fix it there"
@@ -306,7 +306,7 @@ def lint(featureset: FeatureSet, place: str) -> None:
     for feature in featureset.features:
         where = f"{place}: feature '{feature.name}'"
         if feature.name in seen:
-            raise BadInput(f"{where} stands twice: give one of them another name")
+            raise BadInput(f"{where} occurs twice: give one of them another name")
         seen.add(feature.name)
         _lint_name(feature.name, where)
         if feature.template_language not in LANGUAGES:
@@ -511,5 +511,7 @@ def _file_value(file: str, name: str) -> Any:
             f"{error}; where @ begins the text itself, write '{name}=\"@{file[:40]}\"'"
         ) from error
     if value is None:
-        raise BadInput(f"{file}, which `params` names for '{name}', holds null, which is no value")
+        raise BadInput(
+            f"{file}, which `params` names for '{name}', holds null, which is not a value"
+        )
     return value

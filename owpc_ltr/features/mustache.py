@@ -154,7 +154,7 @@ def _refuse(template: str) -> None:
             raise BadInput(f"{_REFUSED[rest[:1]]}: it is refused; write {{{{name}}}}")
         if not _TAG.match(template, match.start()):
             raise BadInput(
-                f"'{template[match.start() :][:40]}' is no closed tag: write {{{{name}}}}"
+                f"'{template[match.start() :][:40]}' is not a closed tag: write {{{{name}}}}"
             )
 
 
@@ -304,8 +304,8 @@ def refuse_search_parts(query: Json, where: str) -> None:
         return
     if _has_hybrid(query):
         raise BadInput(
-            f"{where}: a hybrid query stands at the top of a search only, and is no feature: make "
-            "each of its queries a feature of its own"
+            f"{where}: a hybrid query is allowed at the top of a search only, not in a feature: "
+            "make each of its queries a feature of its own"
         )
     for name in ("retriever", "query"):
         if name in query:

@@ -60,8 +60,8 @@ def open_for_arrow(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[
                 raise DiskFault(f"{READ} {path}: {os.strerror(errno.EIO)}") from error
             why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
             raise BadInput(
-                f"{READ} {path}: it is no whole {kind} ({shown(why, 120)[1:-1]}): write or fetch "
-                "it again"
+                f"{READ} {path}: it is not a complete {kind} ({shown(why, 120)[1:-1]}): write or "
+                "fetch it again"
             ) from error
 
 

@@ -457,7 +457,7 @@ def _cut_torn(descriptor: int, size: int, path: Path) -> bytes:
         return last
     if last.strip() and not last.lstrip().startswith(b"{"):
         raise BadInput(
-            f"cannot append to {path}: its last line is no JSON: restore it, or name another file"
+            f"cannot append to {path}: its last line is not JSON: restore it, or name another file"
         )
     # An editor leaves out the last line feed.
     LockedLines(descriptor, b"").append(b"\n")

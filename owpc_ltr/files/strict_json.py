@@ -163,7 +163,7 @@ def read_json_value(text: str) -> Any:
     {'vector': [0.5, -0.001]}
     >>> read_json_value("[1e999]")
     Traceback (most recent call last):
-    ValueError: 1e999 is no finite number
+    ValueError: 1e999 is not a finite number
     """
     try:
         value = json.loads(
@@ -175,16 +175,16 @@ def read_json_value(text: str) -> Any:
         raise ValueError("it is nested too deep") from error
     # Half a surrogate pair can be written in JSON, and in nothing that is sent.
     if "\\u" in text and _half_a_pair(value):
-        raise ValueError("half a surrogate pair stands in it, which is no character")
+        raise ValueError("half a surrogate pair is not a character")
     return value
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object (for `object_pairs_hook`). Raises ValueError for a key that stands twice in it."""
+    """An object (for `object_pairs_hook`). Raises ValueError for a key that occurs twice."""
     content = dict(pairs)
     if len(content) != len(pairs):
         key = first_duplicate([key for key, _ in pairs]) or ""
-        raise ValueError(f"the key {shown(key)} stands twice in one object: leave one of them")
+        raise ValueError(f"the key {shown(key)} occurs twice in one object: keep one of them")
     return content
 
 
@@ -234,7 +234,7 @@ def _half_a_pair(value: Json) -> bool:
 def _finite(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
-        raise ValueError(f"{word[:40]} is no finite number")
+        raise ValueError(f"{word[:40]} is not a finite number")
     return number
 
 
@@ -300,4 +300,4 @@ def as_id(value: object, expected: str = "text or a whole number") -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))}, and must be {expected}")
+    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))[1:-1]}, and must be {expected}")

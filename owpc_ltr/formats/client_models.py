@@ -60,7 +60,7 @@ def store_for_client(model: Model, featureset: FeatureSet, name: str) -> StoredM
 def client_model(stored: StoredModel) -> Model:
     """The model that the client scores. Raises BadInput where the stored one is damaged."""
     if not isinstance(stored.definition, dict):
-        raise BadInput(f"the stored model '{stored.name}' is damaged: it is no object")
+        raise BadInput(f"the stored model '{stored.name}' is damaged: it is not an object")
     model = model_of(stored.definition, Path(f"the stored model '{stored.name}'"))
     joined = external_names(joined_in(stored))
     if model.feature_names != stored.featureset.feature_names + joined:

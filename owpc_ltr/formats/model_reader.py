@@ -78,7 +78,7 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
     if text.startswith("## "):
         return _from_ranklib(text, names)
     if text.split("\n", 1)[0].strip() != "tree":
-        raise BadInput(f"it is no model that we know: {_KNOWN}")
+        raise BadInput(f"it is not a model in a known format: {_KNOWN}")
     return _from_lightgbm(text)
 
 
@@ -130,7 +130,9 @@ def _from_json(content: dict[str, Any] | list[Any], names: tuple[str, ...]) -> _
         return read_linear(content, {}, names or tuple(content)), LINEAR, []
     if not {"_source", "model", "type", "definition"} & content.keys():
         keys = ", ".join(map(shown, list(content)[:6]))
-        raise BadInput(f"it is JSON with {keys or 'no key'}, and no model that we know: {_KNOWN}")
+        raise BadInput(
+            f"it is JSON with {keys or 'no key'}, and not a model in a known format: {_KNOWN}"
+        )
     return _from_plugin(content, names)
 
 
@@ -263,8 +265,8 @@ def read_names(path: Path) -> tuple[str, ...]:
         name = line.strip()
         if name in names:
             raise BadInput(
-                f"{path}, line {number}: the feature {shown(name)} stands on line {names[name]} "
-                "already: leave one"
+                f"{path}, line {number}: the feature {shown(name)} is on line {names[name]} "
+                "already: keep one"
             )
         if name:
             names[name] = number

@@ -195,7 +195,7 @@ def _link(objective: str) -> tuple[str, float]:
         valid = _NUMBER.fullmatch(steepness) and 0 < float(steepness) < 1e6
         return "logistic", float(steepness) if valid else 1.0
     raise BadInput(
-        f"the LightGBM objective {shown(objective)} is none whose scores an engine gives: train "
+        f"the LightGBM objective {shown(objective)} is not supported by engines: train "
         "with lambdarank, rank_xendcg, regression or binary"
     )
 

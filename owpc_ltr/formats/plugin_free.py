@@ -90,10 +90,10 @@ def digits_of(numbers: Sequence[int] | NDArray[np.int64], width: int) -> str:
 def numbers_of(text: object, width: int, where: str) -> NDArray[np.int64]:
     """The numbers that `digits_of` wrote. Raises BadInput for any other text."""
     if not isinstance(text, str) or len(text) % width or not text.isascii():
-        raise BadInput(f"{where} is no text of numbers of {width} characters each")
+        raise BadInput(f"{where} is not text of numbers of {width} characters each")
     digits = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64) - _FIRST
     if ((digits < 0) | (digits > 63)).any():
-        raise BadInput(f"{where} has characters that are no digits")
+        raise BadInput(f"{where} has characters that are not digits")
     shifts = 6 * np.arange(width - 1, -1, -1)
     return np.asarray((digits.reshape(-1, width) << shifts).sum(axis=1), dtype=np.int64)
 
@@ -121,7 +121,7 @@ class CodedBlock:
 
     @property
     def steps(self) -> list[int]:
-        """By what the bin of each feature is multiplied in the code."""
+        """The factor of each feature's bin in the code."""
         return [math.prod(self.sizes[:place]) for place in range(len(self.sizes))]
 
     def query(self, queries: Mapping[str, Query], unit: float, floor: float) -> Query:
@@ -258,8 +258,8 @@ def trees_for_engine(model: Model, featureset: FeatureSet) -> PluginFreeTrees:
     size = len(json.dumps(form.as_dict()))
     if size > MOST_BYTES:
         raise Refused(
-            f"as tables the trees are {size:,} bytes that every search would carry, and "
-            f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
+            f"as tables the trees take {size:,} bytes in every search, and {MOST_BYTES:,} are "
+            "allowed: train fewer or shallower trees, or with "
             "optimizer.bins=64"
         )
     return form
@@ -496,7 +496,7 @@ def _read(stored: StoredModel) -> PluginFreeModel:
     unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
     if unknown:
         raise BadInput(
-            f"{where} is damaged: it reads '{unknown[0]}', which is no feature of its set"
+            f"{where} is damaged: it reads '{unknown[0]}', which is not a feature of its set"
         )
     return form
 

@@ -50,7 +50,7 @@ def link_of(objective: object) -> str:
     """What an objective does to the sum of the trees. Raises BadInput where no engine does it."""
     if not isinstance(objective, str) or objective not in _IDENTITY | _LOGISTIC:
         raise BadInput(
-            f"the objective {a_json(objective)} is none whose scores an engine gives: train with "
+            f"the objective {a_json(objective)} is not supported by engines: train with "
             "rank:ndcg, rank:map, rank:pairwise, reg:squarederror or binary:logistic"
         )
     return "logistic" if objective in _LOGISTIC else "identity"

@@ -38,8 +38,8 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
         raise _failed(model, error) from error
     if chance.shape != lists.pair.shape or not _are_probabilities(chance):
         raise PluginError(
-            f"click model '{model.name}' gave a conditional click probability that is no "
-            "probability of each result"
+            f"click model '{model.name}' gave a conditional click probability that is not "
+            "a probability of each result"
         )
     chance = np.clip(chance, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     logarithms = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
@@ -63,12 +63,12 @@ def _fault(fit: ClickFit, counts: ClickCounts) -> str:
             return f"gave {name} of shape {np.shape(getattr(fit, name))} for {counts.n_pairs} pairs"
     attractiveness = fit.attractiveness
     if not _are_probabilities(attractiveness):
-        return "gave an attractiveness that is no probability"
+        return "gave an attractiveness that is not a probability"
     if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
-        return "gave trials that are no counts"
+        return "gave trials that are not counts"
     examination = np.asarray(fit.examination)
     if examination.ndim != 1 or not len(examination) or not _are_probabilities(examination):
-        return "gave an examination that is no probability of each rank"
+        return "gave an examination that is not a probability of each rank"
     if not (len(fit.prior) == 2 and min(fit.prior) > 0 and np.isfinite(fit.prior).all()):
         return f"gave the prior {fit.prior}, whose two numbers must be above 0"
     return ""

@@ -338,7 +338,7 @@ def checked_name(kind: str, cls: object) -> str:
     """
     if not isinstance(cls, type):
         raise PluginError(
-            f"it offers the {kind} {cls!r}, which is no class: offer the class itself"
+            f"it offers the {kind} {cls!r}, which is not a class: offer the class itself"
         )
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or name != name.lower() or " " in name or not name:
@@ -398,7 +398,7 @@ def _hook_meant(module: ModuleType) -> str:
             continue
         if name not in KINDS.values():
             question = did_you_mean(name, KINDS.values())
-            return f": {name}() is no hook{question and f': {question}'}"
+            return f": {name}() is not a hook{question and f': {question}'}"
         if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
             return f": write @hookimpl above {name}()"
     return ""

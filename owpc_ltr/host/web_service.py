@@ -166,7 +166,7 @@ class SameOriginGuard:
 class _Request(h11.Connection):
     """HTTP/1.1 whose requests are bounded in what it costs to read them."""
 
-    refusal = 400, "this is no HTTP request"
+    refusal = 400, "this is not an HTTP request"
     """The answer to what cannot be read."""
     _parts = _size = 0
 

@@ -554,7 +554,7 @@ def contradicting_grades(totals: Totals, sample: RankingDataset) -> Iterator[Fin
     elif totals.contradicting:
         count = f"{totals.contradicting:,} of {totals.columns.rows:,}"
         queries = totals.contradicting_ids
-        what = "stand in their query before, with another grade"
+        what = "occur earlier in their query with another grade"
     else:
         return
     yield Finding(

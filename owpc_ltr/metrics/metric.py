@@ -239,11 +239,11 @@ def parse_metric(metric: str | Metric | type[Metric], registry: Registry | None 
     if isinstance(metric, type) and issubclass(metric, Metric):
         return metric()
     if not isinstance(metric, str):
-        raise UsageError(f"{metric!r} is no metric: give a name, as 'ndcg@10', or a Metric")
+        raise UsageError(f"{metric!r} is not a metric: give a name, as 'ndcg@10', or a Metric")
     head, *options = [part.strip() for part in metric.strip().lower().split(",")]
     name, at, cutoff = head.partition("@")
     if at and not (cutoff.isascii() and cutoff.isdigit()):
-        raise UsageError(f"'{head}' is no metric: write a whole number after @, as in {name}@10")
+        raise UsageError(f"'{head}' is not a metric: write a whole number after @, as in {name}@10")
     cls, preset = _find(name, installed() if registry is None else registry)
     plain = cls(cutoff=int(cutoff) if at else None, **preset)
     values = dict(_read_option(plain, option) for option in options)
@@ -333,7 +333,7 @@ def _check_cutoff(metric: Metric) -> None:
         raise UsageError(f"'{name}' needs a cutoff: write {name}@10, for instance")
     if cutoff is not None and (use == "none" or cutoff < 1):
         reason = "takes no cutoff" if use == "none" else "needs a cutoff from 1 up"
-        raise UsageError(f"'{name}@{cutoff}' is no metric: '{name}' {reason}")
+        raise UsageError(f"'{name}@{cutoff}' is not a metric: '{name}' {reason}")
 
 
 def _check_choices(metric: Metric) -> None:

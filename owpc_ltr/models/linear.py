@@ -180,7 +180,7 @@ class AdditiveModel(SavedRanker):
     def __post_init__(self) -> None:
         unknown = sorted(set(self.curves) - set(self.feature_names))
         if unknown:
-            raise BadInput(f"a curve is of '{unknown[0]}', which is no feature of the model")
+            raise BadInput(f"a curve is of '{unknown[0]}', which is not a feature of the model")
 
     def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""

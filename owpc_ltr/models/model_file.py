@@ -259,7 +259,7 @@ def checked_record(content: dict[str, Any]) -> dict[str, Any]:
             raise BadInput(f"'{name}' of its record is {a_json(part)}, not a {_WORDS[wanted]}")
     for fold in record.get("folds") or ():
         if not isinstance(fold, dict) or not isinstance(fold.get("record"), dict):
-            raise BadInput(f"'folds' of its record has {a_json(fold)}, which is no model")
+            raise BadInput(f"'folds' of its record has {a_json(fold)}, which is not a model")
     split = (record.get("source") or {}).get("split")
     if split is not None and not isinstance(split, dict):
         raise BadInput(f"'split' of its source is {a_json(split)}, not an object")

@@ -50,7 +50,7 @@ class NetworkModel(SavedRanker):
             )
         for name in _ARRAYS:
             if not (np.abs(getattr(self, name)) <= _LARGEST).all():
-                raise BadInput(f"a network's {name} hold a number that is no finite float32")
+                raise BadInput(f"a network's {name} hold a number that is not a finite float32")
 
     def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""

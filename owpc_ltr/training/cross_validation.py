@@ -152,7 +152,9 @@ def read_folds(
     folds = []
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
+            raise UsageError(
+                f"{folder} is not a folder: give one dataset, or a folder for each fold"
+            )
         parts = [
             read_dataset(_part(folder, name), max_feature_number=max_feature_number)
             for name in ("train", "vali", "test")

@@ -137,7 +137,7 @@ def train_on_few_features(
     costs = costs or Costs()
     unknown = sorted({*costs.milliseconds, *costs.derived} - set(data.feature_names))
     if unknown:
-        raise BadInput(f"the costs name '{unknown[0]}', which is no feature of the data")
+        raise BadInput(f"the costs name '{unknown[0]}', which is not a feature of the data")
     first = train_plan(data, plan, run, validation, source)
     plan = replace(plan, settings={**plan.settings, **first.settings}, grid={})
 

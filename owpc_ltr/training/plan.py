@@ -332,7 +332,7 @@ def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
     filled = np.nan_to_num(features)
     if len(features) and not np.array_equal(model.score(features), model.score(filled)):
         raise Refused(
-            f"a {model.kind} model scores a missing value otherwise than 0: train it without "
+            f"a {model.kind} model does not score a missing value as 0: train it without "
             "`missing='zero'`, or use `optimizer='boosting'` or 'larank'"
         )
     return model
@@ -396,8 +396,8 @@ def checked_fit(name: str, returned: object, data: RankingDataset) -> Fit:
     _check_parts(who, model, "model", _MODEL, data)
     if not dataclasses.is_dataclass(model):
         raise PluginError(
-            f"{who} returned the model {_short(model)}, which is no dataclass: make it one, with a "
-            "field for the record of its training"
+            f"{who} returned the model {_short(model)}, which is not a dataclass: make it one, "
+            "with a field for the record of its training"
         )
     features = data.features[: int(data.offsets[1])]
     shape = np.shape(model.score(features))

@@ -42,7 +42,7 @@ def click_model_settings(texts: Sequence[str]) -> dict[str, str]:
     }
     for name in settings:
         if "." in name:
-            raise UsageError(f"'{name}' is no setting of a click model: write NAME=VALUE")
+            raise UsageError(f"'{name}' is not a setting of a click model: write NAME=VALUE")
     return settings
 
 

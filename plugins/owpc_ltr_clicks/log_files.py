@@ -214,7 +214,7 @@ def _header(path: Path, line: int, block: bytes) -> tuple[list[str], str, int, b
     if "\r" in text:
         raise BadInput(f"{place}: its lines end in CR alone: save the file with line feeds")
     if len(text) > _LONGEST_HEADER or "\0" in text:
-        raise BadInput(f"{place}: {shown(text)} is no header that names columns")
+        raise BadInput(f"{place}: {shown(text)} is not a header that names columns")
     delimiter = "\t" if "\t" in text else ","
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter))]

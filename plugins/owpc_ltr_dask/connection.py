@@ -320,7 +320,7 @@ class DaskWorkers:
                     return dict(self.client.run(unfitness, job.name))
                 except ImportError as error:
                     raise Refused(
-                        f"a worker of {self.calls.scheduler} has not the owpc-ltr of the command "
+                        f"a worker of {self.calls.scheduler} has another owpc-ltr than the command "
                         f"({error}): install the same on all machines"
                     ) from error
                 except OSError:

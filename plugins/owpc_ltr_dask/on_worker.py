@@ -153,8 +153,8 @@ def loaded_call(call: bytes) -> Any:
         return loads(call)
     except (ImportError, AttributeError) as error:
         raise PluginError(
-            f"worker {get_worker().address} has not what this is trained with ({error}): install "
-            "the same plugins on all machines, or give files with `plugins`"
+            f"worker {get_worker().address} lacks code that this is trained with ({error}): "
+            "install the same plugins on all machines, or give files with `plugins`"
         ) from error
 
 

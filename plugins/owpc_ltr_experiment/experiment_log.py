@@ -112,9 +112,9 @@ def read_indices(
     for index, fields in ((queries, QUERY_FIELDS), (events, EVENT_FIELDS)):
         # Documents of the future are read, too, and counted as left out.
         window = ScanWindow(experiment.started, _END, datetime.now(UTC).isoformat())
-        with point_in_time(engine, index, elastic=elastic) as pinned:
+        with point_in_time(engine, index, elastic=elastic) as snapshot:
             for part in window.slices(1, elastic=elastic):
-                for documents in pages(pinned, index, sorted(fields.values()), part):
+                for documents in pages(snapshot, index, sorted(fields.values()), part):
                     log.add(documents)
     return log
 

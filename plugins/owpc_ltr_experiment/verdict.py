@@ -401,7 +401,7 @@ def _difference_warnings(clients: ClientTotals, capped: Vector) -> Iterator[Resu
             f"many clicks as others {side} would have {abs(unlogged):.4f} clicks a client more, "
             "which is half of the difference at least",
             f"click on some in a search of the experiment ({', '.join(clients.never_clicked)}): if "
-            "the log has that, users do not want them, and if not, mend what logs clicks",
+            "the log has these clicks, users do not want the documents; if not, fix the logging",
         )
 
 

@@ -80,7 +80,7 @@ class PluginFreeTreesTarget:
             return form.score(feature_names, features)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise BadInput(
-                f"{where} is no rescoring by tables: {type(error).__name__} {error}"
+                f"{where} is not a rescoring by tables: {type(error).__name__} {error}"
             ) from error
 
 

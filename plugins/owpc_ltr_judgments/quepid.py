@@ -120,7 +120,7 @@ def _of_json(text: str, path: Path) -> JudgmentLines:
     try:
         content = read_json_value(text)
     except ValueError as error:
-        raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
+        raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
     return _book(content, path) if "query_doc_pairs" in content else _case(content, path)
 
 
@@ -221,5 +221,5 @@ def _judgements(pair: Json, path: Path, number: int) -> list[dict[str, Any]]:
             "list 'judgements'"
         )
     if not all(isinstance(judgement, dict) for judgement in of):
-        raise BadInput(f"cannot read {path}, pair {number}: a judgement is no object")
+        raise BadInput(f"cannot read {path}, pair {number}: a judgement is not an object")
     return of

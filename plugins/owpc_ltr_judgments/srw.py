@@ -48,7 +48,7 @@ class Srw:
         try:
             content = read_json_value(read_text(path))
         except ValueError as error:
-            raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
+            raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
         return lines_of_list(content, path)
 
     def to_bytes(self, judgments: Judgments) -> bytes:

@@ -150,7 +150,7 @@ class Jsonl:
         names = further_params(judgments)
         reserved = [name for name in names if name.lower() in TAKEN]
         if reserved:
-            raise BadInput(f"a line's {shown(reserved[0])} is no parameter: write tsv")
+            raise BadInput(f"a line's {shown(reserved[0])} is not a parameter: write tsv")
         optional = optional_columns(judgments.queries)
         cells = zip_longest(*optional.values())
         lines = []

@@ -463,10 +463,10 @@ def notify(plan: KeepNotify, alias: str, step: KeepStep) -> str | None:
         if plan.webhook is not None:
             _post(plan.webhook, message)
     except OwpcLtrError as error:
-        return f"nobody was told: {error}"
+        return f"no notification was sent: {error}"
     except (OSError, subprocess.SubprocessError) as error:
         # A command's words may hold secrets, and stand in some errors.
-        return f"nobody was told: {type(error).__name__}"
+        return f"no notification was sent: {type(error).__name__}"
     return None
 
 

@@ -104,7 +104,7 @@ def parse_time(text: str, place: str = "") -> datetime:
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
-        raise BadInput(f"{place}'{text[:40]}' is no time with a zone, as 2027-01-31T03:17:00Z")
+        raise BadInput(f"{place}'{text[:40]}' is not a time with a zone, as 2027-01-31T03:17:00Z")
     return time
 
 

@@ -112,7 +112,7 @@ def _download(artifacts: list[Artifact], home: Path, task: str, progress: Progre
 
 
 def _fetch(artifact: Artifact, home: Path, session: requests.Session) -> None:
-    """Have an artifact in a home; one that an earlier start has left whole is kept."""
+    """Download an artifact into a home, unless an earlier start has completed it."""
     target = home / artifact.folder / Path(artifact.path).name
     if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == artifact.sha256:
         return

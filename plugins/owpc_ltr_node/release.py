@@ -107,7 +107,7 @@ class Release:
 
     def __post_init__(self) -> None:
         if self.engine not in USUAL:
-            raise UsageError(f"`engine` {self.engine[:40]} is none of {', '.join(USUAL)}")
+            raise UsageError(f"`engine` {self.engine[:40]} is not one of {', '.join(USUAL)}")
         if self.vectors and self.engine != OPENSEARCH:
             raise UsageError(
                 f"`with_vectors` brings plugins of {OPENSEARCH}: leave it out, "
@@ -141,7 +141,7 @@ class Release:
 
     @property
     def newest_java(self) -> int | None:
-        """The last one: a security manager, which older releases set, ended with Java 24."""
+        """The newest Java it runs on: Java 24 has no security manager, which older releases set."""
         return None if self.numbers >= ((3,) if self.engine == OPENSEARCH else (8, 19)) else 23
 
     def runs_on(self, java: int) -> bool:

@@ -113,7 +113,7 @@ def find_collections(letor: Path) -> tuple[list[Collection], list[str]]:
     Raises BadInput where there is none.
     """
     if not letor.is_dir():
-        raise BadInput(f"{letor} is no folder: name the one that holds LETOR's data sets")
+        raise BadInput(f"{letor} is not a folder: name the one that holds LETOR's data sets")
     by_name: dict[str, list[Collection]] = {}
     for folder in _folders(letor):
         for collection in _collection_in(folder, name_of(folder, letor)):

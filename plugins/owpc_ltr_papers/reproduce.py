@@ -405,7 +405,7 @@ def reproduce(
         Path | str,
         Reads(
             "The folder with LETOR's data sets: Fold1/train.txt, or S1.txt to S5.",
-            absent="{path} is no folder: name the one that holds LETOR's data sets",
+            absent="{path} is not a folder: name the one that holds LETOR's data sets",
             metavar="FOLDER",
         ),
     ],

@@ -487,7 +487,7 @@ class ChatEndpoint:
         key = os.environ.get(KEY, "").strip()
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
-                f"`endpoint`: '{url.rpartition('@')[2]}' is no address of an "
+                f"`endpoint`: '{url.rpartition('@')[2]}' is not an address of an "
                 "endpoint: "
                 f"give https://HOST/v1, and its key by the environment ({KEY})"
             )
@@ -551,7 +551,7 @@ def _answer(content: bytes) -> Answer:
         choice, *others = answer["choices"]
         message, end = choice["message"], choice["finish_reason"]
         if others:
-            raise Unanswered(f"{len(others) + 1} choices, where one was asked for")
+            raise Unanswered(f"{len(others) + 1} choices, not one")
         if refusal := message.get("refusal"):
             raise Unanswered(f"the model refused: {shown(str(refusal))}")
         if end != "stop":

@@ -393,9 +393,9 @@ def _answer_line(
             f"the sheet has no document {shown(rating.doc_id)} of query {shown(rating.query)}"
         )
     if rating.grade is not None and rating.grade not in range(grades + 1):
-        raise BadInput(f"the grade {rating.grade:g} is no whole number from 0 to {grades}")
+        raise BadInput(f"the grade {rating.grade:g} is not a whole number from 0 to {grades}")
     if raters and rating.judged_by not in raters:
-        raise BadInput(f"{shown(rating.judged_by)} is none of the raters: {', '.join(raters)}")
+        raise BadInput(f"{shown(rating.judged_by)} is not one of the raters: {', '.join(raters)}")
     if why := why_no_rater(rating.judged_by):
         raise BadInput(f"{why}: choose another name")
     entry = rating.as_dict() | ({"undone": True} if undone else {})

@@ -75,7 +75,7 @@ def rating_of(content: Json, place: str) -> tuple[Rating, bool]:
     for name in _TEXTS:
         value = content.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise BadInput(f"cannot read {place}: its '{name}' is no text: {shown(str(value))}")
+            raise BadInput(f"cannot read {place}: its '{name}' is not text: {shown(str(value))}")
     if "," in content["judged_by"] or "=" in content["judged_by"]:
         raise BadInput(
             f"cannot read {place}: the rater {shown(content['judged_by'])} has a comma or an "
@@ -103,7 +103,7 @@ def _number(content: Mapping[str, Any], name: str, place: str) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and abs(value) <= sys.float_info.max:
         return float(value)
-    what = "too large" if is_number else "no number"
+    what = "too large" if is_number else "not a number"
     raise BadInput(f"cannot read {place}: its '{name}' is {what}: {shown(str(value))}")
 
 

@@ -604,8 +604,8 @@ def parse_kernels(
             kernels.append(FIELDS[name](reads))
         else:
             raise ValueError(
-                f"'{part.strip()}' is no kernel: write {', '.join(FEATURES)} (of all features, or "
-                f"as cosine:NAME+NAME*), {', '.join(f'{known}:FIELD' for known in FIELDS)}"
+                f"'{part.strip()}' is not a kernel: write {', '.join(FEATURES)} (of all features, "
+                f"or as cosine:NAME+NAME*), {', '.join(f'{known}:FIELD' for known in FIELDS)}"
             )
     if len(set(kernels)) < len(kernels):
         raise ValueError(f"'{text}' names a kernel twice")

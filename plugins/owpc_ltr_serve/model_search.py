@@ -114,7 +114,7 @@ class GatewaySearch:
 
     @property
     def end(self) -> int:
-        """How many documents stand down to the end of the page."""
+        """The number of documents up to the end of the page."""
         return self.first + self.size
 
     @property
@@ -411,7 +411,7 @@ class ModelSearch:
         except OwpcLtrError as fault:
             raise Degraded("features", str(fault)) from fault
         if not np.isfinite(scores).all():
-            raise Degraded("scores", "the model gives a score that is no finite number")
+            raise Degraded("scores", "the model gives a score that is not a finite number")
         self._metrics.scored(served, rows)
         return scores
 

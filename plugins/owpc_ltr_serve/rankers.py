@@ -150,7 +150,7 @@ class ServedRanker:
         if len(bad):
             raise Refused(
                 f"the model '{self.model}' gives document {bad[0]} the score {scores[bad[0]]}, "
-                "which is no finite 32-bit number: its features are far from those of training"
+                "which is not a finite 32-bit number: its features are far from those of training"
             )
         return scores
 

@@ -358,7 +358,7 @@ def of_values(served: ServedRanker, values: Sequence[Mapping[str, Any] | None]) 
     if np.isinf(matrix).any():
         place, column = np.argwhere(np.isinf(matrix))[0].tolist()
         raise BadRequest(
-            f"documents[{place}].{names[column]} is {exact[place, column]}, which is no finite "
+            f"documents[{place}].{names[column]} is {exact[place, column]}, which is not a finite "
             "32-bit number"
         )
     warnings = []

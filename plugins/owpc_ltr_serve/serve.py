@@ -191,7 +191,7 @@ def find_token(file: Path | str | None) -> Secret | None:
             raise BadInput(f"{file} holds a token and can be read by others: chmod 600 {file}")
     if len(text) < _SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError(
-            f"{file or TOKEN} is no token: use {_SHORTEST_TOKEN} or more letters and digits, as "
+            f"{file or TOKEN} is not a token: use {_SHORTEST_TOKEN} or more letters and digits, as "
             "from openssl rand -hex 32"
         )
     return Secret(text)

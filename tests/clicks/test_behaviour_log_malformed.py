@@ -92,7 +92,7 @@ def test_times_of_any_form_are_read_and_a_window_is_that_of_the_events(
 ) -> None:
     # The plugin's own mapping leaves times in ISO 8601 out of the index, in silence.
     if mappings is DYNAMIC and form == "millis":
-        pytest.skip("without a mapping, numbers are no dates")
+        pytest.skip("without a mapping, numbers are not dates")
     queries = [query(n, ["a", "b"], **at(100 * n, form)) for n in range(6)]
     acts = [act(n, "b", 2, **at(100 * n + 5, form)) for n in range(6)]
     until = (START + timedelta(seconds=300)).isoformat()

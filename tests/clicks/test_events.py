@@ -148,7 +148,7 @@ def test_values_of_two_types_are_texts_and_roles_may_come_late(tmp_path: Path) -
     [
         (['{"query": "x"}', "[1]"], "line 2: it is a list, not an object: correct or delete"),
         (['{"query": "x"}', "", "{broken"], "line 3: expecting property name"),
-        (['{"query": "x", "query": "y"}'], "line 1: the key 'query' stands twice"),
+        (['{"query": "x", "query": "y"}'], "line 1: the key 'query' occurs twice"),
         (['{"query": "\\ud800"}'], "line 1: half a surrogate pair"),
         (["query,document,position,action,session", "x,a,1,view,s", "", "x,b", "x,d,3,view,s"],
          "line 4: 2 cells, where the header has 5: correct or delete the line"),

@@ -239,7 +239,7 @@ def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
         (("--columns", "sku"), 2, "cannot read the column 'sku': write ROLE=COLUMN"),
         (("--columns", "query=q"), 3, "it has no column 'q'"),
         (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
-        (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
+        (("--set", "loss.p=1"), 2, "'loss.p' is not a setting of a click model"),
         (("--set", "click-model.rounds=1"), 2, "settings are of one click model: name it"),
         (("--weights", "much"), 2, "'much' is not one of 'certainty', 'impressions', 'none'"),
         (("--query-weights", "much"), 2, "'much' is not one of 'people', 'none'"),
@@ -290,7 +290,7 @@ def test_a_data_frame_of_any_library_is_a_log() -> None:
     plain = EVENTS.set_column(3, "query", EVENTS["query"].cast(pa.string()))
     for frame in (EVENTS.to_pandas(), pl.from_arrow(EVENTS), plain.to_reader(), plain.to_pandas()):
         assert judge_clicks(frame, model="sdbn").table.equals(wanted)
-    with pytest.raises(BadInput, match="a list is no data frame"):
+    with pytest.raises(BadInput, match="a list is not a data frame"):
         judge_clicks([{"query": "x"}])
 
 

@@ -88,7 +88,7 @@ def test_features_are_float32_not_copied_where_they_are_and_nan_where_they_are_m
         ({"X": [["1.5", 2], [1, 2]]}, r"features\[0, 0\] is '1.5', a str, and must be a number"),
         ({"X": np.array([["1", "2"], ["1", "x"]])}, "features must be numbers, and these are <U1"),
         ({"X": [[1, b"x"], [1, 2]]}, r"features\[0, 1\] is .*x.*, a bytes"),
-        ({"X": [[1, [2]], [1, [2]]]}, "features hold a list where a number must stand"),
+        ({"X": [[1, [2]], [1, [2]]]}, "features hold a list in place of a number"),
         ({"X": [[1, 2], [3]]}, r"rows of different lengths \(1 to 2\): give each row one"),
         ({"X": np.zeros((2, 2), complex)}, "features must be numbers, and these are complex128"),
         ({"X": np.zeros((2, 2), "M8[s]")}, "these are datetime64"),
@@ -105,7 +105,7 @@ def test_features_are_float32_not_copied_where_they_are_and_nan_where_they_are_m
         ({"y": [0, -1]}, "labels must be finite and not negative: entry 1 is -1"),
         ({"q": ["a"]}, "query_ids has 1 entries where 2 rows"),
         ({"q": [1.0, np.nan]}, "query ids must be text .* missing: the first in row 1"),
-        ({"q": [2]}, r"sizes of groups are no ids; give np\.repeat"),
+        ({"q": [2]}, r"sizes of groups are not ids; give np\.repeat"),
         ({"q": [1.5, 1.5]}, "query ids must be text or whole numbers.* are double"),
         ({"q": [True, True]}, "query ids must be text or whole numbers.* are bool"),
         ({"q": ["a", 1]}, "query ids are of several kinds"),
@@ -160,7 +160,7 @@ def test_the_order_of_the_rows_changes_nothing_but_the_order(order: list[int]) -
 
 
 def test_it_is_said_that_rows_were_brought_together() -> None:
-    note = "the rows of 1 of 2 queries did not stand together, and were brought together"
+    note = "the rows of 1 of 2 queries were not next to each other, and were brought together"
     with pytest.warns(OwpcLtrWarning, match=note):
         data = make_dataset([[1], [2], [3]], [0, 1, 2], ["a", "b", "a"])
     assert data.notes == (note,)
@@ -341,11 +341,11 @@ def test_query_ids_may_be_whole_numbers_or_text_of_any_kind() -> None:
         ({"offsets": np.array([1, 2, 5, 6])}, "offsets must run"),
         ({"offsets": np.array([0, 2, 2, 6])}, "offsets must increase"),
         ({"query_ids": pa.array(["a", "b"])}, "query_ids has 2 entries where 3 are needed"),
-        ({"query_ids": pa.array(["a", "b", "a"])}, "query 'a' stands in two places"),
+        ({"query_ids": pa.array(["a", "b", "a"])}, "query 'a' is in two places"),
         ({"query_ids": pa.array(["a", "b", None])}, "query_ids must be Arrow strings"),
         ({"query_ids": pa.array([1, 2, 3])}, "query_ids must be Arrow strings"),
         ({"feature_names": ("x",)}, "feature_names has 1 entries where 2 are needed"),
-        ({"feature_names": ("x", "x")}, "the feature name 'x' stands twice"),
+        ({"feature_names": ("x", "x")}, "the feature name 'x' occurs twice"),
         ({"doc_ids": pa.array(["a"])}, "doc_ids has 1 entries where 6"),
         ({"comments": pa.array(["a"])}, "comments has 1 entries where 6"),
         ({"document_fields": {"site": pa.array(["a"])}}, "field 'site' has 1 entries where 6"),

@@ -91,7 +91,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path) -> None:
     for value in (object(), float("nan")):
-        with pytest.raises(BadInput, match="its manifest is no JSON"):
+        with pytest.raises(BadInput, match="its manifest is not JSON"):
             save_dataset(replace(large(10), manifest={"a": value}), tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
 
@@ -120,7 +120,7 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
      "the column '2' is double, and must be float"),
     ("integer label", lambda t: setting("label", t["label"].cast("int64"))(t),
      "the column 'label' is int64, and must be float"),
-    ("split query", lambda t: t.take([0, 8, 1, 2]), "query 'q0' stands in two places"),
+    ("split query", lambda t: t.take([0, 8, 1, 2]), "query 'q0' is in two places"),
     ("null feature", setting("2", pa.array([None] * 20, pa.float32())), "the column '2' has nulls"),
     ("null label", setting("label", pa.array([1.0] * 19 + [None], pa.float32())),
      "the column 'label' has no value in row 19"),
@@ -137,7 +137,7 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("json list", lambda t: t.replace_schema_metadata({b"owpc_ltr": b"[1]"}), "damaged"),
     ("fewer names", with_about(lambda a: a["features"].pop()), "metadata are damaged"),
     ("names are numbers", with_about(lambda a: a.update(columns=[1] * 70)), "metadata are damaged"),
-    ("same name", with_about(lambda a: a.update(features=["x"] * 70)), "'x' stands twice"),
+    ("same name", with_about(lambda a: a.update(features=["x"] * 70)), "'x' occurs twice"),
     ("scales are text", with_about(lambda a: a.update(feature_scales=["1"])), "are damaged"),
     ("scales too few", with_about(lambda a: a.update(feature_scales=[1.0])),
      "feature_scales has 1"),
@@ -208,7 +208,7 @@ def test_a_cut_file_is_refused_and_a_damaged_page_is_or_is_harmless(tmp_path: Pa
 
 def test_text_is_not_taken_for_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello\n")
-    with pytest.raises(BadInput, match="it is no whole Parquet file"):
+    with pytest.raises(BadInput, match="it is not a complete Parquet file"):
         load_dataset(tmp_path / "a.txt")
     with pytest.raises(BadInput, match="line 1: the label 'hello'"):
         read_dataset(tmp_path / "a.txt")
@@ -216,10 +216,10 @@ def test_text_is_not_taken_for_parquet(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
     data = make_dataset([[1.0]], [1], ["q"], feature_names=("caf\udce9",))
-    with pytest.raises(BadInput, match=r"the name 'caf\\udce9' is no text"):
+    with pytest.raises(BadInput, match=r"the name 'caf\\udce9' is not text"):
         save_dataset(data, tmp_path / "a.parquet")
     fields = {"a\ud800": pa.array(["x"])}
-    with pytest.raises(BadInput, match="is no text"):
+    with pytest.raises(BadInput, match="is not text"):
         save_dataset(replace(data, feature_names=("a",), document_fields=fields), tmp_path / "a")
     assert not list(tmp_path.iterdir())
 

@@ -154,7 +154,7 @@ TWO = {"query_id": ["q1", "q2"], "document_id": ["d1", "d2"]}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a key that comes back": (
         {"query_id": ["q", "p", "q"], "document_id": ["d", "d", "d"], "x": [1, 2, 3]},
-        "query_id 'q', document_id 'd' stands in row 0 and again in row 2",
+        "query_id 'q', document_id 'd' is in row 0 and again in row 2",
     ),
     "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 1: 'x' is -inf, infinite"),
     "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 0: 'x' is 1e+300, beyond"),
@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 0: 'v' is '[1.0]'"),
     "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 0: 'v' is '2026"),
     "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 1"),
-    "a key that is no text": ({"doc_id": [1.5, 2.0], "x": [1, 2]}, "text or whole numbers"),
+    "a key that is not text": ({"doc_id": [1.5, 2.0], "x": [1, 2]}, "text or whole numbers"),
     "no key": ({"sku": ["a"], "x": [1]}, "needs query_id or query, or document_id, or both; found"),
     "nothing but keys": (TWO, "no column of numbers"),
     "no row": ({"doc_id": pa.array([], pa.string()), "x": pa.array([], pa.int8())}, "no row"),
@@ -198,14 +198,16 @@ def test_a_row_is_named_by_its_place_in_the_whole_file(
         with pytest.raises(BadInput, match=message):
             read_external_features(path)
     path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
-    with pytest.raises(BadInput, match="'d21' stands in row 21 and again in row 34"):
+    with pytest.raises(BadInput, match="'d21' is in row 21 and again in row 34"):
         read_external_features(path)
 
 
 def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ctr.parquet"
     path.write_bytes(b"PAR1 and so on")
-    with pytest.raises(BadInput, match=r"cannot read .*ctr\.parquet: it is no whole Parquet file"):
+    with pytest.raises(
+        BadInput, match=r"cannot read .*ctr\.parquet: it is not a complete Parquet file"
+    ):
         read_external_features(path)
     save_dataset(make_dataset([[1.0]], [1], ["a"]), path)
     with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, with labels"):

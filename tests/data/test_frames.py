@@ -154,7 +154,7 @@ def test_a_column_that_cannot_be_what_it_is_said_to_be_is_named(
 
 
 def test_what_is_no_frame_is_refused() -> None:
-    with pytest.raises(BadInput, match="a list is no data frame: give one of pandas"):
+    with pytest.raises(BadInput, match="a list is not a data frame: give one of pandas"):
         table_of([1, 2])
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
     with pytest.raises(BadInput, match="the data frame cannot be read: Duplicate column names"):

@@ -240,5 +240,5 @@ def test_a_query_that_is_to_be_judged_has_one_importance(tmp_path: Path) -> None
     with pytest.raises(BadInput, match=r"line 3: the query_weight '-1' is not a number from 0 up"):
         read_queries(tmp_path / "a")
     (tmp_path / "a").write_text("query,query_weight\nred,2\nred,\nred,3\n")
-    with pytest.raises(BadInput, match="line 4: query 'red' stands there with another text"):
+    with pytest.raises(BadInput, match="line 4: query 'red' has another text"):
         read_queries(tmp_path / "a")

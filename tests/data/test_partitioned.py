@@ -131,7 +131,7 @@ def test_the_usual_shares_are_decided_by_whole_buckets(tmp_path: Path) -> None:
     assert {piece.part.bucket for piece in sides["test"]} == {0, 1, 2, 3}
     assert {piece.part.bucket for piece in sides["validation"]} == {4, 5, 6, 7}
     assert sum(len(pieces) for pieces in sides.values()) == len(parts.pieces)
-    with pytest.raises(BadInput, match="no whole Parquet file"):
+    with pytest.raises(BadInput, match="complete Parquet file"):
         parts.split(0.2, 0.21)
 
 
@@ -234,7 +234,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
         lambda f: first_part(f).write_bytes(max(f.glob("bucket=*/*")).read_bytes()),
         "it is not as it was written",
     ),
-    ("cut part", lambda f: os.truncate(first_part(f), 500), "no whole Parquet file"),
+    ("cut part", lambda f: os.truncate(first_part(f), 500), "complete Parquet file"),
     ("foreign part", lambda f: pq.write_table(pa.table({"a": [1]}), first_part(f)), "no dataset"),
 ]
 
@@ -317,7 +317,7 @@ partitioned.write_partitioned(stream(), Path(sys.argv[1]))
 
 
 def test_where_nothing_can_be_written_nothing_stays(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no query in what was given"):
+    with pytest.raises(BadInput, match="the data have no query"):
         write_partitioned([], tmp_path / "a")
     for buckets in (0, 1001):
         with pytest.raises(UsageError, match="1 to 1000 buckets"):
@@ -332,7 +332,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     written(data, tmp_path / "mine")
     for name, message in (
-        ("other", "it has files that are no part of a dataset"),
+        ("other", "it has files that are not part of a dataset"),
         ("file", "it is a file; name a folder"),
         ("mine", "it holds a dataset already"),
     ):

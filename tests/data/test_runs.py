@@ -136,7 +136,7 @@ def test_documents_that_the_data_does_not_judge_are_left_out_and_it_is_said(tmp_
         ({"query_ids": pa.array(["a b", "b", "c"])}, "the query id 'a b' is empt"),
         ({"query_ids": pa.array(["", "b", "c"])}, "the query id '' is empty or"),
         ({"doc_ids": pa.array(["a\tb"] * 13)}, r"the document id 'a\\tb' is"),
-        ({"doc_ids": pa.array(["a"] * 13)}, "document 'a' stands twice in q"),
+        ({"doc_ids": pa.array(["a"] * 13)}, "document 'a' occurs twice in q"),
     ],
 )
 def test_ids_that_a_run_cannot_tell_apart_are_refused(
@@ -177,10 +177,10 @@ def test_what_cannot_be_written_is_refused(
         ("", "r: it is empty"),
         ("q Q0 d 1\n", "r, line 1: 'q Q0 d 1' is not 'query Q0 document rank score tag'"),
         ("q d 1\nq e 2 t\n", "r, line 2: 'q e 2 t' is not 'query Q0 document rank score tag'"),
-        ("q d 0.5\n", "r, line 1: the rank '0.5' is no number"),
-        ("q Q0 d 1 2 t\n\nq Q0 e x 2 t\n", "r, line 3: the rank 'x' is no number"),
-        ("q Q0 d 1 2 t\nq Q0 e 2 nan t\n", "r, line 2: the score 'nan' is no number"),
-        ("q Q0 d 1 1_0 t\n", "r, line 1: the score '1_0' is no number"),
+        ("q d 0.5\n", "r, line 1: the rank '0.5' is not a number"),
+        ("q Q0 d 1 2 t\n\nq Q0 e x 2 t\n", "r, line 3: the rank 'x' is not a number"),
+        ("q Q0 d 1 2 t\nq Q0 e 2 nan t\n", "r, line 2: the score 'nan' is not a number"),
+        ("q Q0 d 1 1_0 t\n", "r, line 1: the score '1_0' is not a number"),
         ("q Q0 d 1 1e999 t\n", "r, line 1: the score '1e999' is too large"),
         ("q Q0 d 1 2 t\nq Q0 e 2 1 u\n", "r, line 2: the tag 'u' after 't': keep one run a file"),
         (

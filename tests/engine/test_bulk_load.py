@@ -135,7 +135,7 @@ def test_the_mapping_makes_numbers_of_a_tables_texts(place: Place) -> None:
 FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
     ([*numbered(1), "{oops"], WHOLE, BadInput, "line 2: not JSON"),
     ([*numbered(1), {"n": 2}], WHOLE, BadInput, "line 2: no usable id in field 'id' .id_field=.:"),
-    ([*numbered(1, 2), {"id": "d0", "n": 3}], WHOLE, BadInput, "line 3: the id 'd0' stands in lin"),
+    ([*numbered(1, 2), {"id": "d0", "n": 3}], WHOLE, BadInput, "line 3: the id 'd0' is also on l"),
     ([], WHOLE, BadInput, "holds no document"),
     (numbered(*range(20), "many"), WHOLE, Refused, "does not take document 'd20'"),
     (numbered(1), BAD_SETTINGS, Refused, "nosuch_setting"),
@@ -366,7 +366,7 @@ def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
     # The same file once more is what a run does that was stopped, and goes on.
     assert place.fill(by_line, existing="append").replaced == 3
     path.write_text('{"n": 0}\n{"n": 5}\n')
-    with pytest.raises(Refused, match=r"a document '2'.* say with --id-field where the ids stand"):
+    with pytest.raises(Refused, match=r"a document '2'.* name the field of the ids"):
         place.fill(by_line, existing="append")
     assert place.numbers() == [0, 1, 2]
     # Behind empty lines the numbers are others than those there.
@@ -410,7 +410,7 @@ def test_two_documents_of_one_id_are_found_wherever_they_stand(
         assert source.check(silent) == len(ids)
         return
     first = texts.index(texts[second])
-    words = f"line {second + 1}: the id '{texts[second]}' stands in line {first + 1} already"
+    words = f"line {second + 1}: the id '{texts[second]}' is also on line {first + 1}"
     with pytest.raises(BadInput, match=words):
         source.check(silent)
 
@@ -423,7 +423,7 @@ def test_ids_whose_hashes_are_equal_by_chance_are_no_fault(
     path.write_text('{"id": "a"}\n{"id": "b"}\n')
     assert DocumentFile(path, "id").check(silent) == 2
     path.write_text('{"id": "a"}\n{"id": "b"}\n{"id": "a"}\n')
-    with pytest.raises(BadInput, match="line 3: the id 'a' stands in line 1"):
+    with pytest.raises(BadInput, match="line 3: the id 'a' is also on line 1"):
         DocumentFile(path, "id").check(silent)
 
 

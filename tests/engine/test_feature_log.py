@@ -160,7 +160,7 @@ def repeated_query(judgments: Judgments) -> None:
     ("spoil", "message"),
     [
         (double_judged, "query 'q1' judges a document twice"),
-        (repeated_query, "query 'q0' stands twice"),
+        (repeated_query, "query 'q0' occurs twice"),
         (lambda judgments: judgments.queries.clear(), "hold no query"),
     ],
 )

@@ -70,16 +70,16 @@ def place(node_url: str) -> Iterator[Place]:
 @pytest.mark.parametrize(
     ("featureset", "said"),
     [
-        (TYPO, "feature 'title_bm25': 'titel' is no field of '{}'; did you mean 'title'?"),
+        (TYPO, "feature 'title_bm25': 'titel' is not a field of '{}'; did you mean 'title'?"),
         (featureset_of({"function_score": {"field_value_factor": FACTOR, "boost_mode": "replace"}}),
-         "'vots' is no field of '{}'; did you mean 'votes'?"),
+         "'vots' is not a field of '{}'; did you mean 'votes'?"),
         (featureset_of({"multi_match": {"query": "x", "fields": ["title.enlish^2"]}}),
          "did you mean 'title.english'?"),
         (featureset_of({"multi_match": {"query": "x", "fields": ["tite*"]}}), "is called 'tite*'"),
         (featureset_of({"nested": {"path": "casts", "query": {"match_all": {}}}}),
-         "'casts' is no nested object of '{}'; did you mean 'cast'?"),
+         "'casts' is not a nested object of '{}'; did you mean 'cast'?"),
         (featureset_of({"match": {"cast": "x"}}),
-         "'cast' is no field of '{}' but an object; did you mean 'cast.actor'?"),
+         "'cast' is not a field of '{}' but an object; did you mean 'cast.actor'?"),
         (featureset_of({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
     ],
 )  # fmt: skip
@@ -136,11 +136,11 @@ def test_an_alias_and_a_dynamic_mapping_are_looked_through(place: Place) -> None
     alias = f"{place.index}-alias"
     body = {"actions": [{"add": {"index": place.index, "alias": alias}}]}
     place.engine.request("POST", "/_aliases", body=body)
-    with pytest.raises(BadInput, match=f"no field of '{alias}'; did you mean 'title'"):
+    with pytest.raises(BadInput, match=f"not a field of '{alias}'; did you mean 'title'"):
         place.featuresets.push(TYPO, index=alias)
     # The mapping is dynamic: what no document has yet is no field all the same.
     year = featureset_of({"range": {"year": {"gte": 1979}}})
-    with pytest.raises(BadInput, match="'year' is no field"):
+    with pytest.raises(BadInput, match="'year' is not a field"):
         place.featuresets.push(year, index=alias)
     place.engine.request("PUT", f"/{place.index}/_doc/2", body={"year": 1979})
     place.featuresets.push(year, index=alias)
@@ -228,7 +228,9 @@ def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> No
 
 
 def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:
-    with pytest.raises(UsageError, match=r"'yaer' is no parameter of the feature set 'set'.*least"):
+    with pytest.raises(
+        UsageError, match=r"'yaer' is not a parameter of the feature set 'set'.*least"
+    ):
         place.featuresets.push(YEAR, index=place.index, params={"yaer": 3})
 
 
@@ -261,8 +263,8 @@ def test_a_file_holds_a_value_that_is_too_long_to_type(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("[1, 2", "v.json, which --param v names: it is not JSON (expecting ',' delimiter at"),
-        ("[NaN]", "it is not JSON (NaN is no finite number)"),
-        ("null", "v.json, which --param v names, holds null, which is no value"),
+        ("[NaN]", "it is not JSON (NaN is not a finite number)"),
+        ("null", "v.json, which --param v names, holds null, which is not a value"),
         (None, "no such file or directory; check the name; where @ begins the text itself, write"),
     ],
 )
@@ -300,7 +302,7 @@ def test_the_command_says_it_in_one_line_and_takes_values(place: Place, run: Run
     assert (code, err) == (
         3,
         f"cluster: {place.engine.settings.url}\n"
-        f"owpc-ltr: feature 'title_bm25': 'titel' is no field of '{place.index}'; did you mean "
+        f"owpc-ltr: feature 'title_bm25': 'titel' is not a field of '{place.index}'; did you mean "
         "'title'?\n",
     )
     assert push(TYPO, "--allow-unmapped", "--replace")[0] == 0

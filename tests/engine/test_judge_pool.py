@@ -142,7 +142,7 @@ def test_queries_are_read_from_lines_tables_and_judgments(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("query_id,query\nq1,one\nq1,two\n", "line 3: query 'q1' stands there with another text"),
+        ("query_id,query\nq1,one\nq1,two\n", "line 3: query 'q1' has another text"),
         ("query_id,query\nq1,\n", "line 2: the query or its id is empty"),
         ("query_id,query\nq1,one,more\n", "line 2: 3 fields where the header has 2"),
         ("\n", "has no queries"),

@@ -203,7 +203,11 @@ def test_the_nearest_documents_lead_the_candidates() -> None:
         ((WORDS, {"bool": {"must": [{"knn": {"v": {}}}]}}), None, "inside another one"),
         ((WORDS, knn()), {"type": "float"}, "'v' of 'things' is a float: name a knn_vector"),
         ((WORDS, knn(min_score=0.5)), None, "it has 'min_score'; write knn with a field, k"),
-        ((WORDS, {"knn": {"v": {"vector": [1, 2], "k": 5}}}), None, "its vector is no parameter"),
+        (
+            (WORDS, {"knn": {"v": {"vector": [1, 2], "k": 5}}}),
+            None,
+            "its vector is not a parameter",
+        ),
     ],
 )
 def test_a_leg_that_cannot_score_every_document_is_refused(

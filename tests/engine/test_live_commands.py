@@ -258,7 +258,10 @@ def test_pools_and_profiles_read_columns_of_other_names(
         (["compare-live", "good.json"], "--judgments"),
         (["compare-live", "query", *LIVE], "a comparison needs 2 rankers, and there is 1"),
         (["compare-live", "good.json", "bad.json", "query", *LIVE, "--out", "e.json"], "two rank"),
-        (["compare-live", "query", "good.json", *LIVE, "--out", "e.json"], "'query' is no model"),
+        (
+            ["compare-live", "query", "good.json", *LIVE, "--out", "e.json"],
+            "'query' is not a model",
+        ),
         (
             ["upload", "good.json", "--unproven", "x", "--require", "good.json"],
             "--require and --unproven do not go together",

@@ -56,7 +56,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "another index": (edited(lambda a: first(a).update(_index="other")), "the index 'other'"),
     "an unknown feature": (
         edited(lambda a: first(a).update(matched_queries={"stranger": 1.0})),
-        "came with .stranger., which is no feature",
+        "came with .stranger., which is not a feature",
     ),
     "features are no object": (edited(lambda a: first(a).update(matched_queries=7)), "d0"),
     "a value is NaN in text": (title("NaN"), "title"),

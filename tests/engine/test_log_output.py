@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_search(tmp_path: 
     (tmp_path / "other" / "file").write_text("")
     engine = MemoryEngine()
     for buckets, out, message in (
-        (BUCKETS, "other", "it has files that are no part of a dataset"),
+        (BUCKETS, "other", "it has files that are not part of a dataset"),
         (0, "a", "1 to 1000 buckets"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -274,7 +274,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         answer_with("a", hits={"hits": [{"_id": "a", "_score": 1e400}]}),
         "_score",
     ),
-    "a score is no float": (
+    "a score is not a float": (
         answer_with("a", hits={"hits": [{"_id": "a", "_score": 10**40}]}),
         "_score",
     ),

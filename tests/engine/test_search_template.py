@@ -397,7 +397,7 @@ def test_a_template_that_ranks_otherwise_than_the_request_is_refused(small: Smal
             small.engine.request("PUT", f"/_scripts/{name}", body=body)
 
     disturbed = through(small, "POST", "/_search/template$", change)
-    with pytest.raises(Refused, match="ranks otherwise than the whole request"):
+    with pytest.raises(Refused, match="does not rank as the whole request"):
         put_beside(small, linear((3.0, 0.5, 0.0)), disturbed.engine, search=search(small))
     assert (scripts(small), state(small)) == before
 

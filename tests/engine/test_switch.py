@@ -308,11 +308,11 @@ def test_who_may_not_count_an_attempt_reads_the_result_and_gets_no_evidence(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterAttempts, "_write", refuse)
-        with pytest.warns(OwpcLtrWarning, match="is no evidence for a switch: no permissions"):
+        with pytest.warns(OwpcLtrWarning, match="is not evidence for a switch: no permissions"):
             comparison = compared(small, judged)
         # Who asks for evidence is told before the work.
         patch.setattr("owpc_ltr.engine.live_results.comparison.answers_of", no_search)
-        with pytest.raises(NotAllowed, match=r"no evidence uncounted: .*or leave out `out`"):
+        with pytest.raises(NotAllowed, match=r"which evidence needs: .*or leave out `out`"):
             compared(small, judged, out=tmp_path / "better.json")
     assert comparison.verdict().outcome is Outcome.BETTER
     with pytest.raises(Refused, match="the comparison was not counted among the attempts of"):
@@ -389,7 +389,7 @@ def test_a_parameter_of_an_upload_without_a_query_is_refused(small: Small) -> No
 
 def test_judged_documents_are_no_evidence(small: Small) -> None:
     first(small)
-    with pytest.raises(UsageError, match="a comparison on judged documents is none"):
+    with pytest.raises(UsageError, match="a comparison on judged documents is not"):
         by_upload(small, object())
 
 

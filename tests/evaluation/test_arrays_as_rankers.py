@@ -54,7 +54,7 @@ def test_what_is_no_ranker_is_named(measured: Any, data: ltr.RankingDataset) -> 
         BadInput, match=r"scores have shape \(3,\) where 320 documents need one each"
     ):
         measured(np.zeros(3), data)
-    with pytest.raises(UsageError, match="dict is no ranker: give a model, a run, 'feature:NAME'"):
+    with pytest.raises(UsageError, match="dict is not a ranker: give a model, a run, 'feature"):
         measured({"a": 1}, data)
 
 

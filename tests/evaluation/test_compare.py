@@ -456,7 +456,7 @@ def test_what_a_metric_leaves_out_has_no_value_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"baseline": "bm25"}, "baseline 'bm25' is none of the rankers"),
+        ({"baseline": "bm25"}, "baseline 'bm25' is not one of the rankers"),
         (UNKNOWN, "choose among zero, skip, condensed"),
         ({"split": "left"}, "unknown split 'left'"),
         ({"resamples": 0}, "0 resamples"),

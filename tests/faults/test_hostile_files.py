@@ -71,7 +71,7 @@ def check(cases: Sequence[Case], results: list[list[object]]) -> None:
         if not right or (what == "refused" and code not in {2, 3}) or "\n" in line:
             wrong.append(f"{case.kind}: {case.name}: {what} {code} {line[:300]}")
         if len(line) > 1000 or not line.replace("\t", " ").isprintable():
-            wrong.append(f"{case.kind}: {case.name}: {line[:300]!r} is no line to print")
+            wrong.append(f"{case.kind}: {case.name}: {line[:300]!r} is not a line to print")
         if int(str(grown)) > MOST_MEMORY:
             wrong.append(f"{case.kind}: {case.name}: memory grew by {grown} kB")
             break

@@ -119,9 +119,9 @@ SECTION = {"field": "v", "query_vector": [1], "k": 2, "num_candidates": 5}
 @pytest.mark.parametrize(
     ("template", "fault"),
     [
-        (HYBRID, "a hybrid query stands at the top of a search only"),
-        (json.dumps(HYBRID), "a hybrid query stands at the top of a search only"),
-        ({"bool": {"must": [HYBRID]}}, "a hybrid query stands at the top of a search only"),
+        (HYBRID, "a hybrid query is allowed at the top of a search only"),
+        (json.dumps(HYBRID), "a hybrid query is allowed at the top of a search only"),
+        ({"bool": {"must": [HYBRID]}}, "a hybrid query is allowed at the top of a search only"),
         ({"query": TEXT, "knn": SECTION}, "it is a search with a 'query', and a feature is one"),
         ({"query": TEXT}, "it is a search with a 'query', and a feature is one query"),
         ({"retriever": {"rrf": {}}}, "it is a search with a 'retriever'"),

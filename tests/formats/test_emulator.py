@@ -155,7 +155,7 @@ def test_what_the_engine_would_refuse_is_not_scored() -> None:
 @pytest.mark.parametrize(
     ("definition", "model_type", "message"),
     [
-        ('{"a": 1, "a": 2}', LINEAR, "'a' stands twice"),
+        ('{"a": 1, "a": 2}', LINEAR, "'a' occurs twice"),
         ('{"a": NaN}', LINEAR, "NaN is not a JSON number"),
         ('{"a": 1e999}', LINEAR, "not a float32"),
         ("[" * 300 + "]" * 300, LINEAR, "nested deeper than 200"),

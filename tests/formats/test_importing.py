@@ -128,9 +128,9 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no model that we know"),
-        (b"hello", "no model that we know"),
-        (b"{}", "it is JSON with no key, and no model that we know"),
+        (b"", "not a model in a known format"),
+        (b"hello", "not a model in a known format"),
+        (b"{}", "it is JSON with no key, and not a model in a known format"),
         (b"[]", "does not name its features"),
         (b'{"learner": {}}', "has no feature names"),
         (b'{"type": "model/x", "definition": {}}', "no LTR plugin has"),

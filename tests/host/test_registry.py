@@ -185,7 +185,7 @@ def test_a_misspelt_hook_is_an_error_that_names_the_plugin(
     ("change", "message"),
     [
         (("@hookimpl", ""), r"none of the hooks.*write @hookimpl above ltr_losses\(\)"),
-        (("def ltr_losses", "def ltr_loses"), "is no hook: did you mean 'ltr_losses'"),
+        (("def ltr_losses", "def ltr_loses"), "is not a hook: did you mean 'ltr_losses'"),
         (('= "worst-pairs"', '= "Worst Pairs"'), "in lower case"),
         (("@dataclass(frozen=True)", "@dataclass"), "frozen dataclass"),
         (("import numpy", "import nonumpy"), "nonumpy"),

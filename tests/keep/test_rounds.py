@@ -422,7 +422,7 @@ def test_the_notified_command_reads_how_a_run_ended_until_it_takes_it(
     world.plan = replace(world.plan, notify=replace(working, command=broken))
     run = world.run(better(2))
     assert run.done == "promoted"
-    assert run.steps[-1].line == "nobody was told: CalledProcessError"
+    assert run.steps[-1].line == "no notification was sent: CalledProcessError"
     world.plan = replace(world.plan, notify=working)
     assert world.run(better(2)).done == "nothing"
     assert ends(notices) == ["promoted", "promoted"]

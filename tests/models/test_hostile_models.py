@@ -18,7 +18,7 @@ from owpc_ltr.models.linear import LinearModel, Normaliser
         ('{"a": "' + "[" * 1000 + '"', "not valid JSON"),
         ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
         ("\ud800", "not valid JSON"),
-        ('{"learner": 1, "learner": 2}', "'learner' stands twice"),
+        ('{"learner": 1, "learner": 2}', "'learner' occurs twice"),
         (" " * 50_000_001, "larger than 50000000 bytes"),
     ],
 )

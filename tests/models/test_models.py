@@ -126,7 +126,7 @@ def test_curves_are_straight_between_knots_and_level_beyond() -> None:
 def test_curves_that_are_none_are_refused(knots: Any, values: Any, what: str) -> None:
     with pytest.raises(BadInput, match=what):
         Curve(np.array(knots), np.array(values))
-    with pytest.raises(BadInput, match="'z', which is no feature"):
+    with pytest.raises(BadInput, match="'z', which is not a feature"):
         AdditiveModel(("a",), {"z": Curve(np.zeros(1), np.zeros(1))})
 
 

@@ -52,7 +52,7 @@ KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* nam
         ),
         ({"version": "3.8.0", "with_vectors": True}, f"cannot be assembled, only {VECTORS}:"),
         ({"engine": ELASTICSEARCH, "with_vectors": True}, "dense_vector and knn by itself"),
-        ({"engine": "solr"}, "`engine` solr is none of opensearch, elasticsearch"),
+        ({"engine": "solr"}, "`engine` solr is not one of opensearch, elasticsearch"),
         *(({"port": port}, f"`port` {port} is not between") for port in (0, -1, 80, 65536)),
         ({"port": 9300, "transport_port": 9300}, "`port` and `transport_port` are both 9300"),
     ],

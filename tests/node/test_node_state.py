@@ -130,7 +130,7 @@ DAMAGED: dict[str, dict[str, Any]] = {
     "no mark": {"mark": ""},
     "a mark that is part of any command line": {"mark": "python"},
     "half a mark": {"mark": MARK[:-16]},
-    "a mark that is no text": {"mark": None},
+    "a mark that is not text": {"mark": None},
     "the mark of another node": {"mark": "-Dowpc_ltr.node=" + "f" * 32},
     "the first process": {"pid": 1},
     "this process": {"pid": os.getpid()},

@@ -332,7 +332,7 @@ def test_what_there_is_not_is_refused(letor: Path) -> None:
         ltr.reproduce("letor", letor=letor)
     with pytest.raises(UsageError, match="no data set 'TD2003' in the folder: it has MQ2008"):
         ltr.reproduce("owpc2009", letor=letor, data_sets=["TD2003"])
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         ltr.reproduce("owpc2009", letor=letor / "none")
 
 
@@ -390,4 +390,4 @@ def test_the_command_says_how_to_go_on(
     assert "run the same command again to resume" in run(*words, "--out", "kept")[2]
     assert "nothing of it is kept: with --out FOLDER it would be" in run(*words)[2]
     said = run.refusal(3, "reproduce", "inex2009", "--letor", str(tmp_path / "none"))
-    assert "is no folder" in said
+    assert "is not a folder" in said

@@ -172,7 +172,7 @@ def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
 def test_a_folder_that_holds_no_whole_data_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no data set"):
         find_collections(tmp_path)
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         find_collections(tmp_path / "nothing")
     small = tmp_path / "small" / "NP2004"
     small.mkdir(parents=True)

@@ -129,7 +129,7 @@ def refusing(error: Exception, kind: type[Any] = TreeModel) -> Twisting:
 
 def no_braces(model: Model, name: str, version: str) -> tuple[Model, str, str]:
     if "{" in name:
-        raise Refused(f"{name!r} is no name")
+        raise Refused(f"{name!r} is not a name")
     return model, name, version
 
 
@@ -314,7 +314,7 @@ LIARS = [
      "which the prior .* cannot give"),
     (fitting("LikesTheUnseen", likes_the_unseen), "to a pair that was never shown"),
     (attracted("NoClicksNoNumbers", lambda fit, counts: np.where(
-        counts.clicked.any(), fit.attractiveness, math.nan)), "no probability"),
+        counts.clicked.any(), fit.attractiveness, math.nan)), "not a probability"),
     (fitting("MistrustsClicks", mistrusts_clicks), "lowers a document"),
     (fitting("Backwards", backwards), "lowers a document"),
     (attracted("KnowsNothing", lambda fit, counts: np.full(counts.n_pairs, of_all(fit))),
@@ -329,7 +329,7 @@ LIARS = [
     (of_lists("SurerThanSure", lambda likelihoods, _: 2 + 0 * likelihoods),
      "gave a conditional click probability that is no"),
     (of_lists("FailsOnLists", fails_on_lists), "failed: IndexError: no such list"),
-    (attracted("NoProbability", lambda fit, _: 2 * fit.attractiveness), "no probability"),
+    (attracted("NoProbability", lambda fit, _: 2 * fit.attractiveness), "not a probability"),
     (attracted("OneTooFew", lambda fit, _: fit.attractiveness[1:]),
      "gave attractiveness of shape"),
     (fitting("NoPrior", lambda fit, _: replace(fit, prior=(0.0, 0.0))),

@@ -113,7 +113,7 @@ FAULTS = [
     (METRIC, "", "", "'alone' does not extend owpc_ltr.metrics.Metric"),
     (TARGET, "[Nowhere]", "Nowhere", "ltr_export_targets() returns <class"),
     (TARGET, "return [Nowhere]", "pass", "ltr_export_targets() returns None: return a list"),
-    (TARGET, "[Nowhere]", "[Nowhere()]", "is no class: offer the class itself"),
+    (TARGET, "[Nowhere]", "[Nowhere()]", "is not a class: offer the class itself"),
 ]  # fmt: skip
 
 

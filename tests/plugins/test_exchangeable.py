@@ -288,7 +288,7 @@ def test_a_missing_field_and_vectors_of_two_lengths_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernels": "cosin"}, "'cosin' is no kernel"),
+        ({"kernels": "cosin"}, "'cosin' is not a kernel"),
         ({"kernels": "similarity"}, "similarity:FIELD"),
         ({"kernels": "cosine,cosine"}, "twice"),
         ({"penalty": "-1"}, "penalty"),

@@ -231,5 +231,5 @@ def test_another_script_or_no_script_is_not_read_as_ours(old: str) -> None:
     made = PluginFreeTreesTarget().export(model(), "m", "3.8", FEATURES_SEARCH)
     damaged = replace(made, text=made.text.replace(old, old.replace("r", "x").replace("f", "x")))
     assert damaged != made
-    with pytest.raises(BadInput, match="no rescoring by tables"):
+    with pytest.raises(BadInput, match="not a rescoring by tables"):
         PluginFreeTreesTarget().scores(damaged, NAMES_SEARCH, DOCUMENTS)

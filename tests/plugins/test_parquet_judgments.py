@@ -284,7 +284,7 @@ def test_a_name_or_value_that_is_no_text_is_refused(value: bytes, tmp_path: Path
     content = path.read_bytes()
     assert value in content
     path.write_bytes(content.replace(value, b"\xff" * len(value)))
-    with pytest.raises(BadInput, match="it is no whole Parquet or Arrow file"):
+    with pytest.raises(BadInput, match="it is not a complete Parquet or Arrow file"):
         read_judgments(path)
 
 

@@ -100,7 +100,7 @@ TWO = json.loads(answer_of('{"grade": 3}'))
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (json.dumps({"choices": TWO["choices"] * 2}).encode(), "2 choices, where one was asked"),
+        (json.dumps({"choices": TWO["choices"] * 2}).encode(), "2 choices, not one"),
         (
             answer_of('{"grade": 3}', message={"refusal": "I\ncannot"}),
             "the model refused: 'I\\ncannot'",
@@ -256,7 +256,7 @@ def test_the_key_is_of_the_environment_alone(
     assert b"s3cret" not in written
     with pytest.raises(UsageError, match="unencrypted: use https"):
         judge_ask(sheet, endpoint="http://example.org/v1", model="m", preview=True)
-    with pytest.raises(UsageError, match="no address of an endpoint") as raised:
+    with pytest.raises(UsageError, match="not an address of an endpoint") as raised:
         judge_ask(sheet, endpoint="https://me:pw@example.org", model="m", preview=True)
     assert "pw" not in str(raised.value)
 

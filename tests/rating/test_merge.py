@@ -250,10 +250,10 @@ def test_grades_in_a_sheet_do_not_change_its_digest(tmp_path: Path) -> None:
     [
         ("{", "line 2: expecting property name"),
         ("[]", "line 2: it is a list, not an object"),
-        ('{"sheet": "s", "judged_by": 3}', "line 2: its 'judged_by' is no text: '3'"),
+        ('{"sheet": "s", "judged_by": 3}', "line 2: its 'judged_by' is not text: '3'"),
         (
             '{"sheet":"s","judged_by":"a","query_id":"q","query":"t","doc_id":"d","grade":true}',
-            "line 2: its 'grade' is no number: 'True'",
+            "line 2: its 'grade' is not a number: 'True'",
         ),
         (
             '{"sheet":"s","judged_by":"a=b","query_id":"q","query":"t","doc_id":"d","grade":1}',

@@ -227,7 +227,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     ({"rescore": {"query": {"rescore_query": {"sltr": {}}, "score_mode": "sum"}}}, "score_mode"),
     (b"{", "not JSON"),
-    (b'{"query": {}, "query": {}}', "stands twice"),
+    (b'{"query": {}, "query": {}}', "occurs twice"),
     (b"[]", "the body is a list"),
 ]
 

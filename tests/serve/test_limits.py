@@ -138,7 +138,7 @@ def test_a_token_comes_from_the_environment_or_a_private_file(
     assert find_token(file) == SECRET
     for poor in ("short", "with a space in it, long", "ünïcödé-ünïcödé-ünïcödé", " "):
         monkeypatch.setenv(TOKEN, poor)
-        with pytest.raises(UsageError, match="is no token: use 16 or more letters") as raised:
+        with pytest.raises(UsageError, match="is not a token: use 16 or more letters") as raised:
             find_token(None)
         assert poor == " " or poor not in str(raised.value)
 

@@ -212,7 +212,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "too large": (
         {"query": "q", "documents": [{"size": 1.0}, {"size": 1e39}]},
-        r"documents\[1\]\.size is 1e\+39, which is no finite 32-bit number",
+        r"documents\[1\]\.size is 1e\+39, which is not a finite 32-bit number",
     ),
     "no feature": (
         {"query": "q", "documents": [{"titel": 1.0}]},
@@ -322,9 +322,11 @@ def test_scores_that_are_no_numbers_are_refused(service: Service, tmp_path: Path
     rankers = Rankers(service.rankers.cluster, [tmp_path / "huge.json"])
     documents = [{"a": 0.5, "b": 0.5}, {"a": 3e38, "b": 3e38}]
     huge = Service(rankers, service.engine)
-    with pytest.raises(Refused, match=r"gives document 1 the score 1.8.*e\+77, which is no finite"):
+    with pytest.raises(
+        Refused, match=r"gives document 1 the score 1.8.*e\+77, which is not a finite"
+    ):
         huge.ask("/v2/rerank", {"query": "q", "documents": documents})
-    with pytest.raises(Refused, match=r"gives document 0 the score nan, which is no finite"):
+    with pytest.raises(Refused, match=r"gives document 0 the score nan, which is not a"):
         rankers.get().score(np.array([[np.inf, -np.inf]], np.float32))
 
 

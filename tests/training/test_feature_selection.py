@@ -198,7 +198,7 @@ def test_the_record_is_of_the_data_as_it_was_given(both: Both) -> None:
 
 def test_what_cannot_be_selected_is_refused(both: Both) -> None:
     for costs in (Costs({"absent": 1.0}), Costs({}, {"absent": ["weak"]})):
-        with pytest.raises(BadInput, match="the costs name 'absent', which is no feature"):
+        with pytest.raises(BadInput, match="the costs name 'absent', which is not a feature"):
             selected(both, 2, costs)
     with pytest.raises(UsageError, match="give validation queries"):
         train_on_few_features(both[0], LINEAR, RUN, None, max_features=2)

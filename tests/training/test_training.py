@@ -306,7 +306,7 @@ HEAD = '{"format": "owpc-ltr model", "kind": '
         ("[]", "is not a model file of owpc-ltr"),
         (HEAD + '"magic"}', "of kind 'magic'"),
         (HEAD + '"linear"}', "damaged model file"),
-        ('{"a": 1, "a": 2}', "stands twice"),
+        ('{"a": 1, "a": 2}', "occurs twice"),
         (HEAD + '"linear", "feature_names": ["a"], "weights": [1, 2]}', "1 features has 2 weights"),
         (
             HEAD + '"linear", "feature_names": ["a"], "weights": [1e39]}',

@@ -225,7 +225,7 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     assert parts["rankers"][0]["metrics"] == whole["rankers"][0]["metrics"]
     run.output("select", "parts", "--folds", "3", *chosen)
     for words, message in (
-        ((*train, "--memory", "lots"), "'lots' is no amount of memory"),
+        ((*train, "--memory", "lots"), "'lots' is not an amount of memory"),
         ((*train, "--optimizer", "adarank", "--memory", "1K"), "needs its data in memory"),
         (("evaluate", "m.json", "--data", "parts", "--run", "a.run"), "--run lists documents"),
     ):

@@ -56,7 +56,7 @@ def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[Ex
             for entry in entries
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{place} is damaged: its '{KEY}' are no sources of columns") from error
+        raise BadInput(f"{place} is damaged: its '{KEY}' are not sources of columns") from error
 
 
 def external_names(sources: Sequence[ExternalSource]) -> tuple[str, ...]:

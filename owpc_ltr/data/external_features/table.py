@@ -324,7 +324,7 @@ def _made(source: ExternalSource, texts: Texts, values: Matrix) -> ExternalTable
             pairs = np.sort(np.stack([first[same], second[same]]), axis=0)
             row, again = pairs[:, np.argmin(pairs[1])].tolist()
             raise BadInput(
-                f"cannot use {source.file}: {_keys_in_words(source, texts, row)} stands in row "
+                f"cannot use {source.file}: {_keys_in_words(source, texts, row)} is in row "
                 f"{row_number(row)} and again in row {row_number(again)}: keep one row of each"
             )
         # Other keys of the same number: once in a million tables of ten million rows.

@@ -118,8 +118,8 @@ class JudgmentLines(ShortRepr):
                     row = int(np.argmax(column.codes == code))
                     raise self.bad(
                         row,
-                        f"the parameter {shown(name)} holds {number}, which is no finite number: "
-                        "fix it, or leave it empty",
+                        f"the parameter {shown(name)} holds {number}, which is not a finite "
+                        "number: fix it, or leave it empty",
                     )
 
     def grade(self, row: int) -> str:

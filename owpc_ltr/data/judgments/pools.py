@@ -71,8 +71,8 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
         weight = before.importance if importance is None else importance
         if before.params != params or before.importance not in {None, weight}:
             raise BadInput(
-                f"cannot read {path}, line {number}: query {shown(query_id)} stands there with "
-                "another text or other parameters than before: give it one"
+                f"cannot read {path}, line {number}: query {shown(query_id)} has another text "
+                "or other parameters than on an earlier line: give it one of them"
             )
         queries[query_id] = replace(before, importance=weight)
     if not queries:

@@ -151,8 +151,8 @@ def unexpected_answer(what: str, place: str = "") -> MalformedAnswer:
     """The error for an answer that lacks what an engine has in this place."""
     lacking = f", which would have '{place}'" if place else ""
     return MalformedAnswer(
-        f"what came for {what} is not an engine's answer{lacking}: check the address, and what "
-        "stands between it and you"
+        f"what came for {what} is not an engine's answer{lacking}: check the address, and any "
+        "proxy between it and you"
     )
 
 
@@ -448,6 +448,6 @@ def _check_number(
         fault = f"{len(hits)} hits, where its total of {total} has {promised}"
     if fault:
         raise Incomplete(
-            f"the engine gave {what} {fault}: no engine's answer is so; look at what stands "
+            f"the engine gave {what} {fault}, which is not a whole answer: check any proxy "
             "between it and you, and try again"
         )

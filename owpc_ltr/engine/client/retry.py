@@ -275,7 +275,7 @@ def fault_of(
             f"no secure connection to {url}: {tls}; {trust}, or check the address"
         )
     if "LocationValueError" in names:
-        return UsageError(f"{url} is no address of an engine: write it as https://HOST")
+        return UsageError(f"{url} is not an address of an engine: write it as https://HOST")
     reasons = (e.strerror for e in chain if isinstance(e, OSError) and e.strerror)
     reason = next(reasons, "").lower()
     for name, why in _UNREACHABLE.items():

@@ -102,8 +102,8 @@ class Server:
     """A server that is no engine, asked with JSON; threads may share it.
 
     An answer may take `seconds` and have `largest` bytes. A busy one (429, 5xx) is asked `tries`
-    times, and waited for `LONGEST_WAIT` seconds at most. Raises UsageError for no address of one,
-    which is not shown.
+    times, and waited for `LONGEST_WAIT` seconds at most. Raises UsageError for an invalid
+    address, without showing it.
     """
 
     def __init__(

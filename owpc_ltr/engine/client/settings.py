@@ -194,12 +194,12 @@ def _credentials(
     if key:
         source = f"{names['api_key']}{place}"
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise UsageError(f"{source} is no API key: it holds a space or worse")
+            raise UsageError(f"{source} is not an API key: it holds a space or worse")
         return Credentials(source, Secret(f"ApiKey {key}"))
     if region:
         source = f"{names['aws_region']}{place}"
         if not _REGION.fullmatch(region):
-            raise UsageError(f"{source} is no region of AWS: write it as eu-west-1")
+            raise UsageError(f"{source} is not a region of AWS: write it as eu-west-1")
         service = values.get("aws_service", "es")
         if service not in {"es", "aoss"}:
             raise UsageError(f"the AWS service{place} is something else than es or aoss: give one")
@@ -252,7 +252,7 @@ def read_config(path: Path) -> tuple[dict[str, str], str]:
             text = file.read(_LARGEST_FILE + 1)
         if len(text) > _LARGEST_FILE:
             raise BadInput(
-                f"{path} is larger than {_LARGEST_FILE} bytes: it is no configuration file"
+                f"{path} is larger than {_LARGEST_FILE} bytes: it is not a configuration file"
             )
         content = tomllib.loads(text.decode())
     except FileNotFoundError:
@@ -308,7 +308,7 @@ def split_url(url: str, place: str = "the engine's address") -> SplitResult:
         )
     scheme = _SCHEME.match(url)
     if scheme is None:
-        raise UsageError(f"{place} is no address of an engine: {_LIKE_THIS}")
+        raise UsageError(f"{place} is not an address of an engine: {_LIKE_THIS}")
     address = url[scheme.end() :]
     if "?" in address or "#" in address:
         raise UsageError(f"{place} is more than the address of an engine: {_LIKE_THIS}")
@@ -316,8 +316,8 @@ def split_url(url: str, place: str = "the engine's address") -> SplitResult:
     parts = _WHERE.fullmatch(host_and_port)
     if parts is None or not _is_host(parts["host"]):
         raise UsageError(
-            f"{place} has a host that is no name and no IP address, which are of ASCII letters, "
-            f"digits, '-' and dots: {_LIKE_THIS}"
+            f"{place} has a host that is neither a name (of ASCII letters, digits, '-' and "
+            f"dots) nor an IP address: {_LIKE_THIS}"
         )
     port = parts["port"]
     if port is not None and not (_PORT.fullmatch(port) and 0 < int(port) <= 65535):

@@ -189,7 +189,7 @@ def _read(place: str, source: Mapping[str, Any]) -> DeploymentRecord:
         given = {name: parts[name] for name in _OBJECTS if parts.get(name) is not None}
         for name, part in (given | record.indices).items():
             if not isinstance(part, dict):
-                raise TypeError(f"'{name}' is no object")
+                raise TypeError(f"'{name}' is not an object")
         template = given.get("search_template")
         if template is not None and not {"source", "params"} <= template.keys():
             raise KeyError("search_template")

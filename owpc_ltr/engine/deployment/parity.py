@@ -166,7 +166,7 @@ def drift_refusal(
 
 
 def other_rankings(rankings: RankAgreement | None, max_drift: float) -> str | None:
-    """What says that the model ranks otherwise than it did; None if it does not.
+    """How the model's rankings differ from before; None if they do not.
 
     No feature alone may have drifted far: few documents may have it, or a few outliers be its
     standard deviation. Kendall's tau must be that of scores as far apart as `max_drift` allows,

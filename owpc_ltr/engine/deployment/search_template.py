@@ -289,7 +289,7 @@ def proved_template(
             # A document that was added between two searches changes scores: it does so once.
             if not any(_agree(engine, query.index, whole, call, tolerance) for _ in range(2)):
                 raise Refused(
-                    "the search template ranks otherwise than the whole request for "
+                    "the search template does not rank as the whole request does for "
                     f"'{query.params['keywords']}'"
                 )
     except (EngineRefusal, NotAllowed, BadInput) as why:

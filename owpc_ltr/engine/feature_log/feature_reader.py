@@ -105,7 +105,9 @@ class FeatureReader:
         for number, column in np.argwhere(np.isinf(values.features[logged])):
             name = self.featureset.feature_names[column]
             reason = f"{name} is not a finite number"
-            detail = f"{name} is {float(exact[number, column])!r}, which is no finite 32-bit number"
+            detail = (
+                f"{name} is {float(exact[number, column])!r}, which is not a finite 32-bit number"
+            )
             self._reject(question, values, int(logged[number]), reason, detail)
 
     def _reject(
@@ -143,8 +145,8 @@ class FeatureReader:
             if fault is None or attempt == self.options.attempts - 1:
                 return rows
         raise Incomplete(
-            f"query '{question.query_id}' could not be logged in full, {self.options.attempts} "
-            f"times over: {fault}; nothing is published"
+            f"query '{question.query_id}' could not be logged in full in "
+            f"{self.options.attempts} attempts: {fault}; nothing is published"
         ) from fault
 
     def _search_and_confirm(self, search: Search, documents: list[str]) -> DocumentRows:

@@ -128,7 +128,7 @@ def _check_judgments(judgments: Judgments) -> None:
         raise BadInput("the judgments hold no query")
     [(most_common, times)] = Counter(query.query_id for query in judgments.queries).most_common(1)
     if times > 1:
-        raise BadInput(f"query '{most_common}' stands twice in the judgments")
+        raise BadInput(f"query '{most_common}' occurs twice in the judgments")
     for query in judgments.queries:
         if not query.doc_ids:
             raise BadInput(f"query '{query.query_id}' has no judged document")
@@ -271,7 +271,7 @@ def observe(
     except MalformedAnswer as error:
         raise Refused(str(error)) from error
     if not indices:
-        raise Refused(f"no index stands behind '{index}'")
+        raise Refused(f"there is no index behind '{index}'")
     return Environment(
         store.get_featureset(featureset),
         {"version": running.version, "distribution": running.distribution, "store": store.kind},

@@ -456,7 +456,7 @@ def _log_snapshots(job: LogJob, folder: RunFolder, progress: Progress) -> Logged
 
 
 def _log(job: LogJob, folder: RunFolder, progress: Progress) -> Logged:
-    """Log what is not kept yet, out of one snapshot."""
+    """Log the chunks that are not stored yet, from one snapshot."""
     engine, options, environment = job.engine, job.options, job.environment
     limiter = ConcurrencyLimiter(options.in_flight or MOST_IN_FLIGHT)
     in_flight = options.in_flight or FIRST_LIMIT

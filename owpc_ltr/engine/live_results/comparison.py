@@ -81,7 +81,7 @@ class LiveComparison(RankerComparison):
         old = self.baseline or names[1]
         new = next(name for name in names if name != old)
         if self.configurations[new].model is None:
-            raise UsageError(f"'{new}' is no model, and no alias can be switched to it")
+            raise UsageError(f"'{new}' is not a model, and no alias can be switched to it")
         pair = self.pair(new, old)
         pair = pair if pair.higher_is_better else pair.reversed()
         verdict = self.verdict(new, old)

@@ -318,7 +318,7 @@ def _ranker(ranker: Any) -> Any:
         return read_run(ranker) if is_file else ranker
     if isinstance(ranker, Mapping) or hasattr(ranker, "record"):
         return ranker
-    raise BadInput(f"{ranker!r} is no ranker: give a query, a model, a name or a TREC run")
+    raise BadInput(f"{ranker!r} is not a ranker: give a query, a model, a name or a TREC run")
 
 
 def random_sample(queries: Sequence[JudgedQuery], n: int, seed: int) -> list[JudgedQuery]:

@@ -289,7 +289,7 @@ def check_query(query: Mapping[str, Any]) -> None:
     _refuse_keys(query)
     if COLLAPSE in query:
         raise UsageError(
-            "the query has a 'collapse', which stands beside a query: give the whole body"
+            "the query has a 'collapse', which belongs beside the query: give the whole body"
         )
 
 

@@ -136,7 +136,7 @@ class CompiledSet:
         for part in self.derived:
             value = part.value({name: values.get(name, 0.0) for name in part.variables})
             if math.isnan(value):
-                raise Refused(f"feature '{part.name}' is no number for some document: fix it")
+                raise Refused(f"feature '{part.name}' is not a number for some document: fix it")
             values[part.name] = value
         return values
 
@@ -202,7 +202,7 @@ def _compile_derived(feature: Feature, featureset: FeatureSet, where: str) -> De
     if not names <= set(before):
         other = min(names - set(before))
         raise Refused(
-            f"{where} uses '{other}', which is no feature before it: only the LTR plugin can "
+            f"{where} uses '{other}', which is not a feature before it: only the LTR plugin can "
             "compute that"
         )
     try:

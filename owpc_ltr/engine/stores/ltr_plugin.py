@@ -248,7 +248,7 @@ def _value(entry: dict[str, Any], hit: dict[str, Any]) -> float:
         return float(value)
     if not is_number(value):
         raise Refused(
-            f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is no "
-            "number: fix its template"
+            f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is not "
+            "a number: fix its template"
         )
     return float(value)

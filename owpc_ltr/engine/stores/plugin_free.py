@@ -190,7 +190,7 @@ class PluginFreeStore(Store):
         if not compiled.names.issuperset(scores):
             other = min(scores.keys() - compiled.names)
             raise Refused(
-                f"document '{hit.get('_id')}' came with '{other}', which is no feature of "
+                f"document '{hit.get('_id')}' came with '{other}', which is not a feature of "
                 f"'{featureset.name}'"
             )
         # Hundreds of hits are read in a search: mostly all scores are floats.
@@ -199,7 +199,7 @@ class PluginFreeStore(Store):
                 if not is_number(score):
                     raise Refused(
                         f"feature '{name}' of document '{hit.get('_id')}' is "
-                        f"{one_line(str(score)[:60])!r}, which is no number: fix its template"
+                        f"{one_line(str(score)[:60])!r}, which is not a number: fix its template"
                     )
         if compiled.derived:
             scores = compiled.with_derived(scores)

@@ -48,7 +48,7 @@ from owpc_ltr_clicks.ubi.query_join import (
 
 
 def slices_of(
-    engine: EngineLike, pinned: PointInTime, index: str, window: ScanWindow, requested: int | None
+    engine: EngineLike, snapshot: PointInTime, index: str, window: ScanWindow, requested: int | None
 ) -> int:
     """The number of slices: as asked, else one per shard, 8 at most.
 
@@ -66,7 +66,7 @@ def slices_of(
         return 1
     try:
         first = window.slices(number, elastic=True)[0]
-        count(pinned, index, first.query, **first.body)
+        count(snapshot, index, first.query, **first.body)
     except EngineRefusal:  # the first versions with points in time do not slice them
         return 1
     return number
@@ -134,19 +134,19 @@ def _read_index(
     """
     with (
         ConcurrencyLimiter(slices or MAX_SLICES) as limiter,
-        point_in_time(engine.limited(limiter), index, elastic=elastic) as pinned,
+        point_in_time(engine.limited(limiter), index, elastic=elastic) as snapshot,
     ):
-        number_of_slices = slices_of(engine, pinned, index, window, slices)
+        number_of_slices = slices_of(engine, snapshot, index, window, slices)
         scan_slices = window.slices(number_of_slices, elastic=elastic)
         parts.lost.update(
-            {why: count(pinned, index, query) for why, query in window.lost().items()}
+            {why: count(snapshot, index, query) for why, query in window.lost().items()}
         )
         whole = window.slices(1, elastic=elastic)
-        n_documents = sum(count(pinned, index, part.query) for part in whole)
+        n_documents = sum(count(snapshot, index, part.query) for part in whole)
 
         def work(number: int) -> None:
             part = scan_slices[number]
-            for documents in pages(pinned, index, sorted(fields.values()), part):
+            for documents in pages(snapshot, index, sorted(fields.values()), part):
                 table, lost = table_of(documents, fields), dict[str, int]()
                 if part.untimed:
                     table, lost = window.keep(table)
@@ -236,10 +236,10 @@ class FieldLookup:
         elastic = _is_elasticsearch(self.engine)
         with (
             ConcurrencyLimiter(_AT_ONCE) as limiter,
-            point_in_time(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
+            point_in_time(self.engine.limited(limiter), self.index, elastic=elastic) as snapshot,
             RequestThreads(_AT_ONCE) as threads,
         ):
-            results = threads.map(lambda part: self._found(pinned, name, part), parts)
+            results = threads.map(lambda part: self._found(snapshot, name, part), parts)
         return {value: ids for ids_of in results for value, ids in ids_of.items()}
 
     def _searchable(self, field: str) -> tuple[str, bool]:
@@ -262,7 +262,9 @@ class FieldLookup:
             "keyword or a whole number as `document_field`"
         )
 
-    def _found(self, pinned: PointInTime, name: str, values: Sequence[str]) -> dict[str, list[str]]:
+    def _found(
+        self, snapshot: PointInTime, name: str, values: Sequence[str]
+    ) -> dict[str, list[str]]:
         what = f"the documents of '{self.index}' by '{name}'"
         body = {
             "size": _MOST_HITS,
@@ -271,11 +273,11 @@ class FieldLookup:
             "query": {"constant_score": {"filter": {"terms": {name: list(values)}}}},
             "track_total_hits": True,
         }
-        answer = pinned.search(body, {}, what)
+        answer = snapshot.search(body, {}, what)
         if answer.exact_total() > len(answer.hits) and len(values) > 1:
             half = len(values) // 2
             parts = (values[:half], values[half:])
-            return {k: v for part in parts for k, v in self._found(pinned, name, part).items()}
+            return {k: v for part in parts for k, v in self._found(snapshot, name, part).items()}
         return _by_value(answer.hits, name, set(values))
 
 

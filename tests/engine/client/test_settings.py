@@ -96,7 +96,7 @@ def test_a_file_that_others_can_read_is_refused(mode: int, config: Path) -> None
         (f'url = "{URL}"\npassword = 7', "must be text"),
         (f'{FILE}api_key = "{CANARY}"', "more than one way"),
         (f'url = "{URL}"\naws_region = "x"\naws_service = "s3"', "es or aoss"),
-        (f'url = "{URL}"\napi_key = "{CANARY}\\n"', "no API key"),
+        (f'url = "{URL}"\napi_key = "{CANARY}\\n"', "not an API key"),
         (f'url = "{URL}"\nca = "/no/such.pem"', "/no/such.pem"),
     ],
 )
@@ -192,9 +192,9 @@ def test_what_is_taken_means_the_same_to_every_reader(rest: str, scheme: str) ->
 @pytest.mark.parametrize(
     ("environ", "what"),
     [
-        ({"OWPC_LTR_AWS_REGION": f"eu\n{CANARY}"}, "OWPC_LTR_AWS_REGION is no region"),
+        ({"OWPC_LTR_AWS_REGION": f"eu\n{CANARY}"}, "OWPC_LTR_AWS_REGION is not a region"),
         ({"OWPC_LTR_AWS_REGION": "eu", "OWPC_LTR_AWS_SERVICE": CANARY}, "es or aoss"),
-        ({"OWPC_LTR_API_KEY": f"{CANARY}\n"}, "no API key"),
+        ({"OWPC_LTR_API_KEY": f"{CANARY}\n"}, "not an API key"),
         ({"OWPC_LTR_USER": "a", "OWPC_LTR_PASSWORD": f"{CANARY}\udcff"}, "not UTF-8"),
         ({"OWPC_LTR_USER": f"a:{CANARY}", "OWPC_LTR_PASSWORD": CANARY}, "holds a ':'"),
         ({"OWPC_LTR_USER": "a", "OWPC_LTR_PASSWORD": "b", "OWPC_LTR_API_KEY": CANARY}, "more than"),
