@@ -21,7 +21,7 @@ from typing import Any
 from owpc_ltr import arrays, errors, protocols
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.public_names import parameter_lines
-from owpc_ltr.signatures import described, help_of, option_classes
+from owpc_ltr.signatures import described, help_of
 
 INTRODUCTION = """
 The public names are those of `owpc_ltr`{types}, and the checks of `owpc_ltr.plugin_checks`.
@@ -144,7 +144,6 @@ def public_names() -> dict[str, Any]:
         if command.function.startswith("owpc_ltr_"):
             function = command.load()
             found[command.public_name] = function
-            found |= {cls.__name__: cls for cls in option_classes(function).values()}
     return {
         name: one
         for name, one in found.items()

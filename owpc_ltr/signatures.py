@@ -75,8 +75,7 @@ class Help:
     positional parameter with a `flag` is an option on the command line.
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
-    is `required` has a default in Python only. The option of a field stands `after` that of another
-    parameter, where its object of options does not stand there.
+    is `required` has a default in Python only.
     """
 
     text: str
@@ -90,7 +89,6 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
-    after: str = ""
     project: str = ""
     """The key of the project file that gives its value where the command line does not."""
 
@@ -173,8 +171,6 @@ class Argument(Enum):
     DATA = "judged queries"
     LIST = "a list"
     """A file that stands alone is a list of one."""
-    OPTIONS = "options"
-    """An object of a dataclass, or None; its fields are options of the command."""
 
 
 Seed = Annotated[int, Help("Seed of all randomness.", panel="Advanced")]
@@ -254,14 +250,6 @@ def _bound(
             values[name] = _ranker(function, name, value)
         elif kind is Argument.DATA:
             _check_data(function, name, value)
-        elif kind is Argument.OPTIONS:
-            cls = option_classes(function)[name]
-            # The fields that a derived class adds would have no effect.
-            if type(value) is not cls:
-                raise UsageError(
-                    f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…), of "
-                    f"{_home(cls)}"
-                )
         elif kind is Argument.LIST and isinstance(value, Path | str) and value:
             values[name] = (value,)
     for name, value in values.items():
@@ -332,11 +320,6 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
         )
 
 
-def _home(cls: type) -> str:
-    """The module from which a class of options is imported."""
-    return "owpc_ltr.types" if cls.__module__.startswith("owpc_ltr.") else cls.__module__
-
-
 def _is_dataset(value: Any) -> bool:
     return hasattr(value, "n_queries") and hasattr(value, "n_documents")
 
@@ -353,11 +336,8 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for arguments that do not fit, where it is clear what is meant."""
     parameters = inspect.signature(function).parameters
-    classes = option_classes(function)
-    holders = {field: key for key, cls in classes.items() for field in described(cls).parameters}
     for name in [name for name in named if name not in parameters]:
-        close = closest_parameter(name, [*parameters, *holders])
-        field = name if name in holders else close
+        close = closest_parameter(name, parameters)
         ids = next((one for one in _IDS if one in parameters), None)
         if name in _ARRAYS and Argument.DATA in kinds_of(function).values():
             hint = "make a dataset: owpc_ltr.make_dataset(X, y, qid), or owpc_ltr.from_frame(…)"
@@ -366,9 +346,6 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
         elif name in _GROUPS and ids is not None:
             sizes = "np.repeat(np.arange(len(sizes)), sizes)"
             hint = f"give `{ids}`, the query id of each row; of sizes of groups it is {sizes}"
-        elif field in holders:
-            cls = classes[holders[field]]
-            hint = f"write {holders[field]}={cls.__name__}({field}=…), of {_home(cls)}"
         elif close in parameters:
             hint = f"did you mean '{close}'?"
         elif "settings" in parameters:
@@ -413,20 +390,14 @@ def check(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Check the marked parameters among the arguments of a job.
 
     Names are not empty, files to read exist, files to write can be written, and no two outputs are
-    one file, nor an output an input. Fields of objects of options are checked alike, and may be
-    arguments of their own.
+    one file, nor an output an input.
     """
-    values = dict(arguments)
-    kinds = dict(kinds_of(function))
-    for name, cls in option_classes(function).items():
-        options = values.pop(name, None)
-        kinds |= kinds_of(cls)
-        values |= {} if options is None else vars(options)
+    values, kinds = arguments, kinds_of(function)
     for name, kind in kinds.items():
         is_name = kind in {Argument.NAME, Argument.RANKER} and isinstance(values.get(name), str)
         if is_name and not values[name]:
             raise UsageError(f"`{name}` is empty: give it a name, or leave it out")
-    marks = {name: help_of(parameter) for name, parameter in all_parameters(function).items()}
+    marks = {name: help_of(parameter) for name, parameter in described(function).parameters.items()}
     inputs: list[Path | str] = []
     for name, mark in marks.items():
         if isinstance(mark, Reads) and name in values:
@@ -513,43 +484,6 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, Argument]:
         for mark in marks_of(parameter)
         if isinstance(mark, Argument)
     }
-
-
-@functools.cache
-def option_classes(function: Callable[..., Any]) -> dict[str, type]:
-    """The class of each parameter that is an object of options."""
-    classes: dict[str, Any] = {}
-    for name, parameter in described(function).parameters.items():
-        if Argument.OPTIONS in marks_of(parameter):
-            annotated = get_args(parameter.annotation)[0]
-            classes[name] = next(filter(is_dataclass, get_args(annotated) or (annotated,)))
-    return classes
-
-
-def in_options(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a function, in which fields of its options are objects of their classes."""
-    arguments = dict(arguments)
-    for name, cls in option_classes(function).items():
-        fields = described(cls).parameters.keys() & arguments.keys()
-        if fields:
-            arguments[name] = cls(**{field: arguments.pop(field) for field in fields})
-    return arguments
-
-
-@functools.cache
-def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters of a function; for each object of options, the fields of its class."""
-    classes = option_classes(function)
-    parameters: dict[str, inspect.Parameter] = {}
-    for name, parameter in described(function).parameters.items():
-        parameters |= described(classes[name]).parameters if name in classes else {name: parameter}
-    order = list(parameters)
-    for name in (name for cls in classes.values() for name in described(cls).parameters):
-        mark = help_of(parameters[name])
-        if mark is not None and mark.after in parameters:
-            order.remove(name)
-            order.insert(order.index(mark.after) + 1, name)
-    return {name: parameters[name] for name in order}
 
 
 def help_of(parameter: inspect.Parameter) -> Help | None:

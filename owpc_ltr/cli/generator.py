@@ -29,11 +29,9 @@ from owpc_ltr.host.project import PROJECT_FILE, applying, in_words, project_valu
 from owpc_ltr.signatures import (
     Progress,
     Writes,
-    all_parameters,
     check,
     described,
     help_of,
-    in_options,
     marks_of,
     project_key,
 )
@@ -319,7 +317,7 @@ def _connects(
 
 def _outputs(function: Callable[..., Any], arguments: Mapping[str, Any]) -> list[Path]:
     """The files that are to be written."""
-    parameters = all_parameters(function)
+    parameters = described(function).parameters
     return [
         value
         for name, value in arguments.items()
@@ -357,7 +355,6 @@ def run_job(
         why = "" if settings.given else " (OWPC_LTR_URL is not set: the local node)"
         if why or getattr(function, "changes_cluster", False):
             print(f"cluster: {settings.url}{why}", file=sys.stderr)
-    arguments = in_options(bare, arguments)
     try:
         if "progress" not in parameters:
             return bare(**arguments)

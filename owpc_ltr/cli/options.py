@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 
 from owpc_ltr.host.commands import NO_STORE
-from owpc_ltr.signatures import Argument, Help, all_parameters, described, help_of, marks_of
+from owpc_ltr.signatures import Argument, Help, described, help_of, marks_of
 
 _METAVARS = {Path: "FILE", int: "N", float: "NUMBER"}
 
@@ -187,7 +187,7 @@ def named_options(function: Callable[..., Any]) -> dict[str, Option]:
 
 def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     """The options of a function, and those of the cluster that it works on, if it does."""
-    parameters = dict(all_parameters(function))
+    parameters = dict(described(function).parameters)
     connection: list[Option] = []
     cluster = parameters.pop("cluster", None)
     if cluster is not None:

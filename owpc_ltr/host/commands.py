@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from owpc_ltr.errors import PluginError, reason_of
-from owpc_ltr.signatures import Argument, Reads, Writes, in_options
+from owpc_ltr.signatures import Argument, Reads, Writes
 
 GROUP = "owpc_ltr.commands"
 _OTHER_HOOKS = ("ltr_workers", "ltr_default_url", "ltr_report_parts")
@@ -179,7 +179,7 @@ def run_plugin_job(command: str, /, **arguments: Any) -> Any:
     Arguments are its parameters, and fields of its options. Raises PluginError as `plugin_job`.
     """
     function = plugin_job(command)
-    return function(**in_options(function, arguments))
+    return function(**arguments)
 
 
 def plugin_answer(hook: str) -> Any:

@@ -70,11 +70,11 @@ def judge_clicks(
     actions: Annotated[
         Mapping[str, float] | None,
         Help(
-            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
+            'Actions and their values: `actions={"click": 1, "add_to_cart": 2}`; default: 1 for '
+            "'click'.",
             cli=str,
             parse=parse_actions,
             panel="Data",
-            python='Actions and their values, above 0: {"click": 1, "add_to_cart": 2}.',
             metavar="ACTION=VALUE,…",
         ),
     ] = None,

@@ -30,7 +30,6 @@ from owpc_ltr.signatures import (
     Reads,
     Seed,
     Writes,
-    all_parameters,
     job,
     silent,
 )
@@ -111,25 +110,6 @@ def greet(*, name: Annotated[str, Help("Whom to greet."), Argument.NAME] = "all"
     Python: nothing.
     """
     print(f"hello {name}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extent:
-    """How much is done."""
-
-    rounds: Annotated[int, Help("How often.", after="last")] = 3
-    listed: Annotated[Path | str | None, Reads("What is done.")] = None
-
-
-@job
-def repeat(
-    *,
-    extent: Annotated[Extent | None, Argument.OPTIONS, "How much."] = None,
-    last: Annotated[str, Help("What comes last.")] = "",
-    plugins: Plugins = (),
-) -> None:
-    """Repeat."""
-    print(extent)
 
 
 @dataclass(frozen=True)
@@ -248,28 +228,6 @@ def test_names_are_not_empty(call: Call) -> None:
         call(greet, "--name=")
     with pytest.raises(UsageError, match=r"^`name` is empty"):
         greet(name="")
-
-
-def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Call) -> None:
-    assert call(repeat, "") == "Extent(rounds=3, listed=None)\n"
-    assert call(repeat, "--rounds 5") == "Extent(rounds=5, listed=None)\n"
-    assert list(all_parameters(repeat)) == ["listed", "last", "rounds", "plugins"]
-    for given in (
-        lambda: call(repeat, "--listed none.txt"),
-        lambda: repeat(extent=Extent(listed="none.txt")),
-    ):
-        with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
-            given()
-
-
-def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:
-    fields: Any = {"rounds": 5}
-    message = rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
-    with pytest.raises(TypeError, match=message):
-        repeat(**fields)
-    message = rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
-    with pytest.raises(UsageError, match=message):
-        repeat(extent=fields)
 
 
 def test_python_may_leave_out_what_the_shell_demands_and_gives_objects_for_files(
