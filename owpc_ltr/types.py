@@ -71,7 +71,7 @@ _HOMES = homes(
             "StreamingOptimizer"
         ),
         "signatures": "Argument Help Progress Reads Writes job",
-        "text": "check_name",
+        "names": "check_name",
         "training.cross_validation": "Fold Selection",
     }
 )

@@ -237,7 +237,7 @@ def the_index(engine: Engine, name: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
     if name is not None:
         return check_index(name)
-    return only_one(index_names(engine), "index", "--index", engine.settings.url)
+    return only_one(index_names(engine), "index", "`index`", engine.settings.url)
 
 
 def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:

@@ -17,7 +17,7 @@ from owpc_ltr.public_names import homes, public_name
 
 _HOMES = homes(
     {
-        "plugin_checks.check": "Checked check_plugin",
+        "plugin_checks.check": "ContractResult check_plugin",
         "plugin_checks.exports": "check_export",
         "plugin_checks.learners": "check_optimizer check_reranker",
         "plugin_checks.losses": "check_loss",

@@ -161,7 +161,7 @@ def workers_at(
         if isinstance(source, Path | str) and not is_partitioned(Path(source)):
             raise UsageError(
                 f"workers go through a folder of parts, and {source} is none: make one with "
-                f"owpc-ltr partition {source} --out FOLDER"
+                f"`partition('{source}', out=FOLDER)`"
             )
     use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
@@ -213,7 +213,7 @@ def goes_through_parts(plan: Plan, data: JudgedTable, validation: JudgedTable | 
     if needed > data.memory:
         raise UsageError(
             f"{why} needs its data in memory, and these take {needed / 2**20:,.1f} MiB, more than "
-            f"the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or use {_BY_PARTS}, "
+            f"the {data.memory / 2**20:,.1f} MiB of `memory`: give it more, or use {_BY_PARTS}, "
             "which go through parts"
         )
     return False

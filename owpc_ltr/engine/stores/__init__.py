@@ -364,13 +364,13 @@ def choose_featureset(
         return featureset
     if trained_hash is None:
         names = store.list_featuresets()
-        only = only_one(names, "feature set", "--featureset", f"the {store.kind} store")
+        only = only_one(names, "feature set", "`featureset`", f"the {store.kind} store")
         return store.get_featureset(only)
     if trained_on := _hashed(store, trained_hash):
         return trained_on
     raise UsageError(
         f"no feature set in the {store.kind} store is the one that the model was trained on: "
-        "push it there, or name another with --featureset, or its store with --store-kind"
+        "push it there, or name another with `featureset`, or its store with `store_kind`"
     )
 
 

@@ -133,8 +133,8 @@ class LtrPluginStore(Store):
         if isinstance(model, AdditiveModel):
             raise Refused(
                 "the LTR plugin has no additive models, and any engine runs them by scripts: push "
-                "its feature set (featureset push), and upload it, both with --store-kind "
-                "plugin-free"
+                "its feature set (featureset push), and upload it, both with "
+                "`store_kind='plugin-free'`"
             )
         identity = self._engine.identity()
         profile = serving_profile(identity.distribution, identity.version)
