@@ -87,7 +87,7 @@ def read_sheet(path: Path | str, columns: Mapping[str, str] | None = None) -> Sh
     rows = zip(*(fields[place :: len(header)] for place in range(len(header))), strict=True)
     named = {role: name for role, name in checked_columns(columns or {}).items() if name in header}
     roles = find_roles(header, path, with_topics=False, columns=named)
-    columns = {
+    shown_at = {
         name.removeprefix(SHOWN): place
         for place, name in enumerate(header)
         if name.startswith(SHOWN)
@@ -98,7 +98,7 @@ def read_sheet(path: Path | str, columns: Mapping[str, str] | None = None) -> Sh
     graded = 0
     for line, row in zip(lines, rows, strict=True):
         query, document = row[roles["query"]], row[roles["doc_id"]]
-        fields_of_row = {name: row[place] for name, place in columns.items()}
+        fields_of_row = {name: row[place] for name, place in shown_at.items()}
         query_id = row[roles.get("query_id", roles["query"])]
         pair = Pair(query_id, query, document, fields_of_row, "" if need is None else row[need])
         why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)

@@ -154,10 +154,8 @@ def upload(
             query_template=template,
             window=window,
         )
-    if warned := warnings_of(ranker.record):
-        n = "a warning" if len(warned) == 1 else f"{len(warned)} warnings"
-        shown = path if path is not None and path.suffix == ".json" else called
-        give_warnings([f"training gave {n} of this model: owpc-ltr models show {shown} lists them"])
+    if warnings_of(ranker.record):
+        give_warnings([f"training gave warnings: owpc-ltr models show {called} lists them"])
     return upload_model(
         cluster.engine,
         holding.store,
