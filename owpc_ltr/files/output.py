@@ -77,8 +77,7 @@ def output_file(
         if binary and os.isatty(1):
             raise UsageError("standard output is a terminal, and the file is binary: name a file")
         return None
-    ending = Path(path).suffix.lower()
-    if ending in _NEVER_WRITTEN:
+    if _NEVER_WRITTEN.fullmatch(ending := Path(path).suffix.lower()):
         raise UsageError(
             f"cannot write {path}: no output is a {ending} file: use another ending, as .html for "
             "a page, .json for a model, .tsv for judgments"
@@ -93,11 +92,8 @@ def output_file(
     return target
 
 
-_NEVER_WRITTEN = frozenset(
-    (
-        *(".pdf", ".doc", ".docx", ".odt", ".xls", ".xlsx", ".ods", ".png", ".jpg", ".svg"),
-        *(".zip", ".gz", ".bz2", ".xz", ".zst", ".pkl", ".pickle", ".joblib", ".npy", ".npz"),
-    )
+_NEVER_WRITTEN = re.compile(
+    r"\.(pdf|docx?|odt|xlsx?|ods|png|jpg|svg|zip|gz|bz2|xz|zst|pkl|pickle|joblib|np[yz])"
 )
 
 

@@ -40,11 +40,10 @@ def is_client_scored(stored: StoredModel) -> bool:
 def elsewhere(stored: StoredModel) -> str:
     """Where an engine may run a model that the client scores here, in words."""
     kind = stored.type.removeprefix(_TYPE)
-    if kind == AdditiveModel.kind:
-        return "an engine that allows inline scripts runs it: upload it there"
     if kind in {LinearModel.kind, TreeModel.kind, LogisticNetwork.kind}:
         return "a cluster with the LTR plugin may run it"
-    return f"no engine runs models of the kind {kind}"
+    scripted = "an engine that allows inline scripts runs it: upload it there"
+    return scripted if kind == AdditiveModel.kind else f"no engine runs models of the kind {kind}"
 
 
 def store_for_client(model: Model, featureset: FeatureSet, name: str) -> StoredModel:

@@ -256,12 +256,8 @@ def read_votes(
 def _read(path: Path, columns: Mapping[str, str] | None = None) -> Votes:
     reader = reader_of_file(installed(), path)
     # Read once: a torn last line is told once.
-    ratings = read_ratings(path) if isinstance(reader, RatingReader) else {}
-    lines = (
-        _lines_of(path, ratings)
-        if ratings and not columns
-        else lines_of(reader, path, columns=columns)
-    )
+    ratings = read_ratings(path) if isinstance(reader, RatingReader) and not columns else {}
+    lines = _lines_of(path, ratings) if ratings else lines_of(reader, path, columns=columns)
     judged, left_out = judged_lines(lines, skip=True)
     # Duplicates are other raters' votes; the queries are checked as in every judgment list.
     checked = group_judgments(judged, "first")

@@ -15,7 +15,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import query_text
-from owpc_ltr.engine.client.responses import NotAllowed
+from owpc_ltr.engine.client.responses import NotAllowed, missing_right
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.client_scoring import (
     HitWindow,
@@ -418,7 +418,7 @@ class ModelSearch:
 
 def lacking_right(fault: NotAllowed) -> str:
     """What the account of the service lacks, without the engine's address."""
-    return f"the service's account needs {fault.right} (403)"
+    return f"the service's account needs {missing_right(str(fault))} (403)"
 
 
 def _lost(fault: EngineUnavailable, reason: str, late: str) -> Degraded:

@@ -280,7 +280,7 @@ def test_an_upload_points_to_what_training_warned_of_which_models_show_lists(
 ) -> None:
     model = linear(BY_TITLE, warnings=["each query has one relevant document"])
     name = f"{small.name}-warned"
-    pointer = f"^training gave a warning of this model: owpc-ltr models show {name} lists them$"
+    pointer = f"^training gave warnings: owpc-ltr models show {name} lists them$"
     with pytest.warns(OwpcLtrWarning, match=pointer):
         cluster.upload(model, name=name, index=small.index, featureset="small")
     with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):

@@ -64,7 +64,7 @@ class Scripted:
 
     def about(self) -> About:
         if not self.version:
-            raise NotAllowed("GET / is not allowed (403)", "the cluster privilege monitor")
+            raise NotAllowed("GET / is not allowed (403)")
         return About("opensearch", self.version, "a cluster", "u")
 
     def request(self, method: str, path: str, **given: Any) -> Any:

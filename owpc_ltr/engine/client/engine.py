@@ -263,10 +263,8 @@ class Engine:
         if status == 500 and "memory circuit is broken" in reason:
             return TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
-            why = self._unauthorised(request, status, reason)
-            return (
-                NotAllowed(why, missing_right(reason)) if status == 403 else EngineUnavailable(why)
-            )
+            unauthorised = NotAllowed if status == 403 else EngineUnavailable
+            return unauthorised(self._unauthorised(request, status, reason))
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
         return refusal(request, status, kind, reason or cut(one_line(answer.text), 200))
 

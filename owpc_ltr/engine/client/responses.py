@@ -227,14 +227,7 @@ class NoSuchIndex(EngineRefusal):
 
 
 class NotAllowed(EngineUnavailable):
-    """The engine accepts the credentials, but they lack a right (403), which its words name.
-
-    `right` is the right alone, for readers who must not see the address of the engine.
-    """
-
-    def __init__(self, message: str, right: str = "more rights") -> None:
-        self.right = right
-        super().__init__(message)
+    """The engine accepts the credentials, but they lack a right (403), which its words name."""
 
 
 def cause(body: Json) -> tuple[str, str]:

@@ -12,7 +12,6 @@ applications find it, and KIND/STORE/NAME in another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +26,7 @@ from owpc_ltr.engine.versioned_documents import (
     VersionedDocument,
     VersionedDocuments,
 )
-from owpc_ltr.errors import (
-    BadInput,
-    EngineUnavailable,
-    OwpcLtrError,
-    Refused,
-    UsageError,
-    give_warnings,
-)
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.names import (
     check_alias,
@@ -311,14 +303,11 @@ class Aliases:
             names = (alias.name for alias in self.all())
             instead = did_you_mean(name, names, file_advice("model", name) or "upload it first")
         place = place_of(self._store.kind, self._store.name, self._engine.settings.url)
-        with suppress(OwpcLtrError):  # what is known of the name may not hide that there is none
-            if not options and name in self._store.list_models():
-                return BadInput(
-                    f"'{name}' is a model in {place}, and no alias leads to it: import it from its "
-                    "file (owpc-ltr import), and upload it"
-                    if split_immutable(name) is None
-                    else f"'{name}' is a model, and not an alias: name '{name.rpartition('-')[0]}'"
-                )
+        if not options and name in self._store.list_models():
+            parts = split_immutable(name)
+            how = "no alias leads to it: import it from its file (owpc-ltr import), and upload it"
+            how = how if parts is None else f"no alias: name '{parts[0]}'"
+            return BadInput(f"'{name}' is a model in {place}, and {how}")
         return BadInput(f"there is no model '{name}' in {place}: {instead}")
 
     def _other_place(self, name: str) -> str:

@@ -180,10 +180,8 @@ def upload(
             template=query_template,
             window=rescored,
         )
-    if warned := warnings_of(ranker.record):
-        n = "a warning" if len(warned) == 1 else f"{len(warned)} warnings"
-        shown = path if path is not None and path.suffix == ".json" else called
-        give_warning(f"training gave {n} of this model: `models_show('{shown}')` lists them")
+    if warnings_of(ranker.record):
+        give_warning(f"training gave warnings: `models_show('{called}')` lists them")
     request = UploadRequest(
         ranker,
         trained_on,

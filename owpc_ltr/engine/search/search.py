@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -180,7 +180,8 @@ def search(
         size=size,
         window=window,
     )
-    _check_used(params, request, ranker)
+    if params and not isinstance(ranker, ReorderingModel):
+        _check_used(params, request, ranker)
     result = search_ranked(
         cluster.engine, store, request, ranker, title_field=title_field, deadline=deadline
     )
@@ -214,17 +215,11 @@ def search(
     return result
 
 
-def _check_used(
-    params: Mapping[str, Any] | None,
-    request: SearchRequest,
-    ranker: StoredModel | ReorderingModel | None,
-) -> None:
+def _check_used(given: Iterable[str], request: SearchRequest, model: StoredModel | None) -> None:
     """Raise UsageError for a parameter that neither the query nor a feature has a place for."""
-    if not params or isinstance(ranker, ReorderingModel):
-        return  # a reranker's feature set is not known here
     known = variables(to_json({"query": request.query, **request.rest}))
-    known |= set(ranker.featureset.params) if ranker is not None else set()
-    if unknown := sorted(set(params) - known):
+    known |= set(model.featureset.params) if model is not None else set()
+    if unknown := sorted(set(given) - known):
         raise UsageError(
             f"neither the query template nor a feature has the parameter '{unknown[0]}': they have "
             f"{', '.join(sorted(known)) or 'none'}"

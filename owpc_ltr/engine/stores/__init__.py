@@ -212,8 +212,7 @@ def _identity(engine: Engine) -> Identity:
         return engine.identity()
     except NotAllowed as refusal:
         raise NotAllowed(
-            f"{refusal}; or say `store_kind='plugin-free'`, which does not ask for plugins",
-            refusal.right,
+            f"{refusal}; or say `store_kind='plugin-free'`, which does not ask for plugins"
         ) from refusal
 
 
@@ -321,9 +320,8 @@ class Absent(BadInput):
 
     def __init__(self, what: str, name: str, place: str, names: Iterable[str] = ()) -> None:
         self.what, self.name, self._place = what, name, place
-        advice = did_you_mean(
-            name, names, file_advice(what, name) or "check the name, or the `store`"
-        )
+        otherwise = file_advice(what, name) or "check the name, or the `store`"
+        advice = did_you_mean(name, names, otherwise)
         super().__init__(f"there is no {what} '{name}' in {place}: {advice}")
 
     def among(self, names: Iterable[str]) -> Absent:
@@ -443,10 +441,7 @@ def check_window_scores(about: About | None) -> None:
     version is not known (None) might.
     """
     if about is None:
-        raise NoWindowScores(
-            "the account may not ask for the engine's version (cluster:monitor/main), on which it "
-            "depends whether features come with a search: grant that right"
-        )
+        raise NoWindowScores("the account may not ask for the engine's version")
     version = _version(about)
     if about.distribution == "opensearch" and version is not None and version < (3, 2):
         raise NoWindowScores(
