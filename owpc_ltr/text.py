@@ -115,7 +115,8 @@ def normalised_text(text: str) -> str:
     'alien 3'
     """
     if not text.isascii():
-        plain = unicodedata.normalize("NFKC", text)
+        # In parts: the capital of a Greek letter with two marks has them in another order.
+        plain = unicodedata.normalize("NFKD", text)
         # Of letters that have one capital, case folding alone keeps two apart (dotless i).
         text = unicodedata.normalize("NFKC", plain.upper().casefold())
     return " ".join(text.lower().split())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
@@ -157,6 +157,7 @@ CASES: list[Callable[[str], str]] = [str.upper, str.lower, str.title, str.swapca
 
 
 @given(WORDS, st.sampled_from(CASES))
+@example("ᾷ", str.title)
 def test_case_white_space_and_forms_of_letters_make_no_other_text(
     text: str, recased: Callable[[str], str]
 ) -> None:
