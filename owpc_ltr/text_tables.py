@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from itertools import zip_longest
 
 from owpc_ltr.text import printable
+
+SPELLING: ContextVar[Callable[[str], str]] = ContextVar("spelling", default=str)
+"""What becomes of a text before it is wrapped: a command names its options."""
 
 _NARROWEST = 12
 """Characters that a column of text keeps where the others need room."""
@@ -44,7 +48,7 @@ def wrapped_text(text: str, first: str = "", others: str = "  ") -> str:
     """
     return "\n".join(
         textwrap.wrap(
-            printable(text),
+            printable(SPELLING.get()(text)),
             columns(),
             initial_indent=first,
             subsequent_indent=others,
@@ -78,4 +82,4 @@ def cell_text(value: object) -> str:
     """A cell of a table: numbers with four decimals, a dash for NaN."""
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
-    return printable(str(value))
+    return printable(SPELLING.get()(str(value)))

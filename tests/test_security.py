@@ -162,7 +162,7 @@ def _run(folder: Path) -> None:
 
 def _node(folder: Path) -> None:
     places = pytest.importorskip("owpc_ltr_node.release")
-    with places.locked(folder / "out.run" / "lock", "a start"):
+    with places.locked_file(folder / "out.run" / "lock", "a start"):
         pass
 
 

@@ -19,6 +19,7 @@ from typing import get_origin
 from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.options import Option, named_options
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.text_tables import SPELLING
 
 Options = Mapping[str, Option]
 """The options of a command by the names of its parameters."""
@@ -34,10 +35,11 @@ def running(options: Options, places: Mapping[str, str]) -> Iterator[None]:
 
     `places` says of a parameter that a file gave where it stands.
     """
-    token = _OPTIONS.set((options, places))
+    token, spelling = _OPTIONS.set((options, places)), SPELLING.set(as_typed)
     try:
         yield
     finally:
+        SPELLING.reset(spelling)
         _OPTIONS.reset(token)
 
 

@@ -192,8 +192,7 @@ class Reader:
                 raise self._bad(
                     0,
                     f"feature {needed:,} is beyond {rows.most:,}, the most that are read: is it an "
-                    f"id? number the features from 1 on, or give `max_feature_number={needed}` "
-                    "(max_feature_number=…)",
+                    f"id? number the features from 1 on, or give `max_feature_number={needed}`",
                 )
             rows.widen(int(state[kernel.ROW]), needed, before + at + len(line) - 1)
         self._settle(text, buffers[-1][: state[kernel.UNSURE_TOKENS]], first_line)

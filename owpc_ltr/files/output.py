@@ -93,7 +93,7 @@ def output_file(
 
 
 _NEVER_WRITTEN = re.compile(
-    r"\.(pdf|docx?|odt|xlsx?|ods|png|jpg|svg|zip|gz|bz2|xz|zst|pkl|pickle|joblib|np[yz])"
+    r"\.(pdf|docx?|odt|xlsx?|ods|png|jpg|svg|zip|bz2|pkl|pickle|joblib|np[yz])"
 )
 
 

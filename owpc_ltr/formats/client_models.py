@@ -74,6 +74,12 @@ def joined_in(stored: StoredModel) -> tuple[ExternalSource, ...]:
     return sources_in(stored.definition, f"the stored model '{stored.name}'")
 
 
+def joined_words(stored: StoredModel) -> str:
+    """The joined features of a stored model, and where they are from; empty where it has none."""
+    sources = joined_in(stored)
+    return in_words(external_names(sources), sources) if sources else ""
+
+
 def check_features(model: Model, featureset: FeatureSet) -> None:
     """Refuse a feature set that is not the one the model was trained on, joined columns apart."""
     names = index_features(model)

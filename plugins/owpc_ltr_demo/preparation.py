@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import owpc_ltr
-from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import write_judgments
@@ -27,11 +26,9 @@ from owpc_ltr.engine.stores import Store, choose_store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, load_featureset
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.strict_json import Json
 from owpc_ltr.host.commands import run_plugin_job
 from owpc_ltr.host.project import PROJECT_FILE, project_text
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.corpus import (
     MODULE,
     CandidatePool,
@@ -45,6 +42,11 @@ from owpc_ltr_demo.corpus import (
     read_corpus,
 )
 from owpc_ltr_demo.session import INDEX, PROJECT, DemoSession
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Matrix, Vector
+    from owpc_ltr.files.strict_json import Json
+    from owpc_ltr.signatures import Progress
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)

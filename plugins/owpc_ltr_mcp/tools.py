@@ -30,7 +30,7 @@ _NO_TOOLS = frozenset({"demo", "engine", "init", "mcp", "serve"})
 _FOR_AGENTS = """
 all_features baseline buckets columns data documents duplicates events explain feature_cost
 feature_names featureset folds from_ubi grades grid id_field in_flight index judgments keywords
-latex lists loss losses max_clicks_per_hour max_feature_number memory metric metrics missing
+labels latex lists loss losses max_clicks_per_hour max_feature_number memory metric metrics missing
 model name negligible normalise optimizer optimizers out params per_query plugins proxy_labels
 queries query_id query_template rankers report require reranker resamples role run seed settings
 sheet size skip_unjudged smallest_gain split store store_kind strict test_share threads

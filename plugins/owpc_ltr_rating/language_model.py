@@ -405,7 +405,9 @@ def _shift(name: str, changes: Vector) -> CanaryShift:
         spread = max(float(changes.std(ddof=1)), _ROUNDING)
         half = float(stdtrit(n - 1, 0.975)) * spread / n**0.5
     ends = np.clip([mean - half, mean + half], -BEST_GRADE, BEST_GRADE).tolist()
-    return CanaryShift(name, n, mean, int(np.count_nonzero(changes)), *ends)
+    low, high = ends
+    changed = int(np.count_nonzero(changes))
+    return CanaryShift(name=name, pairs=n, shift=mean, changed=changed, low=low, high=high)
 
 
 def _forms(pairs: Sequence[Pair], sheet: Sequence[Pair]) -> Iterator[tuple[str, Pair, Pair]]:

@@ -115,7 +115,11 @@ GOOD = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.1 2:0\n"
         (("evaluate", "good.txt", "--data", "good.txt"), 3, "holds data, no model"),
         (("evaluate", "model.json", "--data", "good.txt"), 3, "lacks 'title'"),
         (("evaluate", "model.json", "--data", "good.txt", "--split", "some"), 2, "'some'"),
-        (("evaluate", "binary", "--data", "good.txt"), 3, "not a model file: it holds binary data"),
+        (
+            ("evaluate", "binary", "--data", "good.txt"),
+            3,
+            "not a model file, nor a run: it holds binary data",
+        ),
         (("import", "binary", "--out", "m.json"), 3, "it is binary"),
         (
             ("evaluate", "model.json", "--data", "good.txt", "--baseline", "bm25"),

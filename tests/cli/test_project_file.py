@@ -247,7 +247,7 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_none(run: Run, tmp_path: Pa
         ("window = 0", "upload m.json", "owpc-ltr.toml: window: Input should be greater"),
         ('index = "a,b"', "log-features --judgments j.tsv --out d.parquet", "'a,b' cannot name"),
         ('metric = "ndgc@10"', "evaluate feature:a --data data.txt", "ndgc"),
-        ('url = "search:9200"', "models", "owpc-ltr.toml: url is no address of an engine"),
+        ('url = "search:9200"', "models", "owpc-ltr.toml: url is not an address of an engine"),
         (
             'columns = {document = "sku"}\njudgments = "j.tsv"',
             "log-features --out d.parquet",

@@ -281,7 +281,7 @@ def test_case_is_folded() -> None:
         ([event("s", "a", 1, "click")], "no event says what was shown, only what was clicked"),
         ([event("s", "a", 1, "scroll")], "no event of 1 can be used: 1 another action"),
         ([{"query": "x", "document": "a", "position": 1, "session": "s"}],
-         "no column says the action: name it as --columns action=COLUMN; it has 'query'"),
+         "no column says the action: name it as `columns={'action': COLUMN}`; it has 'query'"),
         ([{"query": "x", "document": "a", "position": 1, "action": "view"}],
          "no column says whose events these are"),
     ],

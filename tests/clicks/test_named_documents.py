@@ -135,7 +135,7 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
             assert behaviour.counts.documents.to_pylist() == [IDS[0]]
             assert behaviour.counts.clicked.sum() > 0
         other = count_ubi(cluster, ubi, document_field="sku", min_people=1)
-        with pytest.raises(BadInput, match="name the field that the events name, with document_f"):
+        with pytest.raises(BadInput, match="name the field that the events name, with `document_f"):
             refuse_without_clicks(other)
 
 

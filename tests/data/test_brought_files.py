@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[str | bytes, str, str]] = {
     "a price": ("query,docid,price\ncup,a,499\n", CONVERT, "no column is called 'grade'"),
     "a score and a rank": (
         "query,docid,score,position\ncup,a,3.5,1\n", f"{CONVERT} --duplicates mean",
-        "grade=ann,bob for a column of each judge",
+        "for a column of each judge --columns grade=ann,bob",
     ),
     "names that may be anything": (
         "query,docid,ann,bob\ncup,a,3,2\n", CONVERT, "no column is called 'grade'",
@@ -213,7 +213,7 @@ REFUSED: dict[str, tuple[str | bytes, str, str]] = {
         "cannot read given, line 2: ",
     ),
     "NaN in a list": (
-        '[{"query": "cup", "doc_id": "b", "grade": NaN}]', CONVERT, "NaN is no finite number",
+        '[{"query": "cup", "doc_id": "b", "grade": NaN}]', CONVERT, "NaN is not a finite number",
     ),
     "a record without a document": (
         '[{"query": "cup", "doc_id": "a", "grade": 1}, 3]', CONVERT,
@@ -253,7 +253,7 @@ REFUSED: dict[str, tuple[str | bytes, str, str]] = {
     ),
     "JSON of anything": (
         '{"name": "m", "rows": []}', "import given --out m.json",
-        "it is JSON with 'name', 'rows', and no model that we know: XGBoost's JSON, LightGBM's",
+        "it is JSON with 'name', 'rows', and not a model in a known format: XGBoost's",
     ),
 }  # fmt: skip
 
@@ -424,7 +424,7 @@ DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda m: m["tree_info"][0]["tree_structure"]["right_child"].update(leaf_coeff=[]),
         "linear leaves",
     ),
-    "several outputs": (lambda m: m.update(num_class=3), "num_class 3"),
+    "several outputs": (lambda m: m.update(num_class=3), "num_class '3'"),
 }  # fmt: skip
 
 

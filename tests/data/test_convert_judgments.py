@@ -232,7 +232,7 @@ def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None
             "a.csv",
             (),
             3,
-            "give --columns (query=q,doc_id=sku; grade=ann,bob for a column of each judge)",
+            "and for a column of each judge --columns grade=ann,bob",
         ),
         (
             "a.csv",

@@ -99,17 +99,20 @@ def test_features_are_float32_not_copied_where_they_are_and_nan_where_they_are_m
         ({"y": ["1", "0"]}, r"labels\[0\] is '1', a str"),
         ({"y": [[0], [1]]}, "labels have 2 dimensions, and must be one number a row"),
         ({"y": [0, 1e39]}, r"labels\[1\] is 1e\+39, which is beyond float32"),
-        ({"y": [0, np.inf]}, "labels must be finite and not negative: entry 1 is inf"),
-        ({"y": [0, None]}, "labels must be finite and not negative: entry 1 is nan"),
+        ({"y": [0, np.inf]}, r"labels must be finite and not negative: entry 2 \(index 1\) is inf"),
+        ({"y": [0, None]}, r"labels must be finite and not negative: entry 2 \(index 1\) is nan"),
         ({"y": [0, 1, 1]}, "labels has 3 entries where 2 are needed"),
-        ({"y": [0, -1]}, "labels must be finite and not negative: entry 1 is -1"),
+        ({"y": [0, -1]}, r"labels must be finite and not negative: entry 2 \(index 1\) is -1"),
         ({"q": ["a"]}, "query_ids has 1 entries where 2 rows"),
-        ({"q": [1.0, np.nan]}, "query ids must be text .* missing: the first in row 1"),
+        (
+            {"q": [1.0, np.nan]},
+            r"query ids must be text .* missing: the first in row 2 \(index 1\)",
+        ),
         ({"q": [2]}, r"sizes of groups are not ids; give np\.repeat"),
         ({"q": [1.5, 1.5]}, "query ids must be text or whole numbers.* are double"),
         ({"q": [True, True]}, "query ids must be text or whole numbers.* are bool"),
         ({"q": ["a", 1]}, "query ids are of several kinds"),
-        ({"q": ["a", None]}, "and some are missing: the first in row 1"),
+        ({"q": ["a", None]}, r"and some are missing: the first in row 2 \(index 1\)"),
         ({"doc_ids": ["d"]}, "doc_ids has 1 entries where 2 are needed"),
         ({"document_weights": ["x", "y"]}, r"document_weights\[0\] is 'x'"),
         ({"feature_names": ["x"]}, "feature_names has 1 entries where 2 are needed"),
@@ -168,7 +171,7 @@ def test_it_is_said_that_rows_were_brought_together() -> None:
     assert data.labels.tolist() == [0, 2, 1]
     assert replace(data, comments=None).notes == data.notes
     # An entry is named as it was given, and not as it was sorted.
-    with pytest.raises(BadInput, match="entry 2 is -1"):
+    with pytest.raises(BadInput, match=r"entry 3 \(index 2\) is -1"):
         make_dataset([[1], [2], [3]], [0, 1, -1], ["a", "b", "a"])
 
 
@@ -351,7 +354,10 @@ def test_query_ids_may_be_whole_numbers_or_text_of_any_kind() -> None:
         ({"document_fields": {"site": pa.array(["a"])}}, "field 'site' has 1 entries where 6"),
         ({"query_params": pa.array(["a"])}, "query_params has 1 entries where 3"),
         ({"query_weights": np.ones(2)}, "query_weights has 2 entries where 3"),
-        ({"query_weights": np.array([1.0, -1, 1])}, "query_weights must be .* entry 1 is -1"),
+        (
+            {"query_weights": np.array([1.0, -1, 1])},
+            r"query_weights must be .* entry 2 \(index 1\) is -1",
+        ),
         ({"document_weights": np.ones(6)}, "document_weights must be .* float32"),
         ({"feature_scales": np.ones(3)}, "feature_scales has 3 entries where 2"),
     ],

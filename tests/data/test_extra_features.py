@@ -154,14 +154,17 @@ TWO = {"query_id": ["q1", "q2"], "document_id": ["d1", "d2"]}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a key that comes back": (
         {"query_id": ["q", "p", "q"], "document_id": ["d", "d", "d"], "x": [1, 2, 3]},
-        "query_id 'q', document_id 'd' is in row 0 and again in row 2",
+        "query_id 'q', document_id 'd' is in row 1 (index 0) and again in row 3 (index 2)",
     ),
-    "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 1: 'x' is -inf, infinite"),
-    "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 0: 'x' is 1e+300, beyond"),
-    "text": ({**TWO, "brand": [None, "acme"]}, "row 1: 'brand' is 'acme', and the column holds"),
-    "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 0: 'v' is '[1.0]'"),
-    "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 0: 'v' is '2026"),
-    "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 1"),
+    "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 2 (index 1): 'x' is -inf"),
+    "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 1 (index 0): 'x' is 1e+300"),
+    "text": ({**TWO, "brand": [None, "acme"]}, "row 2 (index 1): 'brand' is 'acme'"),
+    "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 1 (index 0): 'v' is '[1.0]'"),
+    "a date": (
+        {**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])},
+        "row 1 (index 0): 'v' is '2026",
+    ),
+    "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 2"),
     "a key that is not text": ({"doc_id": [1.5, 2.0], "x": [1, 2]}, "text or whole numbers"),
     "no key": ({"sku": ["a"], "x": [1]}, "needs query_id or query, or document_id, or both; found"),
     "nothing but keys": (TWO, "no column of numbers"),
@@ -191,14 +194,19 @@ def test_a_row_is_named_by_its_place_in_the_whole_file(
     monkeypatch.setattr("owpc_ltr.data.external_features.table._BATCH_ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
-        ([math.inf if n == 32 else n for n in range(35)], "row 32: 'x' is inf"),
-        (pa.array([None] * 31 + ["no", None, None, None], pa.string()), "row 31: 'x' is 'no'"),
+        ([math.inf if n == 32 else n for n in range(35)], r"row 33 \(index 32\): 'x' is inf"),
+        (
+            pa.array([None] * 31 + ["no", None, None, None], pa.string()),
+            r"row 32 \(index 31\): 'x' is 'no'",
+        ),
     ):
         path = written(tmp_path / "far.parquet", {"doc_id": ids, "x": column})
         with pytest.raises(BadInput, match=message):
             read_external_features(path)
     path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
-    with pytest.raises(BadInput, match="'d21' is in row 21 and again in row 34"):
+    with pytest.raises(
+        BadInput, match=r"'d21' is in row 22 \(index 21\) and again in row 35 \(index 34\)"
+    ):
         read_external_features(path)
 
 
@@ -272,7 +280,7 @@ def test_a_name_belongs_to_one_feature() -> None:
 
 
 def test_a_query_without_what_a_table_asks_for_is_named() -> None:
-    with pytest.raises(UsageError, match=r"by 'query_id', and this query has no id.*--query-id"):
+    with pytest.raises(UsageError, match=r"by 'query_id', and this query has no id.*`query_id`"):
         table_of({"query_id": ["a"], "x": [1]}).find(
             document_pairs([(None, {"query": "a"}, ["d"])])
         )
@@ -386,7 +394,7 @@ def test_a_model_that_reads_one_is_not_for_an_engine_and_says_which(kind: str, r
     with pytest.raises(Refused) as caught:
         for_engine(model)
     for words in (f"reads '{NAMES[reads]}' (from ctr.parquet)", "no engine can run it",
-                  "train without it", "--client-scored"):  # fmt: skip
+                  "train without it", "`client_scored`"):  # fmt: skip
         assert words in str(caught.value)
     with pytest.raises(ValueError, match="not used"):
         without_last_columns(model, SOURCE_MODELS.features)
@@ -445,7 +453,7 @@ def test_an_average_knows_the_tables_of_all_its_models() -> None:
 
 def test_the_ltr_plugins_store_keeps_no_model_for_clients() -> None:
     case: Any = SimpleNamespace(store=SimpleNamespace(kind="ltr-plugin"), model=models(2)[0])
-    with pytest.raises(Refused, match=r"--store-kind plugin-free"):
+    with pytest.raises(Refused, match="`store_kind='plugin-free'`"):
         with_external_features(case, client_scored=True)
     plain = {"query_id": "q", "params": {}, "document_ids": ["a"]}
     assert samples_of_columns([plain], 4, [0, 1]) == [plain]

@@ -420,7 +420,7 @@ def test_what_the_text_cannot_hold_is_not_written(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         write_letor(make_dataset([[1]], [0], [query], **change), tmp_path / "a.txt")
-    with pytest.raises(BadInput, match="feature '2' of row 0 is infinite"):
+    with pytest.raises(BadInput, match=r"feature '2' of row 1 \(index 0\) is infinite"):
         write_letor(make_dataset([[1, np.inf]], [0], ["q"]), tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
 

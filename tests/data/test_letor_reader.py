@@ -147,7 +147,9 @@ def sparse(rows: int, width: int, filled: int, seed: int = 0) -> str:
 
 def test_feature_numbers_that_are_ids_are_told_with_the_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
-    with pytest.raises(BadInput, match=r"line 2: feature 1,000,000 is beyond 10,000.*max-feature-"):
+    with pytest.raises(
+        BadInput, match=r"line 2: feature 1,000,000 is beyond 10,000.*`max_feature_"
+    ):
         read_letor(path)
     data = read_letor(path, max_feature_number=1_000_000)
     assert (data.n_features, data.features[1, 999_999]) == (1_000_000, 3)
@@ -228,5 +230,5 @@ def test_characters_that_join_letters_stay(tmp_path: Path) -> None:
 def test_a_judgment_list_is_told_from_a_dataset(run: Run, name: str, content: str) -> None:
     Path(name).write_text(content)
     assert "owpc-ltr log-features --judgments" in run.refusal(3, "train", name, "--out", "m.json")
-    with pytest.raises(BadInput, match=r"judgment list.*Cluster\.log_features"):
+    with pytest.raises(BadInput, match=r"judgment list.*cluster\.log_features"):
         read_dataset(name)

@@ -185,7 +185,7 @@ def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="folder="):
+    with pytest.raises(UsageError, match="with `folder`"):
         demo(folder=tmp_path / "file" / "demo")
 
 

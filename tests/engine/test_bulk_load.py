@@ -134,7 +134,7 @@ def test_the_mapping_makes_numbers_of_a_tables_texts(place: Place) -> None:
 
 FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
     ([*numbered(1), "{oops"], WHOLE, BadInput, "line 2: not JSON"),
-    ([*numbered(1), {"n": 2}], WHOLE, BadInput, "line 2: no usable id in field 'id' .id_field=.:"),
+    ([*numbered(1), {"n": 2}], WHOLE, BadInput, "line 2: no usable id in field 'id' .`id_field`.:"),
     ([*numbered(1, 2), {"id": "d0", "n": 3}], WHOLE, BadInput, "line 3: the id 'd0' is also on l"),
     ([], WHOLE, BadInput, "holds no document"),
     (numbered(*range(20), "many"), WHOLE, Refused, "does not take document 'd20'"),
@@ -391,9 +391,9 @@ def test_line_numbers_are_no_ids_of_documents_that_have_ids(place: Place, field:
 
 def test_an_index_that_is_there_is_told_before_the_file_is_read_through(place: Place) -> None:
     place.fill(place.file(*numbered(1)), settings=WHOLE)
-    with pytest.raises(Refused, match="--append, or start it anew"):
+    with pytest.raises(Refused, match="`append`, or start it anew"):
         place.fill(place.file({"id": "1"}, "{broken"))
-    with pytest.raises(Refused, match="--append, or start it anew"):
+    with pytest.raises(Refused, match="`append`, or start it anew"):
         create_index(place.engine, place.name, None)
 
 

@@ -254,7 +254,7 @@ def test_more_absent_documents_than_allowed_end_the_run(out: Path) -> None:
     engine = without("d7")
     with pytest.raises(Refused, match=r"not in 'movies', and at most 1.0% may be") as caught:
         log(engine, out)
-    assert "--max-absent 0.0" in str(caught.value)
+    assert "`max_absent=0.0" in str(caught.value)
     assert_nothing_published(out)
 
 
@@ -272,7 +272,9 @@ def test_the_suggested_share_is_enough(out: Path) -> None:
         try:
             log(engine, out, options=options)
         except Refused as refusal:
-            options = replace(options, max_absent=float(str(refusal).split()[-1]))
+            options = replace(
+                options, max_absent=float(str(refusal).rpartition("=")[2].rstrip("`"))
+            )
     assert_only(out)
 
 

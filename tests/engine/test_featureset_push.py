@@ -80,7 +80,7 @@ def place(node_url: str) -> Iterator[Place]:
          "'casts' is not a nested object of '{}'; did you mean 'cast'?"),
         (featureset_of({"match": {"cast": "x"}}),
          "'cast' is not a field of '{}' but an object; did you mean 'cast.actor'?"),
-        (featureset_of({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
+        (featureset_of({"match": {"zzzzzzzz": "x"}}), "push it all the same with `allow_unmapped`"),
     ],
 )  # fmt: skip
 def test_a_field_that_is_not_there_is_refused_and_nothing_is_stored(
@@ -189,7 +189,7 @@ def test_a_parameter_that_is_no_text_is_said_to_be_the_cause_and_can_be_given(
     with pytest.raises((Refused, BadInput)) as error:
         place.featuresets.push(featureset, index=place.index)
     assert f"'{name}' was tried as the text 'test'" in str(error.value)
-    assert f"--param {name}=VALUE" in str(error.value)
+    assert f"`params={{'{name}': VALUE}}`" in str(error.value)
     assert "set" not in place.featuresets.names()
     pushed = place.featuresets.push(featureset, index=place.index, params={name: value})
     assert pushed.validation == {"index": place.index, "params": {name: value}}
@@ -213,7 +213,7 @@ def test_a_failure_that_no_guess_causes_is_told_without_a_word_of_parameters(pla
     broken = featureset_of({"match": {"title": {"query": "{{keywords}}", "slop": "x"}}}, "keywords")
     with pytest.raises(Refused) as error:
         place.featuresets.push(broken, index=place.index)
-    assert "--param" not in str(error.value)
+    assert "`params=" not in str(error.value)
 
 
 def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> None:
@@ -223,7 +223,7 @@ def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> No
     )
     fake.on("PUT", "/_ltr", {"acknowledged": True})
     fake.on("PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400))
-    with pytest.raises(Refused, match="--param least=VALUE"):
+    with pytest.raises(Refused, match=r"`params=\{'least': VALUE\}`"):
         with_plugin(fake).push(YEAR, index="movies")
 
 
@@ -262,9 +262,12 @@ def test_a_file_holds_a_value_that_is_too_long_to_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[1, 2", "v.json, which --param v names: it is not JSON (expecting ',' delimiter at"),
+        (
+            "[1, 2",
+            "v.json, which `params` names for 'v': it is not JSON (expecting ',' delimiter at",
+        ),
         ("[NaN]", "it is not JSON (NaN is not a finite number)"),
-        ("null", "v.json, which --param v names, holds null, which is not a value"),
+        ("null", "v.json, which `params` names for 'v', holds null, which is not a value"),
         (None, "no such file or directory; check the name; where @ begins the text itself, write"),
     ],
 )
@@ -279,7 +282,7 @@ def test_a_file_that_holds_no_value_is_named(
 
 
 def test_a_name_that_is_given_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match="--param p is given twice"):
+    with pytest.raises(UsageError, match="parameter 'p' is given twice"):
         named_params(["p=1", "p=2"])
 
 

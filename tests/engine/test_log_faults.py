@@ -161,7 +161,7 @@ def test_a_value_that_is_not_finite_is_named_with_document_and_feature(
     engine = MemoryEngine(fault=Spoiler(title(wrong), start=2))
     with pytest.raises(Refused, match=r"document 'd\d+' of query 'q1' .*title is ") as caught:
         log(engine, out, options=replace(QUICK, in_flight=1))
-    assert "--allow-rejected" in str(caught.value)
+    assert "`allow_rejected`" in str(caught.value)
     assert_nothing_published(out)
 
 

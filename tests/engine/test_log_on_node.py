@@ -89,7 +89,7 @@ def test_ids_of_another_kind_are_shown_beside_those_of_the_index(
     assert re.fullmatch(
         f"none of 72 judged documents is in '{small.index}': judged 'SKU-d0'; ids in the index "
         r"look like 'd\d+'; is it the right index and id field, and are the columns right "
-        r"\(columns=\)\?",
+        r"\(`columns`\)\?",
         str(caught.value),
     )
     empty = f"{small.index}-empty"

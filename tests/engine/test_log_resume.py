@@ -128,7 +128,7 @@ def test_a_chunk_that_is_changed_while_the_run_is_under_way_is_noticed(out: Path
 
 def test_other_work_in_the_folder_is_refused_and_stays(half_done: Path, clean: str) -> None:
     before = [path.read_bytes() for path in chunks_in(run_folder(half_done))]
-    with pytest.raises(Refused, match=r"another job \(other chunk\): .*restart="):
+    with pytest.raises(Refused, match=r"another job \(other chunk\): .*with `restart`"):
         log(half_done, options=LogOptions(pause=0, chunk=6))
     assert before == [path.read_bytes() for path in chunks_in(run_folder(half_done))]
     assert log(half_done).resumed > 0

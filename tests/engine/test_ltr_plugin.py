@@ -103,7 +103,7 @@ def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(either: Small) -> 
     model = put(either, linear()).model
     earlier = put(either, linear((1, 1, 1))).model
     for act in (lambda: sets.delete("small"), lambda: sets.push(other_set(), **asked)):
-        with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*force="):
+        with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*with `force`"):
             act()
     assert sets.get("small").hash == FEATURESET.hash
     assert sets.push(FEATURESET, **asked).hash == FEATURESET.hash
@@ -148,7 +148,7 @@ def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
 
 
 def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(either: Small) -> None:
-    wanted = {"plugin-free": "'twice'.*--client-scored", "ltr-plugin": "'twice'.*--missing zero"}
+    wanted = {"plugin-free": "'twice'.*`client_scored`", "ltr-plugin": "'twice'.*`missing='zero'`"}
     sets = either.cluster.featuresets
     with pytest.warns(OwpcLtrWarning, match=wanted[either.store.kind]):
         sets.push(derived_set("title * 2"), index=either.index, params={"keywords": "alpha"})
@@ -158,7 +158,7 @@ def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(eith
 @pytest.mark.parametrize(
     ("expression", "threshold", "mend"),
     [
-        ("0 - title * size", -0.5, "train with --missing zero"),
+        ("0 - title * size", -0.5, "train with `missing='zero'`"),
         ("size - title", 4.0, "use a linear model"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         assert plugin.stores == {}
         with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
             now.search("alpha", model=small.name, index=small.index)
-        with pytest.raises(UsageError, match=r"in the ltr-plugin store .*--store-kind"):
+        with pytest.raises(UsageError, match=r"in the ltr-plugin store .*`store_kind`"):
             now.upload(linear(), name=small.name, index=small.index)
         now.featuresets.delete("small")
 
@@ -301,7 +301,7 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
         FEATURESET.feature_names, (linear(), sparse_trees()), np.array([0.5, 0.5]),
         record=linear().record,
     )  # fmt: skip
-    way = "featureset push.*--store-kind plugin-free"
+    way = "featureset push.*`store_kind='plugin-free'`"
     refused: list[tuple[Any, dict[str, Any]]] = [
         (linear(), {"client_scored": True}),
         (curves, {}),

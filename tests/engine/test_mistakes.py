@@ -52,7 +52,7 @@ MISTAKES = {
         ("featureset", "push", "set.json", "--index", "nowhere", "ON"),
     ),
     "an empty model file": (
-        (3, "empty.json is not a model file: it is empty"),
+        (3, "empty.json is not a model file, nor a run: it is empty"),
         ("average", "empty.json", "empty.json", "--out", "x.json"),
     ),
     "a choice that there is not": (

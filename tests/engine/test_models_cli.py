@@ -378,7 +378,11 @@ def test_data_of_another_feature_set_are_told_with_the_set_to_log_them_with(
         ("upload", "one.json", "--index", small.index, *own),
     ):
         code, _, err = run(*words)
-        right = "'small' (log-features --featureset small)" if words[0] == "upload" else "the model"
+        right = (
+            "'small' (owpc-ltr log-features --featureset small)"
+            if words[0] == "upload"
+            else "the model"
+        )
         assert (code, f"{said} {right}" in err) == (3, True), err
     code, _, err = run("train", "whole.parquet", "--validation", "fewer.parquet", "--out", "m.json")
     assert (code, "'fewer'" in err) == (3, True), err

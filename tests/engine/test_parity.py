@@ -341,7 +341,7 @@ class Held:
 def test_a_model_is_not_proven_on_one_document_of_many() -> None:
     held = Held(ASKED[:1])
     with pytest.raises(Refused, match=r"only \d of the 48 judged documents .* 'small', and a proof "
-                       "needs 24: .*min_proof_coverage="):  # fmt: skip
+                       "needs 24: .*`min_proof_coverage`"):  # fmt: skip
         held.upload()
     assert all_aliases(held.engine) == []
     assert held.store.list_models() == []

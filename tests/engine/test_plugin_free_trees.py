@@ -298,7 +298,7 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
         Refused, match=r"feature 'body' has drifted since training.*deviations"
     ) as caught:
         put(small, model, client_scored=True)
-    for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "max_drift="):
+    for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "`max_drift`"):
         assert words in str(caught.value)
     assert small.store.list_models() == []
     allowed = put(small, model, limits=ProofLimits(max_drift=1e6), client_scored=True)

@@ -202,7 +202,7 @@ def test_derived_features_are_not_asked_for_one_by_one(clocked: Any) -> None:
 
 def test_what_cannot_be_timed_is_refused(clocked: Any) -> None:
     ways = {"a": lambda _: Search({"query": {}, "size": 1})}
-    with pytest.raises(UsageError, match="repeat="):
+    with pytest.raises(UsageError, match="`repeat` is"):
         time_variants(clocked, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(

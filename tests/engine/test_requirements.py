@@ -173,7 +173,7 @@ def test_the_ids_of_documents_are_known_where_they_are_asked_for_and_in_no_other
     ):
         with pytest.raises(NoWindowScores, match="'among' needs the ids of the documents"):
             ask()
-    with pytest.raises(Refused, match=r"'among' .* score the model: .* --store-kind plugin-free"):
+    with pytest.raises(Refused, match=r"'among' .* score the model: .* `store_kind='plugin-free'`"):
         export_linear(model, featureset, "m")
 
 
@@ -190,11 +190,11 @@ def test_without_the_right_to_ask_a_named_kind_is_taken_and_an_open_one_names_th
 ) -> None:
     fake.on("GET", "/", forbidden("cluster:monitor/main"))
     assert choose_store(engine, "plugin-free").kind == "plugin-free"
-    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/main\].* --store-kind plugin-free"):
+    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/main\].* `store_kind='plugin-free'`"):
         choose_store(engine)
     fake.on("GET", "/", about("9.2.0", "elasticsearch"))
     fake.on("GET", "/_cat/plugins", forbidden("cluster:monitor/nodes/info"))
-    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/nodes/info\].* --store-kind"):
+    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/nodes/info\].* `store_kind"):
         choose_store(engine)
     asked = [request.path for request in fake.requests]
     choose_store(engine, "plugin-free")

@@ -322,7 +322,7 @@ def test_a_cluster_without_scripts_is_told_what_to_do() -> None:
     refusal = EngineRefusal("POST /docs/_search", 400, "illegal_argument_exception", reason)
     assert "script.allowed_types" in str(refusal)
     assert "interval.holds" in str(refusal)
-    assert "upload it again, with the LTR plugin by --store-kind plugin-free: the" in str(refusal)
+    assert "upload it again, with the LTR plugin by `store_kind='plugin-free'`: the" in str(refusal)
 
 
 @pytest.mark.parametrize("low", [-1e6, -3.0, -1.0, -1e-9, 0.0, FLOOR / 3, FLOOR, 1.0])

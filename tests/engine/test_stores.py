@@ -80,7 +80,7 @@ def test_feature_sets_come_back_as_they_were_put(store: Store, small: FeatureSet
 def test_another_set_of_that_name_needs_a_word(store: Store, small: FeatureSet) -> None:
     store.put_featureset(small)
     other = FeatureSet("fs", small.features[:1])
-    with pytest.raises(Refused, match="--replace"):
+    with pytest.raises(Refused, match="`replace`"):
         store.put_featureset(other)
     assert store.get_featureset("fs") == small
     store.put_featureset(other, replace=True)
@@ -148,7 +148,7 @@ def test_a_cluster_without_the_plugin_gets_the_store_without_it(engine: Engine) 
     if engine.identity().has_ltr:
         pytest.skip("this node has the plugin")
     assert choose_store(engine).kind == "plugin-free"
-    with pytest.raises(UsageError, match="--store-kind plugin-free"):
+    with pytest.raises(UsageError, match="`store_kind='plugin-free'`"):
         choose_store(engine, "ltr-plugin")
     with pytest.raises(UsageError, match="solr"):
         choose_store(engine, "solr")

@@ -308,7 +308,7 @@ def test_who_may_not_count_an_attempt_reads_the_result_and_gets_no_evidence(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterAttempts, "_write", refuse)
-        with pytest.warns(OwpcLtrWarning, match="is not evidence for a switch: no permissions"):
+        with pytest.warns(OwpcLtrWarning, match="is no evidence for a switch: no permissions"):
             comparison = compared(small, judged)
         # Who asks for evidence is told before the work.
         patch.setattr("owpc_ltr.engine.live_results.comparison.answers_of", no_search)

@@ -100,7 +100,7 @@ def test_a_folder_of_parts_is_gone_through(run: Run) -> None:
         (["linear.json", "feature:x"], 2, "no feature is called 'x'"),
         (["linear.json", "feature:bm25", "--metric", "ndgc"], 2, "ndgc"),
         (["linear.json", "feature:bm25", "--split", "train"], 5, "no query is training queries of"),
-        (["linear.json", "feature:bm25", "--per-query", "v.xls"], 2, ".csv or .parquet"),
+        (["linear.json", "feature:bm25", "--per-query", "v.txt"], 2, ".csv or .parquet"),
         (["linear.json", "feature:bm25", "--per-query", "linear.json"], 2, "linear.json"),
         (["linear.json", "feature:bm25", "--unjudged", "no"], 2, "'zero', 'skip', 'condensed'"),
         (["linear.json", "live:q.json"], 2, "compare-live"),

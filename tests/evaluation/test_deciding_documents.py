@@ -203,7 +203,7 @@ def test_unjudged_documents_of_the_winner_do_not_doubt_it_and_those_of_the_loser
 def test_judgments_of_nobody_by_name_are_a_doubt_until_somebody_is_named() -> None:
     doubted = verdict(lambda *_: "", better)
     assert checks(doubted) == {"unnamed-judge"}
-    assert '(judged_by="people", or a column judged_by)' in doubted.warnings[0].advice
+    assert "(`judged_by='people'`, or a column judged_by)" in doubted.warnings[0].advice
     mixed = verdict(lambda number, _: "" if number == 0 else "ann", better)
     assert mixed.reason.startswith("2% of the judgments do not say who gave them")
     query = JudgedQuery("q", {}, ["a", "b"], np.ones(2, np.float32), judged_by=["", "clicks"])

@@ -326,7 +326,7 @@ def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
         r"the old one \(mean of 60 queries\)",
         warning.message,
     )
-    assert "judge pool" in warning.advice
+    assert "judge_pool" in warning.advice
 
 
 def test_a_few_queries_give_no_doubt_but_of_what_is_judged() -> None:

@@ -71,7 +71,7 @@ def start_again(world: World, **options: Any) -> Experiment:
 @pytest.mark.parametrize(
     ("options", "error", "complaint"),
     [
-        ({"b": "m"}, UsageError, r"a= and b= are the same ranker \(m-\w+\): name two"),
+        ({"b": "m"}, UsageError, r"`a` and `b` are the same ranker \(m-\w+\): name two"),
         ({"a": QUERY, "b": QUERY}, UsageError, r"are the same ranker \(query\)"),
         ({"b": "nobody"}, BadInput, "there is no model 'nobody'"),
         ({"index": "../x"}, UsageError, "'../x'"),

@@ -241,7 +241,10 @@ def test_an_infinite_value_is_refused_where_it_is_written_and_read(
     data = dataset()
     save_dataset(data, path)
     table = pq.read_table(path)
-    for column, message in (("age", "'age' of row 4"), ("label", "entry 4")):
+    for column, message in (
+        ("age", r"'age' of row 5 \(index 4\)"),
+        ("label", r"entry 5 \(index 4\)"),
+    ):
         values = table[column].to_numpy().copy()
         values[4] = value
         place = table.column_names.index(column)
@@ -255,7 +258,7 @@ def test_an_infinite_value_is_refused_where_it_is_written_and_read(
         assert str(path) in str(refused.value)
     features = data.features.copy()
     features[4, 2] = value
-    with pytest.raises(BadInput, match=f"'age' of row 4 is {value}"):
+    with pytest.raises(BadInput, match=rf"'age' of row 5 \(index 4\) is {value}"):
         save_dataset(replace(data, features=features), path)
 
 

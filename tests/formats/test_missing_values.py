@@ -81,7 +81,7 @@ def test_engines_before_3_8_score_it_as_here_and_another_is_told_the_command(zer
     for profile in OLD:
         seen = emulate(export_to_plugin(zeros, FEATURES, "m", profile), DATA.features, profile)
         assert seen == pytest.approx(zeros.score(DATA.features), abs=1e-5)
-        with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
+        with pytest.raises(Refused, match="train with `train\\(missing='zero'\\)`"):
             export_to_plugin(native, FEATURES, "m", profile)
 
 
@@ -121,7 +121,7 @@ def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
         def score(self, features: Any) -> Any:
             return np.isnan(features).sum(axis=1).astype(float)
 
-    with pytest.raises(Refused, match="a counting model scores a missing value otherwise"):
+    with pytest.raises(Refused, match="a counting model does not score a missing value as 0"):
         taking_missing_as_zero(Counting(), DATA)  # type: ignore[arg-type]
 
 

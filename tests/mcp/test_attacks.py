@@ -168,7 +168,7 @@ def test_files_in_other_texts_must_be_in_the_folder_too(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text("{}")
     agent = Agent(folder)
     outside = "is outside of the folder of this session"
-    assert outside in agent.refused("search", keywords="x", param=["year=@../secret.json"])
+    assert outside in agent.refused("search", keywords="x", params=["year=@../secret.json"])
     assert outside in agent.refused("models_show", name="../secret.json")
     assert outside in agent.refused("models_show", name=str(tmp_path / "secret.json"))
     # The stream of the protocol is no file.
@@ -192,13 +192,13 @@ def test_plugin_files_are_code_that_only_an_allowed_session_loads(tmp_path: Path
     for place in (tmp_path, folder):
         (place / "evil.py").write_text(code)
     agent = Agent(folder)
-    assert "a plugin file runs as code" in agent.refused("plugins_show", plugin=["evil.py"])
+    assert "a plugin file runs as code" in agent.refused("plugins_show", plugins=["evil.py"])
     assert "a plugin file runs as code" in agent.refused("plugins_check", what="evil.py")
     allowed = Agent(folder, allow_changes=True)
-    assert "outside of the folder" in allowed.refused("plugins_show", plugin=["../evil.py"])
+    assert "outside of the folder" in allowed.refused("plugins_show", plugins=["../evil.py"])
     assert "outside of the folder" in allowed.refused("plugins_check", what="../evil.py")
     assert not (tmp_path / "ran").exists()
-    allowed.call("plugins_show", plugin=["evil.py"])
+    allowed.call("plugins_show", plugins=["evil.py"])
     assert (tmp_path / "ran").exists()
 
 

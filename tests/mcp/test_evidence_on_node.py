@@ -31,12 +31,12 @@ def test_a_challenger_that_is_better_live_is_promoted_and_rolled_back(
     old = aliases.resolve(small.name)
     compared = agent.do(
         "compare_live", rankers=["good.json", small.name], judgments="judged.csv",
-        metric=["ndcg@10"], index=small.index, out="better.json", **where,
+        metrics=["ndcg@10"], index=small.index, out="better.json", **where,
     )  # fmt: skip
     assert compared.startswith("attempt 1 on these queries\n[")
     line = agent.refused("upload", model="good.json", **at)
     assert f"users of '{small.name}' have '{old}', and would get another model" in line
-    agent.do("upload", model="good.json", as_="challenger", **at)
+    agent.do("upload", model="good.json", role="challenger", **at)
     alias = aliases.find(small.name)
     assert alias is not None
     new = str(alias.challenger)

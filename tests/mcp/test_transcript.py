@@ -58,13 +58,12 @@ def test_an_agent_promotes_a_model_that_users_prefer_and_goes_back(
     first = agent.do("compare", rankers=rankers, data="data.parquet")
     assert first.startswith("attempt 1 on these queries")
     assert "better on judged documents: new.json against feature:size" in first.splitlines()[2]
-    # The words of the command line, not of Python.
-    assert "owpc-ltr compare-live new.json" in first
-    again = agent.do("compare", rankers=rankers, data="data.parquet", metric=["map"], seed=3)
+    assert "cluster.compare_live(['new.json'" in " ".join(first.split())
+    again = agent.do("compare", rankers=rankers, data="data.parquet", metrics=["map"], seed=3)
     assert again.startswith("attempt 2 on these queries: p counts 3.0 times\n[")
 
     before = alias_of(world)
-    uploaded = agent.do("upload", model="new.json", name="m", index="small", as_="challenger")
+    uploaded = agent.do("upload", model="new.json", name="m", index="small", role="challenger")
     assert "challenger of the alias 'm'" in uploaded
     assert "to replace it, show that it is better" in agent.refused("models_promote", name="m")
     agent.do("experiment_start", name="titles", a="m", b="m:challenger")

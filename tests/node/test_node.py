@@ -103,6 +103,6 @@ def test_a_node_is_started_on_a_free_port_only(session_node: SessionNode) -> Non
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*port="):
+        with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*with `port`"):
             start_node(LocalNode(port=port), places=session_node.places)
         assert node_status(port, session_node.places).state == "stopped"

@@ -255,9 +255,7 @@ def test_another_node_than_the_one_that_runs_is_refused(
 ) -> None:
     record = dataclasses.replace(of(pretender), version=version, vectors=vectors)
     written(record, home / "state" / "nodes")
-    message = (
-        f"is {record.release}, and not {asked.release}: `owpc-ltr engine stop --port 9200` first"
-    )
+    message = f"is {record.release}, and not {asked.release}: `engine_stop\\(port=9200\\)` first"
     with pytest.raises(UsageError, match=message):
         start_node(asked)
     assert record.process() is not None

@@ -319,7 +319,7 @@ def test_an_endpoint_that_is_silent_is_asked_three_times(
 
 def test_a_sheet_without_fields_is_not_asked_about(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("query_id,query,doc_id,grade\nq,red,d,\n")
-    with pytest.raises(BadInput, match="write it with judge pool --fields"):
+    with pytest.raises(BadInput, match="write it with `judge_pool\\(fields=…\\)`"):
         judge_ask(tmp_path / "a.csv", endpoint="http://127.0.0.1:1", model="m", preview=True)
 
 

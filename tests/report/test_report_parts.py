@@ -12,6 +12,7 @@ from owpc_ltr.data.blocks import Block, ChartData, FactList, Table, Tiles
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host import report_parts
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict
+from tests.rankers import linear
 from tests.report.samples import HOSTILE, Elements, check_harmless
 
 
@@ -75,7 +76,7 @@ def test_texts_of_a_plugin_do_no_harm(text: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_page_without_the_result_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, [ReportPart(Visits, sections, absent="visits (count them)")])
-    assert "; visits (count them).</p>" in owpc_ltr.report([]).html()
+    assert "; visits (count them).</p>" in owpc_ltr.report(linear(1.0, 0.0)).html()
 
 
 def test_what_is_no_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_costs_have_intervals_windows_and_whole_searches(tmp_path: Path) -> None
 @pytest.mark.parametrize("content", [{"features": [{"feature": "x"}]}, {"x": "dear"}, {"x": True}])
 def test_what_profile_did_not_print_is_refused(tmp_path: Path, content: Any) -> None:
     (tmp_path / "costs.json").write_text(json.dumps(content))
-    with pytest.raises(BadInput, match=r"costs.json is not the output of profile --json"):
+    with pytest.raises(BadInput, match=r"costs.json is not the JSON that profile prints"):
         read_latency(tmp_path / "costs.json")
 
 

@@ -256,7 +256,7 @@ def test_train_takes_what_profile_printed(both: Both, run: RunCommand) -> None:
     for bad, said in (
         ('{"strong": "much"}', "bad.json: the cost of 'strong' is 'much', not milliseconds"),
         (json.dumps({**printed, "derived": {"copy": "strong"}}), "'derived' names no features"),
-        ('{"features": [1]}', "bad.json is not what profile --json prints"),
+        ('{"features": [1]}', "bad.json is not the JSON that profile prints"),
     ):
         Path("bad.json").write_text(bad)
         assert said in run.refusal(3, *words, *more, "bad.json")

@@ -282,7 +282,7 @@ def test_the_command_line_learns_measures_and_compares(run: RunCommand) -> None:
         (("--reranker", "exchangeable", "--base", "no.json"), 3, "no.json"),
         (("--reranker", "nobody", "--base", "base.json"), 2, "no reranker is named 'nobody'"),
         (("--reranker", "exchangeable", "--base", "base.json", "--set",
-          "reranker.kernels=same:site"), 3, "--documents FILE"),
+          "reranker.kernels=same:site"), 3, "with --documents"),
     ],
 )  # fmt: skip
 def test_what_the_command_line_cannot_do_is_one_line(

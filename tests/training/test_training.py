@@ -201,7 +201,7 @@ def test_what_cannot_be_learned_is_refused_before_any_work() -> None:
     for unlearnable, loss, error, message in (
         (data, LAMBDARANK, UsageError, "'larank' needs a convex loss, and 'lambdarank'"),
         (alike, OWPC, Refused, "no order to learn"),
-        (infinite, OWPC, Refused, "feature '3' is infinite for query 'query 1', document 1"),
+        (infinite, OWPC, Refused, "feature '3' is infinite for query 'query 1', document 2"),
     ):
         with pytest.raises(error, match=message):
             train_plan(unlearnable, model_plan(loss, LARANK, {"optimizer.C": 1.0}), Run())

@@ -282,7 +282,7 @@ def _of_documents(lines: JudgmentLines, queries: Numbers, names: list[str]) -> l
         if len(differing):
             row, before = int(differing[0]), int(first[queries[differing[0]]])
             value, earlier = (
-                shown(column.told(place) if typed else column[place].as_py())
+                shown(column.json_at(place) if typed else column[place].as_py())
                 for place in (row, before)
             )
             raise lines.bad(

@@ -291,7 +291,7 @@ def table_formats(head: bytes) -> set[str] | None:
 
     None where the line is no such header: then it may have any format.
 
-    >>> table_formats("query\tdoc_id\tgrade"), table_formats("q1 0 d1 1")
+    >>> table_formats(b"query\tdoc_id\tgrade\n"), table_formats(b"q1 0 d1 1\n")
     ({'tsv'}, None)
     """
     text = head.decode("utf-8", "replace")

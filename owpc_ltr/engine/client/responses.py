@@ -39,7 +39,7 @@ class AnswerPart:
     >>> hit["sort"]
     Traceback (most recent call last):
     owpc_ltr.engine.client.responses.MalformedAnswer: what came for the hits is not an engine's \
-answer, which would have 'sort': check the address, and what stands between it and you
+answer, which would have 'sort': check the address, and any proxy between it and you
     """
 
     value: Any

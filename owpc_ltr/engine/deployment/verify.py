@@ -204,14 +204,10 @@ def verify_model(
 
 
 def _warn_of_external_features(stored: StoredModel) -> None:
-    from owpc_ltr.data.external_features.sources import external_names, in_words
-    from owpc_ltr.formats.client_models import joined_in
+    from owpc_ltr.formats.client_models import joined_words
 
-    if sources := joined_in(stored):
-        give_warning(
-            f"{in_words(external_names(sources), sources)}: values from outside the index, "
-            "which were taken as at the upload"
-        )
+    if words := joined_words(stored):
+        give_warning(f"{words}: values from outside the index, which were taken as at the upload")
 
 
 def _changed_set(store: Store, before: FeatureSet) -> str | None:

@@ -50,7 +50,7 @@ def test_insecure_goes_on_without_a_check_and_cautions(clock: Clock, certificate
         fake.on("GET", "/", WHOLE)
         engine = make_engine(fake.url, clock, insecure=True)
         assert engine.request("GET", "/") == WHOLE
-        assert [line for line in engine.settings.cautions if "--insecure" in line]
+        assert [line for line in engine.settings.cautions if "`insecure`" in line]
         engine.close()
 
 
@@ -99,7 +99,7 @@ def test_an_address_that_was_given_is_not_asked_for(clock: Clock, given: bool, h
     with pytest.raises(EngineUnavailable) as error:
         engine.request("GET", "/", deadline=1)
     assert "owpc-ltr engine start" in one_line(error)
-    assert ("name your cluster by OWPC_LTR_URL or url=" in one_line(error)) is hint
+    assert ("name your cluster by OWPC_LTR_URL or `url`" in one_line(error)) is hint
 
 
 def test_a_secure_answer_that_is_cut_is_read_again(clock: Clock, certificates: Path) -> None:

@@ -126,7 +126,7 @@ CARRYING = [
 
 @pytest.mark.parametrize("url", CARRYING)
 def test_a_password_in_the_address_is_refused_and_not_echoed(url: str, config: Path) -> None:
-    assert refused(url, config).startswith("--url carries a user or password")
+    assert refused(url, config).startswith("`url` carries a user or password")
     message = refused(None, config, OWPC_LTR_URL=url)
     assert message.startswith("OWPC_LTR_URL carries a user or password")
     write(config, f"# our cluster\nurl = {json.dumps(url)}")

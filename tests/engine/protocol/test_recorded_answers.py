@@ -76,9 +76,7 @@ FORESEEN: dict[str, Callable[[Exchange, Protocol], object]] = {
     **dict.fromkeys(("058", "059", "201"), the_params),
     "203": the_window,
     "095": the_models_name,
-    **dict.fromkeys(
-        ("080", "081", "082", "083", "085", "086", "087", "088", "089", "090"), a_model
-    ),
+    **dict.fromkeys(("080", "081", "082", "083", "085", "086", "087", "089", "090"), a_model),
     **dict.fromkeys(("144", "147", "173", "174", "175", "176", "177", "190", "191"), a_model),
     # The search that fails is that of a model which the engine took.
     "193": lambda _, protocol: a_model(protocol["192"], protocol),
@@ -95,6 +93,7 @@ OF_THE_CLUSTER = {
     "a plugin that is switched off": ("229", "230"),
 }
 NEVER_ASKED = {
+    "a range that begins below 0, which is imported, and stored as a mean and a spread": ("088",),
     "features outside a set": ("015", "019", "021", "026"),
     "sets that grow": ("047", "049"),
     "features by name, of another set than the one that is asked": ("057",),
