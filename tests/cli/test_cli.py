@@ -118,7 +118,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.1 2:0\n"
         (
             ("evaluate", "binary", "--data", "good.txt"),
             3,
-            "not a model file, nor a run: it holds binary data",
+            "binary is not a model file, nor a run",
         ),
         (("import", "binary", "--out", "m.json"), 3, "it is binary"),
         (

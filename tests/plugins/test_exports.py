@@ -220,7 +220,7 @@ def test_templates_that_are_text_cannot_stand_in_a_body() -> None:
 
 
 def test_a_set_of_queries_is_needed_and_an_engine_of_this_world() -> None:
-    with pytest.raises(UsageError, match="--featureset"):
+    with pytest.raises(UsageError, match="give `featureset`"):
         PluginFreeTreesTarget().export(model(), "m", "3.8")
     with pytest.raises(UsageError, match="choose 1"):
         PluginFreeTreesTarget().export(model(), "m", "0.90", FEATURES_SEARCH)

@@ -196,7 +196,7 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     for dataset, file, key, message in (
         (data, path, "key", "several kinds"),
         (data, path, None, missing),
-        (data, None, None, "--documents FILE"),
+        (data, None, None, "with `documents`"),
         (nameless, path, None, "no document ids"),
     ):
         with pytest.raises(BadInput, match=message):
