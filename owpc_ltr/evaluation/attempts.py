@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warning
-from owpc_ltr.files.folders import state_folder
-from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.input import read_regular, state_folder
 from owpc_ltr.files.output import open_to_append, sealed_line, unsealed, write_atomically
 from owpc_ltr.text import normalised_text
 

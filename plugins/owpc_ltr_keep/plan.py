@@ -16,7 +16,7 @@ from owpc_ltr.engine.options import ALL_FIELDS
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.options import METRIC
-from owpc_ltr.files.folders import is_confined, refuse_outside
+from owpc_ltr.files.input import is_confined, refuse_outside
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.files.typed_table import read_table, refuse_unknown
 from owpc_ltr.host.commands import plugin_job

@@ -31,7 +31,7 @@ from owpc_ltr.engine.evidence import read_evidence
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.files.folders import confined_to
+from owpc_ltr.files.input import confined_to
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.redaction import redacted

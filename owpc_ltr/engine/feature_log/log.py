@@ -48,7 +48,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warning,
 )
-from owpc_ltr.files.folders import refuse_outside
+from owpc_ltr.files.input import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.checks import warnings_of_log
 from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
