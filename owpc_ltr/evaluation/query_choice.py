@@ -10,13 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.duplicate_queries import clusters_of
 from owpc_ltr.data.joining import logged_with
 from owpc_ltr.data.judgments.grouping import JudgedQuery, UsedWeights, importance_of, machines_among
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
     QueryDigests,
+    clusters_of,
     digests_of,
     known_by_id_alone,
     known_sides,

@@ -17,9 +17,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.duplicate_queries import clusters_of
 from owpc_ltr.data.partitioned import JudgedTable
-from owpc_ltr.data.splits import fold_of_queries, query_positions
+from owpc_ltr.data.splits import clusters_of, fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
