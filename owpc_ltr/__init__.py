@@ -40,15 +40,15 @@ _HOMES = homes(
         "data.construction": "from_frame make_dataset",
         "data.dataset": "RankingDataset",
         "data.datasets": "open_dataset partition read_dataset",
-        "data.external_features.table": "read_external_features",
+        "data.external_features": "read_external_features",
         "data.parquet": "save_dataset",
         "data.partitioned": "PartitionedDataset",
         "data.runs": "read_run",
         "engine.cluster": "Cluster",
         "engine.connect": "connect",
         "errors": (
-            "BadInput DiskFault EngineUnavailable OwpcLtrError OwpcLtrWarning PluginError "
-            "Refused UsageError WorkersUnavailable"
+            "BadInput DiskFault EngineUnavailable OwpcLtrError OwpcLtrWarning PluginError Refused "
+            "UsageError WorkersUnavailable"
         ),
         "evaluation.compare": "compare",
         "evaluation.comparison_result": "Evaluation RankerComparison",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.datasets import open_dataset as open_dataset
     from owpc_ltr.data.datasets import partition as partition
     from owpc_ltr.data.datasets import read_dataset as read_dataset
-    from owpc_ltr.data.external_features.table import (
+    from owpc_ltr.data.external_features import (
         read_external_features as read_external_features,
     )
     from owpc_ltr.data.parquet import save_dataset as save_dataset

@@ -20,7 +20,7 @@ _HOMES = homes(
         "arrays": "Fields Labels Matrix Vector",
         "compiling": "compiled",
         "data.click_counts": "ClickCounts ClickLists ranks_vary",
-        "data.external_features.table": "ExternalTable",
+        "data.external_features": "ExternalTable",
         "data.judgments.grouping": "JudgedQuery Judgments",
         "data.judgments.lines": "JudgmentLines TypedColumn",
         "data.partitioned": "JudgedTable",
@@ -64,14 +64,13 @@ _HOMES = homes(
         "models.networks": "Layer LogisticNetwork NetworkModel",
         "models.reordering": "ReorderingModel",
         "models.trees": "Forest TreeModel",
+        "names": "check_name",
         "protocols": (
-            "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering "
-            "ExportedFile ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss "
-            "Model Optimizer RankingModel Reordering Reranker RerankObjective Run "
-            "StreamingOptimizer"
+            "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering ExportedFile "
+            "ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss Model Optimizer "
+            "RankingModel Reordering Reranker RerankObjective Run StreamingOptimizer"
         ),
         "signatures": "Argument Help Progress Reads Writes job",
-        "names": "check_name",
         "training.cross_validation": "Fold Selection",
     }
 )
@@ -85,7 +84,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
-    from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable as ExternalTable
     from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
     from owpc_ltr.data.judgments.grouping import Judgments as Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import external_entry, external_names, sources_in
+from owpc_ltr.data.feature_sources import external_entry, external_names, sources_in
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, joined_judges
 from owpc_ltr.data.parquet import stream_groups
 from owpc_ltr.errors import BadInput

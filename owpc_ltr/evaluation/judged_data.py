@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.datasets import dataset_of, open_or_read
-from owpc_ltr.data.external_features.sources import external_names, sources_in
+from owpc_ltr.data.feature_sources import external_names, sources_in
 from owpc_ltr.data.judgments.grouping import (
     JUDGED_BY,
     Judgments,

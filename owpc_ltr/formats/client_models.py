@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.feature_sources import (
     KEY,
     ExternalSource,
     external_entry,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import external_entry, sources_in
+from owpc_ltr.data.feature_sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular, read_text, shown

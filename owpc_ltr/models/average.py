@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.external_features.sources import KEY, external_entry, sources_in
+from owpc_ltr.data.feature_sources import KEY, external_entry, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.host.commands import CommandSummary

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import external_entry, sources_in
+from owpc_ltr.data.feature_sources import external_entry, sources_in
 from owpc_ltr.data.partitioned import JudgedTable, in_memory
 from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.feature_sources import (
     DocumentPairs,
     ExternalSource,
     document_pairs,
@@ -46,7 +46,7 @@ from owpc_ltr.names import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
 
 REFRESH = 2.0
 """Seconds after which a switched alias, or a replaced file, is followed."""

@@ -33,7 +33,7 @@ from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import rerank_endpoints
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
 
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
@@ -130,7 +130,7 @@ def serve(
     searches = ConcurrencyLimiter(concurrency, patience=_WAIT_SHARE)
     tables: tuple[ExternalTable, ...] = ()
     if extra_features:
-        from owpc_ltr.data.external_features.table import read_external_features
+        from owpc_ltr.data.external_features import read_external_features
 
         tables = read_external_features(extra_features)
     rankers = Rankers(cluster, models, index, tables, plugins=plugins, searches=searches)

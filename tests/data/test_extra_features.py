@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import export_model, read_external_features, save_dataset, train_reranker
+from owpc_ltr.data import external_features as table_module
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features import table as table_module
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.external_features import external_values, hashed
+from owpc_ltr.data.feature_sources import (
     DocumentPairs,
     ExternalSource,
     document_pairs,
     external_entry,
     sources_in,
 )
-from owpc_ltr.data.external_features.table import external_values, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
@@ -188,7 +188,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
 def test_a_row_is_named_by_its_place_in_the_whole_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.data.external_features.table._BATCH_ROWS", 10)
+    monkeypatch.setattr("owpc_ltr.data.external_features._BATCH_ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
         ([math.inf if n == 32 else n for n in range(35)], "row 32: 'x' is inf"),

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from owpc_ltr.data.external_features.table import ExternalTable
+from owpc_ltr.data.external_features import ExternalTable
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from owpc_ltr.data.external_features.sources import sources_in
+from owpc_ltr.data.feature_sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.versioned_documents import VersionedDocuments

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.sources import external_names, in_words
+from owpc_ltr.data.feature_sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, check_complete
 from owpc_ltr.engine.deployment.parity import (

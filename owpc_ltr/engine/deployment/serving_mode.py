@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.sources import external_names, in_words
+from owpc_ltr.data.feature_sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.proof import Proof, request_refusal
 from owpc_ltr.engine.stores import Store

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from owpc_ltr.data.external_features.sources import KEY
+from owpc_ltr.data.feature_sources import KEY
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import UsedWeights, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about
@@ -33,7 +33,7 @@ from owpc_ltr.files.strict_json import Json, json_text
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable, ExternalValues
+    from owpc_ltr.data.external_features import ExternalTable, ExternalValues
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def plan(
     params = typed_params(judgments, featureset)
     joined = None
     if tables:
-        from owpc_ltr.data.external_features.table import external_values
+        from owpc_ltr.data.external_features import external_values
 
         joined = external_values(tables, judgments.queries, featureset.feature_names)
     environment = observe(engine, store, featureset.name, index, purpose="log from")

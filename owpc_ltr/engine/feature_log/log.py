@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import KEY
+from owpc_ltr.data.feature_sources import KEY
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, importance_of, judges_column, weights_of
 from owpc_ltr.data.parquet import save_dataset
@@ -55,7 +55,7 @@ from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_togethe
 from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet

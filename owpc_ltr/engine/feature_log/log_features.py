@@ -113,7 +113,7 @@ def log_features(
 
     Python: `extra_features` may also be data frames.
     """
-    from owpc_ltr.data.external_features.table import read_external_features
+    from owpc_ltr.data.external_features import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.legs import brought_by_legs
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.data.external_features.sources import ExternalSource, external_names, in_words
+from owpc_ltr.data.feature_sources import ExternalSource, external_names, in_words
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed

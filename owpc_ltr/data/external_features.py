@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Digests, IntVector, Matrix, is_frame
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.construction import numeric, table_of, text_ids
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.feature_sources import (
     DOCUMENT_ID,
     NOWHERE,
     QUERY,
@@ -38,6 +38,7 @@ from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery
+
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
