@@ -17,10 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from owpc_ltr import PartitionedDataset, read_external_features, train
 from owpc_ltr.data import partitioned
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features import ExternalTable
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import open_partitioned, write_partitioned

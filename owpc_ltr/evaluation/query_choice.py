@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from owpc_ltr.data.construction import logged_with
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import logged_with
 from owpc_ltr.data.judgments.grouping import JudgedQuery, UsedWeights, importance_of, machines_among
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.runs import TrecRun

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import check_same_features
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import dataset_of, is_partitioned
-from owpc_ltr.data.joining import check_same_features
 from owpc_ltr.data.options import judgment_list, row_number
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation

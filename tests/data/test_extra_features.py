@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr import export_model, read_external_features, save_dataset, train_reranker
 from owpc_ltr.data import external_features as table_module
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features import external_values, hashed
 from owpc_ltr.data.feature_sources import (
@@ -27,7 +27,6 @@ from owpc_ltr.data.feature_sources import (
     external_entry,
     sources_in,
 )
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file

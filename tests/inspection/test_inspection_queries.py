@@ -49,7 +49,7 @@ def test_other_queries_with_the_same_features_are_but_noted() -> None:
         query_ids=pa.array(names, pa.string()),
         query_params=pa.array([json.dumps({"keywords": f"else{n}"}) for n in range(20)]),
     )
-    from owpc_ltr.data.joining import join_datasets
+    from owpc_ltr.data.construction import join_datasets
 
     both = ltr.inspect(join_datasets([data, other], ["a", "b"]))
     assert both.warnings == ()
