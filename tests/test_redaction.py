@@ -27,7 +27,7 @@ from opensearchpy import OpenSearch
 from owpc_ltr import connect, redaction
 from owpc_ltr.cli.program import crash_message
 from owpc_ltr.cli.terminal import OutputStream, print_json
-from owpc_ltr.data.blocks import Bars, FactList, Table, html_of
+from owpc_ltr.data.blocks import Bars, FactList, Table, html_of, text_table, wrapped_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
@@ -35,7 +35,6 @@ from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings, reason_of
 from owpc_ltr.redaction import Secret, redacted
 from owpc_ltr.text import message_line, printable_lines
-from owpc_ltr.text_tables import text_table, wrapped_text
 from tests.engine.fake_engine import FakeEngine, Reply
 
 SECRET = 'c4n4ry/Qu1ver "wörd" &x+9'

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from owpc_ltr.data.blocks import text_table, wrapped_text
 from owpc_ltr.data.options import (
     TEST_SHARE,
     VALIDATION_SHARE,
@@ -26,7 +27,6 @@ from owpc_ltr.signatures import (
     job,
     silent,
 )
-from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,

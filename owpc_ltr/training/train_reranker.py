@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import text_table
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, job, silent
-from owpc_ltr.text_tables import text_table
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,

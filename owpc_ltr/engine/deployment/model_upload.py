@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.data.blocks import wrapped_text
 from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
@@ -54,7 +55,6 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.formats.client_models import check_features, is_client_scored
 from owpc_ltr.names import check_index, check_name
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

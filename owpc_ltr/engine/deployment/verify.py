@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import text_table, wrapped_text
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.parity import (
     MAX_DRIFT,
@@ -23,7 +24,6 @@ from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Argument, Help, job
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import text_table, wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

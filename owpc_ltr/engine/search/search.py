@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
+from owpc_ltr.data.blocks import Block, BlockResult, Table, columns, html_of
 from owpc_ltr.engine.client.engine import Engine, search_index, to_json
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -40,7 +40,6 @@ from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Help, Writes, job
 from owpc_ltr.text import cut
-from owpc_ltr.text_tables import columns
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
