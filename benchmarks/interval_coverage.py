@@ -23,8 +23,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.resampling import room_of
-from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired
+from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired, room_of
 
 QUERIES = 300
 SIZES = (10, 30, 50, 100)

@@ -33,14 +33,13 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.alias import Alias
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
     PerQueryResults,
     RankerResults,
 )
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.significance import LEVEL, Outcome
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.metrics import parse_metric
 

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.attempts import (
     same_queries,
     sketch_of,
 )
-from owpc_ltr.evaluation.resampling import LEVEL
+from owpc_ltr.evaluation.significance import LEVEL
 
 _KEY = "attempts"
 _FORMAT = 1

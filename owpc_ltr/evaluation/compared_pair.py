@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict, decide
+from owpc_ltr.evaluation.significance import (
+    LEVEL,
+    Comparison,
+    Outcome,
+    ResultWarning,
+    Verdict,
+    decide,
+)
 from owpc_ltr.text import ShortRepr
 
 

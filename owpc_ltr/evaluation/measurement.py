@@ -27,7 +27,6 @@ from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation import options
 from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
-from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
@@ -36,7 +35,7 @@ from owpc_ltr.evaluation.results import (
     joined_results,
     joined_values,
 )
-from owpc_ltr.evaluation.significance import generators, pair_values
+from owpc_ltr.evaluation.significance import LEVEL, bca_interval, generators, pair_values
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.average import CrossValidated

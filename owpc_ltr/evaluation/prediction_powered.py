@@ -26,16 +26,19 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.resampling import (
+from owpc_ltr.evaluation.significance import (
     FEWEST_DIFFERENCES,
     ROUNDING,
+    Outcome,
+    ResultWarning,
+    Verdict,
+    decide,
     floor_of,
     mean_of,
     reaches,
     standard_error,
     student_p,
 )
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.text import ShortRepr
 
 _SALT = "prediction-powered"

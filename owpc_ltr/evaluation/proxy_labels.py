@@ -26,7 +26,6 @@ from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
-from owpc_ltr.evaluation.resampling import room_of
 from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import (
     METRICS_DISAGREE,
@@ -35,7 +34,7 @@ from owpc_ltr.evaluation.rules import (
     copied_label_warnings,
     random_sample_warnings,
 )
-from owpc_ltr.evaluation.significance import OPPOSITE, holm
+from owpc_ltr.evaluation.significance import OPPOSITE, holm, room_of
 from owpc_ltr.metrics import Metric, uneven
 
 IDEAL = (

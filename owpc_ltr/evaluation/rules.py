@@ -27,21 +27,19 @@ from owpc_ltr.data.judgments.grouping import (
     votes_of,
 )
 from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
-from owpc_ltr.evaluation.resampling import (
+from owpc_ltr.evaluation.significance import (
     FEWEST_DIFFERENCES,
     LEVEL,
-    ROUNDING,
-    reaches,
-    standard_error,
-)
-from owpc_ltr.evaluation.significance import (
     OPPOSITE,
+    ROUNDING,
     Comparison,
     Outcome,
     ResultWarning,
     Verdict,
     compare_paired,
     difference_words,
+    reaches,
+    standard_error,
 )
 from owpc_ltr.metrics.ranking import divide_defined
 

@@ -20,8 +20,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.data.splits import clusters_of, fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.evaluation.significance import LEVEL, Comparison, compare_paired
 from owpc_ltr.metrics import RankedQueries
 from owpc_ltr.models.average import scores_by_fold
 from owpc_ltr.models.feature_use import features_used

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import wrapped_text
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
+from owpc_ltr.evaluation.significance import LEVEL, Outcome, ResultWarning, Verdict
 from owpc_ltr.text import ShortRepr
 
 TYPICAL, SPREAD = 1.0, 0.5

@@ -33,7 +33,6 @@ from owpc_ltr.evaluation.comparison import (
     with_finer_p,
 )
 from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import sign_flips
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
@@ -41,7 +40,7 @@ from owpc_ltr.evaluation.results import (
     RankerResults,
     Resampling,
 )
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.significance import Outcome, sign_flips
 from owpc_ltr.metrics import parse_metric
 from tests.faults.disk import full_after
 from tests.proxy_labels import comparison

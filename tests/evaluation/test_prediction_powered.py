@@ -26,7 +26,7 @@ from owpc_ltr.evaluation.prediction_powered import (
     prediction_powered,
     sampled_queries,
 )
-from owpc_ltr.evaluation.resampling import mean_of, standard_error
+from owpc_ltr.evaluation.significance import mean_of, standard_error
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.datasets import seen_sides
