@@ -33,7 +33,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.alias import Alias
 from owpc_ltr.evaluation.attempts import Pairs, Sketch, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.results import (
+from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
     PerQueryResults,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
     from owpc_ltr.metrics import Metric
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
@@ -110,7 +110,7 @@ def compare(
     """
     from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -170,7 +170,7 @@ def comparison_request(
     cannot be taken for.
     """
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import ComparisonPlan
+    from owpc_ltr.evaluation.measurement import ComparisonPlan
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 

@@ -20,9 +20,8 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
-from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.measurement import Measured, PerQueryResults, Resampling
 from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
-from owpc_ltr.evaluation.results import PerQueryResults, Resampling
 from owpc_ltr.evaluation.rules import (
     DecidingDocuments,
     contradictions,

@@ -23,20 +23,22 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, Dataset, as_dataset, read_data
-from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data
+from owpc_ltr.evaluation.measurement import (
+    ComparedQueries,
+    ComparisonPlan,
+    Measurable,
+    PerQueryResults,
+    Ranking,
+    joined_results,
+    joined_values,
+    measure_on_data,
+)
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     NothingHeldOut,
     choose_queries,
     compared_queries,
     model_data,
-)
-from owpc_ltr.evaluation.results import (
-    ComparedQueries,
-    ComparisonPlan,
-    PerQueryResults,
-    joined_results,
-    joined_values,
 )
 from owpc_ltr.metrics import uneven
 from owpc_ltr.models.average import CrossValidated

@@ -122,9 +122,8 @@ def evaluate(
         with_fields,
     )
     from owpc_ltr.evaluation.judged_data import judged_dataset
-    from owpc_ltr.evaluation.measurement import measure_on_data
+    from owpc_ltr.evaluation.measurement import Resampling, measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-    from owpc_ltr.evaluation.results import Resampling
 
     name, other = ranker_name(model), ranker_name(baseline)
     if name == other:

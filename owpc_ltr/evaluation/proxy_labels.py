@@ -25,8 +25,8 @@ from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
+from owpc_ltr.evaluation.measurement import PerQueryResults
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
-from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import (
     METRICS_DISAGREE,
     cluster_warnings,

@@ -25,7 +25,7 @@ from owpc_ltr.data.splits import (
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings, texts_of, unused_weights
-from owpc_ltr.evaluation.results import ComparedQueries
+from owpc_ltr.evaluation.measurement import ComparedQueries
 from owpc_ltr.evaluation.rules import machine_labels
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import uneven

@@ -32,10 +32,10 @@ from owpc_ltr.evaluation.comparison import (
     compare_results,
     with_finer_p,
 )
-from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.results import (
+from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
+    Measured,
     PerQueryResults,
     RankerResults,
     Resampling,

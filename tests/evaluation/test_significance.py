@@ -21,8 +21,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation import significance as module
 from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison import Statistics, compare_all
-from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.results import Resampling
+from owpc_ltr.evaluation.measurement import Measured, Resampling
 from owpc_ltr.evaluation.significance import (
     Comparison,
     bca_interval,

@@ -137,7 +137,7 @@ def compare_live(
         write_comparison,
     )
     from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
     if not isinstance(rankers, Mapping | str | Path) and len(rankers) == 1 and rankers[0] != QUERY:
