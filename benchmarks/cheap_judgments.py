@@ -30,8 +30,8 @@ import numpy as np
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.compared_pair import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.data_comparison import ranker_of
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.reordering import dataset_scores
 

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.compared_pair import prediction_powered
 from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired, room_of
 
 QUERIES = 300

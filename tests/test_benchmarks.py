@@ -10,7 +10,7 @@ from owpc_ltr_clicks.judge_clicks import count_clicks
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.compared_pair import prediction_powered
 from owpc_ltr.evaluation.significance import bca_interval, compare_paired
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -20,13 +20,12 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.compared_pair import ComparedPair, PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import PerQueryResults
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.rules import (
     METRICS_DISAGREE,
     cluster_warnings,

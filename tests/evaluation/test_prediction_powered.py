@@ -19,7 +19,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.prediction_powered import (
+from owpc_ltr.evaluation.compared_pair import (
     FEWEST,
     PredictionPowered,
     crossfitted_slopes,
