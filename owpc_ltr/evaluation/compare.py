@@ -138,7 +138,7 @@ def compare(
 
         comparison = compare_over_folds(request, judged)
     elif proxy_labels is not None:
-        from owpc_ltr.evaluation.proxy_labels import compare_with_proxy_labels
+        from owpc_ltr.evaluation.data_comparison import compare_with_proxy_labels
 
         comparison = compare_with_proxy_labels(request, judged, proxy_labels)
     else:
