@@ -103,7 +103,7 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     """
     from urllib.parse import quote
 
-    from owpc_ltr.data.judgments.pools import lines_of_list
+    from owpc_ltr.data.judgments.tables import lines_of_list
     from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer
     from owpc_ltr.names import check_name
 

@@ -253,8 +253,7 @@ def read_topics(path: Path) -> dict[str, str]:
     A table's header names `query_id` and `query`. Raises BadInput where an id has two texts, or a
     topic lacks one.
     """
-    from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.judgments.tables import header_names
+    from owpc_ltr.data.judgments.tables import header_names, read_queries
 
     text = read_text(path)
     names = set(header_names(text))

@@ -23,7 +23,7 @@ from owpc_ltr.data.judgments import (
     write_judgments,
 )
 from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.judgments.tables import read_queries, write_sheet
 from owpc_ltr.engine.live_queries import typed_queries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet

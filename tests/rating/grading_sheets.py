@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery
-from owpc_ltr.data.judgments.pools import write_sheet
+from owpc_ltr.data.judgments.tables import write_sheet
 
 WORDS = ("alien", "robot", "wizard", "desert", "ocean", "castle", "engine", "garden", "winter")
 

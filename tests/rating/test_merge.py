@@ -25,8 +25,7 @@ from owpc_ltr.data.judgments.grouping import (
     raters_cell,
     votes_of,
 )
-from owpc_ltr.data.judgments.pools import write_sheet
-from owpc_ltr.data.judgments.tables import write_judgments
+from owpc_ltr.data.judgments.tables import write_judgments, write_sheet
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.rules import machine_labels, unnamed_judges

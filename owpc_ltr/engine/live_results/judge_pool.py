@@ -166,7 +166,7 @@ def judge_pool(
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
     """
-    from owpc_ltr.data.judgments.pools import write_sheet
+    from owpc_ltr.data.judgments.tables import write_sheet
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.query_choice import choose_queries
@@ -344,7 +344,7 @@ def _read_queries(
         return path
     import numpy as np
 
-    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.judgments.tables import read_queries
     from owpc_ltr.evaluation.judged_data import read_lists
 
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
