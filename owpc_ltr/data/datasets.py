@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatureNumber
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.columnar import is_parquet
+from owpc_ltr.files.tables import is_parquet
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, public, silent
 
 if TYPE_CHECKING:

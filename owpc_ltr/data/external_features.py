@@ -31,8 +31,8 @@ from owpc_ltr.data.options import ROLES, row_number
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
-from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
+from owpc_ltr.files.tables import columns_in
 from owpc_ltr.signatures import public
 from owpc_ltr.text import ShortRepr
 

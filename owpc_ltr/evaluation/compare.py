@@ -269,7 +269,7 @@ def _table_bytes(comparison: RankerComparison, path: Path) -> bytes:
 
     from pyarrow import parquet
 
-    from owpc_ltr.files.sheets import sheet_bytes
+    from owpc_ltr.files.tables import sheet_bytes
     from owpc_ltr.text import printable
 
     if path.suffix.lower() == ".csv":

@@ -38,8 +38,8 @@ from owpc_ltr.data.runs import TrecRun, is_run
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
-from owpc_ltr.files.columnar import PARQUET
 from owpc_ltr.files.input import first_lines, open_regular, read_head
+from owpc_ltr.files.tables import PARQUET
 from owpc_ltr.host.judgment_lists import read_judgments
 
 Dataset = RankingDataset | PartitionedDataset

@@ -50,9 +50,9 @@ from owpc_ltr.data.judgments.tables import (
 )
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
 from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.files.strict_json import as_id, kind_of, read_json_value
+from owpc_ltr.files.tables import ARROW, PARQUET, open_columns
 from owpc_ltr.protocols import JudgmentReader
 
 _LARGEST = 1 << 30

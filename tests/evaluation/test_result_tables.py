@@ -19,7 +19,7 @@ from owpc_ltr.data.judgments.tables import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_result import latex_cells
-from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
+from owpc_ltr.files.tables import inert_cell, inert_column, read_column
 from tests.commands import Run
 from tests.rankers import judged, linear
 

@@ -44,8 +44,8 @@ from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.sheets import inert_column, read_column, sheet_bytes
 from owpc_ltr.files.strict_json import Json, kind_of, read_json_value
+from owpc_ltr.files.tables import inert_column, read_column, sheet_bytes
 from owpc_ltr.text import cut, printable
 
 _TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
