@@ -64,9 +64,8 @@ _HOMES = homes(
         "host.judgment_lists": "read_judgments write_judgments",
         "host.plugin_list": "plugins",
         "inspection.inspect": "inspect",
-        "models.average": "average",
+        "models.combined": "average load_model",
         "models.model_file": "save_model",
-        "models.reordering": "load_model",
         "training.cross_validation": "read_folds",
         "training.estimators": "Ranker",
         "training.select": "select",
@@ -117,9 +116,9 @@ if TYPE_CHECKING:
     from owpc_ltr.host.judgment_lists import write_judgments as write_judgments
     from owpc_ltr.host.plugin_list import plugins as plugins
     from owpc_ltr.inspection.inspect import inspect as inspect
-    from owpc_ltr.models.average import average as average
+    from owpc_ltr.models.combined import average as average
+    from owpc_ltr.models.combined import load_model as load_model
     from owpc_ltr.models.model_file import save_model as save_model
-    from owpc_ltr.models.reordering import load_model as load_model
     from owpc_ltr.training.cross_validation import read_folds as read_folds
     from owpc_ltr.training.estimators import Ranker as Ranker
     from owpc_ltr.training.select import select as select

@@ -59,10 +59,9 @@ _HOMES = homes(
         "kernels.linear": "linear_risk losses_of_scores",
         "metrics.metric": "Metric RankSum parse_metric",
         "metrics.ranking": "RankedQueries Ranking cutoff_words relevant_of_runs relevant_words",
-        "models.average": "AverageModel",
+        "models.combined": "AverageModel ReorderingModel",
         "models.linear": "AdditiveModel Curve LinearModel Normaliser",
         "models.networks": "Layer LogisticNetwork NetworkModel",
-        "models.reordering": "ReorderingModel",
         "models.trees": "Forest TreeModel",
         "names": "check_name",
         "protocols": (
@@ -147,7 +146,8 @@ if TYPE_CHECKING:
     from owpc_ltr.metrics.ranking import cutoff_words as cutoff_words
     from owpc_ltr.metrics.ranking import relevant_of_runs as relevant_of_runs
     from owpc_ltr.metrics.ranking import relevant_words as relevant_words
-    from owpc_ltr.models.average import AverageModel as AverageModel
+    from owpc_ltr.models.combined import AverageModel as AverageModel
+    from owpc_ltr.models.combined import ReorderingModel as ReorderingModel
     from owpc_ltr.models.linear import AdditiveModel as AdditiveModel
     from owpc_ltr.models.linear import Curve as Curve
     from owpc_ltr.models.linear import LinearModel as LinearModel
@@ -155,7 +155,6 @@ if TYPE_CHECKING:
     from owpc_ltr.models.networks import Layer as Layer
     from owpc_ltr.models.networks import LogisticNetwork as LogisticNetwork
     from owpc_ltr.models.networks import NetworkModel as NetworkModel
-    from owpc_ltr.models.reordering import ReorderingModel as ReorderingModel
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
     from owpc_ltr.names import check_name as check_name

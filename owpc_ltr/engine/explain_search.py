@@ -43,7 +43,7 @@ from owpc_ltr.formats.engine_versions import LINEAR
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import ConnectsWith, Plugins
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.signatures import Argument, Help, Reads, job
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import opensearchpy
 
     from owpc_ltr.data.external_features import ExternalTable
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
 
 PANEL = "Engine"
 TO_CONNECT = "Connection"

@@ -54,9 +54,14 @@ from owpc_ltr.evaluation.rules import (
 )
 from owpc_ltr.evaluation.significance import OPPOSITE, holm, room_of
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.models.average import CrossValidated
+from owpc_ltr.models.combined import (
+    FEATURE,
+    CrossValidated,
+    ReorderingModel,
+    feature_ranker,
+    load_model,
+)
 from owpc_ltr.models.model_file import SavedRanker
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
 from owpc_ltr.protocols import Model
 
 LIVE = "live:"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_result import Evaluation
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -195,7 +195,7 @@ def write_run(
     import numpy as np
 
     from owpc_ltr.data.runs import TrecRun, write_scores
-    from owpc_ltr.models.reordering import dataset_scores
+    from owpc_ltr.models.combined import dataset_scores
 
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
     retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.library_conventions import Reconciliation
     from owpc_ltr.metrics import Metric
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -126,7 +126,7 @@ def explain_metric(
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import first_metric
-    from owpc_ltr.models.reordering import dataset_scores
+    from owpc_ltr.models.combined import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
     parsed = first_metric(metric, load(files))

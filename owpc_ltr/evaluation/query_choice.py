@@ -29,8 +29,7 @@ from owpc_ltr.evaluation.measurement import ComparedQueries
 from owpc_ltr.evaluation.rules import machine_labels
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import uneven
-from owpc_ltr.models.average import FoldOf, fold_records
-from owpc_ltr.models.reordering import FEATURE
+from owpc_ltr.models.combined import FEATURE, FoldOf, fold_records
 from owpc_ltr.protocols import RankingModel
 
 Data = JudgedTable

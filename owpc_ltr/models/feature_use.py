@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, RankingModel

@@ -11,8 +11,8 @@ from owpc_ltr.data.splits import source_of
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.model_file import parity_samples_of
-from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
 from owpc_ltr.training.candidates import record_of_data, record_of_method
 from owpc_ltr.training.options import (

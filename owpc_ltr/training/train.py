@@ -217,7 +217,7 @@ def train(
     """
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.models.average import with_folds
+    from owpc_ltr.models.combined import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import fold_models

@@ -30,7 +30,7 @@ from owpc_ltr.training.options import (
 from owpc_ltr.training.train import TrainingSummary, chosen_line
 
 if TYPE_CHECKING:
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -107,8 +107,8 @@ def train_reranker(
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import constant_in_training
+    from owpc_ltr.models.combined import read_base
     from owpc_ltr.models.model_file import save_model, with_warnings
-    from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
     from owpc_ltr.training.training_data import constant_in_all, read_training_queries

@@ -98,7 +98,7 @@ def bounds(
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.reordering import load_model
+    from owpc_ltr.models.combined import load_model
 
     registry = load(map(Path, plugins))
     ranker: Any = load_model(Path(model)) if isinstance(model, Path | str) else model

@@ -18,9 +18,9 @@ from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.commands import public_function
 from owpc_ltr.inspection.inspect import inspect
+from owpc_ltr.models.combined import dataset_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of
-from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr_report.features import is_model
 from owpc_ltr_report.page import short_names
 from owpc_ltr_report.queries import changed_examples

@@ -40,7 +40,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in, joined_sources
 from owpc_ltr.formats.ltr_plugin import import_linear
-from owpc_ltr.models.reordering import ReorderingModel, load_model
+from owpc_ltr.models.combined import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.names import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel

@@ -36,7 +36,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.ubi import ScanWindow, count, pages
 from owpc_ltr.engine.workbench import fetch_list
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import ReorderingModel
 from tests.engine.log_runs import QUICK, Spoiler
 from tests.engine.memory_engine import MemoryEngine, small_judgments, whole
 from tests.engine.memory_engine import log as log_in_memory

@@ -28,7 +28,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.strict_json import read_json_object
     from owpc_ltr.host.judgment_lists import read_judgments
-    from owpc_ltr.models.reordering import load_model
+    from owpc_ltr.models.combined import load_model
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),

@@ -22,8 +22,7 @@ from owpc_ltr.formats.client_models import (
     store_for_client,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import FoldOf, fold_model
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import FoldOf, ReorderingModel, fold_model
 from owpc_ltr.protocols import Model
 
 PREFIX = "owpc-ltr-trial-"

@@ -36,7 +36,7 @@ from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.models.reordering import ReorderingModel, load_reordering
+from owpc_ltr.models.combined import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Help, Writes, job
 from owpc_ltr.text import cut
