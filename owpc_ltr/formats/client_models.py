@@ -20,7 +20,7 @@ from owpc_ltr.data.feature_sources import (
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.feature_use import features_used, without_last_columns
+from owpc_ltr.models.analysis import features_used, without_last_columns
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import content_of, model_of, packed, unpacked, with_record
 from owpc_ltr.models.networks import LogisticNetwork

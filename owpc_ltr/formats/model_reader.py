@@ -20,7 +20,7 @@ from owpc_ltr.formats.ltr_plugin import read_linear
 from owpc_ltr.formats.other_trees import from_lightgbm, lightgbm_text
 from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, stale_leaves
-from owpc_ltr.models.feature_use import with_features
+from owpc_ltr.models.analysis import with_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record
 from owpc_ltr.models.trees import TreeModel

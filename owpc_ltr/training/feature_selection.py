@@ -23,7 +23,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.models.feature_use import features_used
+from owpc_ltr.models.analysis import features_used
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel

@@ -22,8 +22,8 @@ from owpc_ltr.data.splits import clusters_of, fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import LEVEL, Comparison, compare_paired
 from owpc_ltr.metrics import RankedQueries
+from owpc_ltr.models.analysis import features_used
 from owpc_ltr.models.combined import scores_by_fold
-from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import model_of_queries
 from owpc_ltr.training.plan import MetricChoice, Plan, levels_of

@@ -13,8 +13,8 @@ from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.report_parts import plain
 from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.models.analysis import features_used, importances
 from owpc_ltr.models.combined import AverageModel, ReorderingModel
-from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.protocols import Model
 from owpc_ltr_report.page import Chart, Section, drawing

@@ -44,8 +44,8 @@ from owpc_ltr.formats.client_models import (
     store_for_client,
 )
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.analysis import features_used, without_last_columns
 from owpc_ltr.models.combined import AverageModel, average
-from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, unpacked, with_record
 from owpc_ltr.models.networks import NetworkModel

@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, diffe
 from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.models.analysis import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
 from tests.commands import Run
 from tests.engine.deployed import logged_dataset

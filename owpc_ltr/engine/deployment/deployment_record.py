@@ -23,10 +23,9 @@ from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.settings import check_settings
+from owpc_ltr.models.analysis import ScoreInterval, importances
 from owpc_ltr.models.combined import load_model, without_other_folds
-from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
-from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import immutable, split_immutable
 from owpc_ltr.protocols import Model
 from owpc_ltr.text import ShortRepr

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.models.analysis import ScoreInterval
     from owpc_ltr.protocols import Model
 
 

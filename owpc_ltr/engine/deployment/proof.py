@@ -45,7 +45,7 @@ from owpc_ltr.names import check_index
 if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.models.analysis import ScoreInterval
     from owpc_ltr.protocols import Model
 
 

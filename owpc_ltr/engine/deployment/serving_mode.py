@@ -33,10 +33,9 @@ from owpc_ltr.formats.client_models import (
 )
 from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.feature_use import features_used, with_features
+from owpc_ltr.models.analysis import ScoreInterval, features_used, score_interval, with_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
-from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 

@@ -40,8 +40,8 @@ from owpc_ltr.formats.client_models import (
     joined_sources,
 )
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.analysis import ScoreInterval
 from owpc_ltr.models.combined import ReorderingModel
-from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr
 
