@@ -15,7 +15,7 @@ from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.inspection.columns import constant_in_training
+from owpc_ltr.inspection.measures import constant_in_training
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record

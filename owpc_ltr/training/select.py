@@ -101,7 +101,7 @@ def select(
 
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
-    from owpc_ltr.inspection.columns import constant_in_training
+    from owpc_ltr.inspection.measures import constant_in_training
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import Selection, choose, cross_validate, families_of

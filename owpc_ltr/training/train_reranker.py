@@ -106,7 +106,7 @@ def train_reranker(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.inspection.columns import constant_in_training
+    from owpc_ltr.inspection.measures import constant_in_training
     from owpc_ltr.models.combined import read_base
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.protocols import Run

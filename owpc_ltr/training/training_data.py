@@ -21,7 +21,7 @@ from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.host.commands import plugin_answer
-from owpc_ltr.inspection.columns import (
+from owpc_ltr.inspection.measures import (
     ColumnFacts,
     column_facts,
     constant_features,

@@ -12,7 +12,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.blocks import Row, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.report_parts import plain
-from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.inspection.measures import column_facts
 from owpc_ltr.models.analysis import features_used, importances
 from owpc_ltr.models.combined import AverageModel, ReorderingModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel

@@ -13,7 +13,7 @@ import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection.checks import warnings_before_training, warnings_of_log
-from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.inspection.measures import column_facts
 from tests.planted import FAULTS, clean, with_column
 
 

@@ -51,7 +51,7 @@ from owpc_ltr.errors import (
 from owpc_ltr.files.input import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.checks import warnings_of_log
-from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
+from owpc_ltr.inspection.measures import ColumnFacts, column_facts, facts_together
 from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
