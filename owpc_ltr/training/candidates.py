@@ -11,7 +11,6 @@ import numpy as np
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.feature_sources import external_entry, sources_in
 from owpc_ltr.data.partitioned import JudgedTable, in_memory
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
@@ -28,6 +27,7 @@ from owpc_ltr.training.plan import (
     checked_fit,
     means_of,
     taking_missing_as_zero,
+    with_scales,
 )
 from owpc_ltr.training.training_data import check_trainable, loaded_for
 from owpc_ltr.version import VERSION

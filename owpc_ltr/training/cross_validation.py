@@ -23,7 +23,6 @@ from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import Journal, output_file
@@ -34,7 +33,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
 from owpc_ltr.text import ShortRepr
 from owpc_ltr.training.candidates import fit_each
-from owpc_ltr.training.plan import C, Plan, levels_of, means_of
+from owpc_ltr.training.plan import C, Plan, levels_of, means_of, with_scales
 from owpc_ltr.training.training_data import (
     WorkerPool,
     check_trainable,

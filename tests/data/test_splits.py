@@ -19,7 +19,6 @@ from owpc_ltr import save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import (
     HashSplit,
     Origin,
@@ -39,7 +38,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_selection import train_on_few_features
-from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.plan import model_plan, with_scales
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.training.training_data import read_training_queries
 from tests.commands import Run as RunCommand
