@@ -37,7 +37,7 @@ from owpc_ltr.metrics import Metric, RankedQueries, parse_metrics, uneven
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import Plan, model_plan
 from owpc_ltr.version import parse_version
 

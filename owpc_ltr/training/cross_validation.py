@@ -32,14 +32,14 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import fit_each
-from owpc_ltr.training.plan import C, Plan, levels_of, means_of, with_scales
-from owpc_ltr.training.training_data import (
+from owpc_ltr.training.fitting import (
     WorkerPool,
     check_trainable,
+    fit_each,
     goes_through_parts,
     loaded_for,
 )
+from owpc_ltr.training.plan import C, Plan, levels_of, means_of, with_scales
 
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 

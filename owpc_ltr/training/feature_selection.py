@@ -28,7 +28,7 @@ from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import TrainingResult, train_plan
+from owpc_ltr.training.fitting import TrainingResult, train_plan
 from owpc_ltr.training.plan import Plan, means_of
 
 

@@ -25,9 +25,8 @@ from owpc_ltr.metrics import RankedQueries
 from owpc_ltr.models.analysis import features_used
 from owpc_ltr.models.combined import scores_by_fold
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import model_of_queries
+from owpc_ltr.training.fitting import check_trainable, goes_through_parts, model_of_queries
 from owpc_ltr.training.plan import MetricChoice, Plan, levels_of
-from owpc_ltr.training.training_data import check_trainable, goes_through_parts
 
 FOLDS = 3
 FEWEST_QUERIES = 30

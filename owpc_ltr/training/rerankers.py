@@ -14,7 +14,12 @@ from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
-from owpc_ltr.training.candidates import record_of_data, record_of_method
+from owpc_ltr.training.fitting import (
+    check_choosable,
+    check_trainable,
+    record_of_data,
+    record_of_method,
+)
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     PENALTIES,
@@ -30,7 +35,6 @@ from owpc_ltr.training.plan import (
     checked_reordering,
     parsed,
 )
-from owpc_ltr.training.training_data import check_choosable, check_trainable
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ def train_reranker(
     from owpc_ltr.models.combined import read_base
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.protocols import Run
+    from owpc_ltr.training.fitting import constant_in_all, read_training_queries
     from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
-    from owpc_ltr.training.training_data import constant_in_all, read_training_queries
 
     registry = load(map(Path, plugins))
     plan = reranking_plan(loss, reranker, settings, grid, metric, registry=registry)

@@ -25,8 +25,8 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import silent
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import Plan, model_plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 from owpc_ltr.version import VERSION

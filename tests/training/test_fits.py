@@ -22,8 +22,8 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Certificate, Fit, Loss, Reordering, Run
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cross_validate, cut_folds
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.training.train import _ending

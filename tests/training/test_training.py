@@ -30,7 +30,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import kept_history, train_plan
+from owpc_ltr.training.fitting import kept_history, train_plan
 from owpc_ltr.training.plan import deviation_within_queries, model_plan, with_scales
 from owpc_ltr.training.rerankers import reranking_plan
 
