@@ -51,9 +51,8 @@ from owpc_ltr.training.options import (
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.protocols import Model, Run
-    from owpc_ltr.training.feature_selection import FewFeatures
-    from owpc_ltr.training.first_model import KindChoice
     from owpc_ltr.training.fitting import TrainingQueries, TrainingResult
+    from owpc_ltr.training.model_search import FewFeatures, KindChoice
     from owpc_ltr.training.plan import Plan
 
 
@@ -219,9 +218,8 @@ def train(
     from owpc_ltr.models.combined import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.feature_selection import few_features
-    from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.fitting import fold_models, read_training_queries, workers_at
+    from owpc_ltr.training.model_search import choose_kind, few_features
     from owpc_ltr.training.plan import model_plan
 
     if knots is not None and not piecewise_linear:
@@ -300,8 +298,8 @@ def _trained(
     queries: TrainingQueries, plan: Plan, run: Run, few: FewFeatures | None
 ) -> TrainingResult:
     """The model of a plan; of so many features at most, where these were given."""
-    from owpc_ltr.training.feature_selection import train_on_few_features
     from owpc_ltr.training.fitting import train_plan
+    from owpc_ltr.training.model_search import train_on_few_features
 
     training, validation, source = queries.training, queries.validation, queries.source
     if few is None:
