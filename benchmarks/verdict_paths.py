@@ -30,7 +30,12 @@ from owpc_ltr.evaluation import measurement as results
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
+from owpc_ltr.evaluation.judged_data import (
+    ChosenQueries,
+    choose_queries,
+    judgment_warnings,
+    without_features,
+)
 from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
@@ -38,7 +43,6 @@ from owpc_ltr.evaluation.measurement import (
     Resampling,
     measure_lists,
 )
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.significance import Comparison, Verdict, compare_paired, decide
 from owpc_ltr.features.feature_set import Feature, FeatureSet

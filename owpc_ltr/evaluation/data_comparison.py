@@ -27,7 +27,18 @@ from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.compared_pair import ComparedPair, PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.judged_data import Data, Dataset, as_dataset, read_data, without_features
+from owpc_ltr.evaluation.judged_data import (
+    ChosenQueries,
+    Data,
+    Dataset,
+    NothingHeldOut,
+    as_dataset,
+    choose_queries,
+    compared_queries,
+    model_data,
+    read_data,
+    without_features,
+)
 from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
@@ -37,13 +48,6 @@ from owpc_ltr.evaluation.measurement import (
     joined_results,
     joined_values,
     measure_on_data,
-)
-from owpc_ltr.evaluation.query_choice import (
-    ChosenQueries,
-    NothingHeldOut,
-    choose_queries,
-    compared_queries,
-    model_data,
 )
 from owpc_ltr.evaluation.rules import (
     METRICS_DISAGREE,

@@ -121,9 +121,13 @@ def evaluate(
         records_of,
         with_fields,
     )
-    from owpc_ltr.evaluation.judged_data import judged_dataset
+    from owpc_ltr.evaluation.judged_data import (
+        choose_queries,
+        compared_queries,
+        judged_dataset,
+        model_data,
+    )
     from owpc_ltr.evaluation.measurement import Resampling, measure_on_data
-    from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
 
     name, other = ranker_name(model), ranker_name(baseline)
     if name == other:

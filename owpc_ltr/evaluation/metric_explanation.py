@@ -121,9 +121,8 @@ def explain_metric(
     """
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.data_comparison import ranker_of
-    from owpc_ltr.evaluation.judged_data import judged_dataset
+    from owpc_ltr.evaluation.judged_data import judged_dataset, model_data
     from owpc_ltr.evaluation.library_conventions import reconcile
-    from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import first_metric
     from owpc_ltr.models.combined import dataset_scores

@@ -60,7 +60,7 @@ def explain(
 
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.documents import fields_of, with_document_fields
-    from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.judged_data import model_data
     from owpc_ltr.explanations.explanation import ServedList, explain_list
     from owpc_ltr.models.combined import ReorderingModel, dataset_scores
 

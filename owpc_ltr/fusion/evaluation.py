@@ -22,13 +22,13 @@ from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
+from owpc_ltr.evaluation.judged_data import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.measurement import (
     ComparisonPlan,
     PerQueryResults,
     RankerResults,
     Resampling,
 )
-from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
 from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import source_of
-from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.combined import ReorderingModel

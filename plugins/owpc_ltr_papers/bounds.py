@@ -95,7 +95,7 @@ def bounds(
     Corollaries 1 to 3.
     """
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.judged_data import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
     from owpc_ltr.models.combined import load_model

@@ -31,7 +31,7 @@ from owpc_ltr.data.splits import (
 )
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
-from owpc_ltr.evaluation.query_choice import choose_queries, model_data
+from owpc_ltr.evaluation.judged_data import choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run

@@ -23,8 +23,8 @@ from owpc_ltr import (
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.evaluation.measurement import list_warnings, lists_of
-from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

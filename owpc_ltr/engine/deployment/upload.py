@@ -218,8 +218,7 @@ def _check_data(
 
     Where an index is named, the application's query checks them there.
     """
-    from owpc_ltr.evaluation.judged_data import judgment_warnings
-    from owpc_ltr.evaluation.query_choice import check_features
+    from owpc_ltr.evaluation.judged_data import check_features, judgment_warnings
     from owpc_ltr.features.query_analysis import text_scores
     from owpc_ltr.models.model_file import warnings_of
 

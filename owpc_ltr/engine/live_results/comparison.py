@@ -24,8 +24,8 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.data_comparison import with_proxy_labels
+from owpc_ltr.evaluation.judged_data import ChosenQueries, choose_queries, compared_queries
 from owpc_ltr.evaluation.measurement import ComparisonPlan, PerQueryResults, measure_lists
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
 from owpc_ltr.evaluation.rules import (
     POOL,

@@ -168,8 +168,7 @@ def judge_pool(
     """
     from owpc_ltr.data.judgments.tables import write_sheet
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
-    from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.query_choice import choose_queries
+    from owpc_ltr.evaluation.judged_data import choose_queries, read_lists
     from owpc_ltr.evaluation.rules import FEWEST_COMMON
 
     if not rankers:
