@@ -28,7 +28,7 @@ from owpc_ltr.features.feature_set import (
     plain_params,
 )
 from owpc_ltr.files.output import write_output
-from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.stored_model import serving_profile
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
 from owpc_ltr.text import ShortRepr, cut

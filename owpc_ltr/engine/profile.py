@@ -34,9 +34,9 @@ from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet, plain_params
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
+from owpc_ltr.formats.stored_model import is_client_scored
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent

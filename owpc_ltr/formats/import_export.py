@@ -197,7 +197,7 @@ def export_model(
     """
     from owpc_ltr import protocols
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.formats.client_models import check_features, for_engine
+    from owpc_ltr.formats.stored_model import check_features, for_engine
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model
 

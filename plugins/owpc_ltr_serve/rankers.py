@@ -38,8 +38,8 @@ from owpc_ltr.engine.search.client_scoring import features_of_hits, find_feature
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in, joined_sources
 from owpc_ltr.formats.ltr_plugin import import_linear
+from owpc_ltr.formats.stored_model import client_model, is_client_scored, joined_in, joined_sources
 from owpc_ltr.models.combined import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.names import check_name

@@ -33,7 +33,8 @@ from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import with_external_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     check_features,
     client_model,
     for_engine,
@@ -43,7 +44,6 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.analysis import features_used, without_last_columns
 from owpc_ltr.models.combined import AverageModel, average
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser

@@ -34,9 +34,14 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in
-from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.plugin_free import score_shift
+from owpc_ltr.formats.stored_model import (
+    XGBOOST,
+    XGBOOST_RAW,
+    client_model,
+    is_client_scored,
+    joined_in,
+)
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked

@@ -23,7 +23,9 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     for_engine,
     is_client_scored,
     joined_sources,
@@ -31,8 +33,6 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.analysis import ScoreInterval, features_used, score_interval, with_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record

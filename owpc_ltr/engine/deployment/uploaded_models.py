@@ -28,8 +28,7 @@ from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.options import Require, Unproven
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
-from owpc_ltr.formats.client_models import is_client_scored
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.models.analysis import UNKNOWN, ScoreInterval, importances
 from owpc_ltr.names import split_immutable
 from owpc_ltr.signatures import Argument, Help, job

@@ -205,7 +205,7 @@ def verify_model(
 
 def _warn_of_external_features(stored: StoredModel) -> None:
     from owpc_ltr.data.feature_sources import external_names, in_words
-    from owpc_ltr.formats.client_models import joined_in
+    from owpc_ltr.formats.stored_model import joined_in
 
     if sources := joined_in(stored):
         give_warning(

@@ -32,14 +32,14 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     client_model,
     index_features,
     is_client_scored,
     joined_in,
     joined_sources,
 )
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.analysis import ScoreInterval
 from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.signatures import Progress

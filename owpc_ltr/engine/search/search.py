@@ -32,9 +32,8 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body, search_r
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.features.mustache import variables
-from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.combined import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
