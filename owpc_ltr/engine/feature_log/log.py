@@ -24,14 +24,16 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned import check_buckets, check_folder, write_partitioned
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
-from owpc_ltr.engine.feature_log.feature_reader import (
+from owpc_ltr.engine.feature_log.job import (
     Chunk,
     DocumentStatus,
     FeatureReader,
     LogCounts,
+    LogJob,
     Values,
+    canonical,
+    plan,
 )
-from owpc_ltr.engine.feature_log.job import LogJob, canonical, plan
 from owpc_ltr.engine.feature_log.request_options import MOST_IN_FLIGHT, LogOptions
 from owpc_ltr.engine.feature_log.snapshot import (
     Contents,
