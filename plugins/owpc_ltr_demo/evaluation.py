@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.engine.deployment.alias import SwitchGrounds
 from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.client_scoring import Served, query_alone, serve_all, with_stored

@@ -12,14 +12,20 @@ from dataclasses import replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, check_unpinned
+from owpc_ltr.engine.deployment.alias import (
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    check_switch,
+    check_unpinned,
+    deployed,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
     is_named_by_content,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch, deployed
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.blocks import wrapped_text
-from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
+from owpc_ltr.engine.deployment.alias import (
+    CHALLENGER,
+    CHAMPION,
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    check_challenger,
+    check_switch,
+    configuration,
+    switch_line,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -37,13 +47,6 @@ from owpc_ltr.engine.deployment.serving_mode import (
     proved_interval,
     with_external_features,
     with_fewer_features,
-)
-from owpc_ltr.engine.deployment.switch import (
-    SwitchGrounds,
-    check_challenger,
-    check_switch,
-    configuration,
-    switch_line,
 )
 from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe

@@ -126,10 +126,9 @@ def upload(
     arguments that do not go together.
     """
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, the_name
+    from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, SwitchGrounds, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
-    from owpc_ltr.engine.deployment.switch import SwitchGrounds
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 

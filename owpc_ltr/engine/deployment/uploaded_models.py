@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_lifecycle
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
+from owpc_ltr.engine.deployment.alias import (
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    alias_names,
+    all_aliases,
+    the_name,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -24,7 +31,6 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.options import Require, Unproven
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings

@@ -112,10 +112,9 @@ def verify(
     Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
     index.
     """
-    from owpc_ltr.engine.deployment.alias import Aliases, the_name
+    from owpc_ltr.engine.deployment.alias import Aliases, switch_line, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
-    from owpc_ltr.engine.deployment.switch import switch_line
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
