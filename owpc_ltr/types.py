@@ -63,13 +63,13 @@ _HOMES = homes(
         "models.linear": "AdditiveModel Curve LinearModel Normaliser",
         "models.networks": "Layer LogisticNetwork NetworkModel",
         "models.trees": "Forest TreeModel",
-        "names": "check_name",
         "protocols": (
             "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering ExportedFile "
             "ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss Model Optimizer "
             "RankingModel Reordering Reranker RerankObjective Run StreamingOptimizer"
         ),
         "signatures": "Argument Help Progress Reads Writes job",
+        "text": "check_name",
         "training.cross_validation": "Fold Selection",
     }
 )
@@ -157,7 +157,6 @@ if TYPE_CHECKING:
     from owpc_ltr.models.networks import NetworkModel as NetworkModel
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
-    from owpc_ltr.names import check_name as check_name
     from owpc_ltr.protocols import Certificate as Certificate
     from owpc_ltr.protocols import ClickFit as ClickFit
     from owpc_ltr.protocols import ClickModel as ClickModel
@@ -184,6 +183,7 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
+    from owpc_ltr.text import check_name as check_name
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
 else:

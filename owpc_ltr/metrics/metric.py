@@ -21,8 +21,7 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
-from owpc_ltr.names import did_you_mean
-from owpc_ltr.text import ShortRepr, printable
+from owpc_ltr.text import ShortRepr, did_you_mean, printable
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 

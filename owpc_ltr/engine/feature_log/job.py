@@ -42,8 +42,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json, json_text
-from owpc_ltr.names import check_index
-from owpc_ltr.text import ShortRepr
+from owpc_ltr.text import ShortRepr, check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features import ExternalTable, ExternalValues

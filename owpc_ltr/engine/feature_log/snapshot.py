@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.names import check_index
+from owpc_ltr.text import check_index
 
 Contents = list[dict[str, Any]]
 """Of each shard its `index`, the number of its `documents`, and of the one written last `seq_no`
