@@ -10,7 +10,7 @@ from typing import Any
 
 from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.options import checked_columns
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.options import ALL_FIELDS
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused

@@ -23,7 +23,7 @@ from owpc_ltr.engine.feature_log.job import (
     fingerprint,
     typed_params,
 )
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (

@@ -22,8 +22,7 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
+from owpc_ltr.engine.feature_log.snapshot import LogOptions, PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.profile import time_variants

@@ -35,8 +35,7 @@ from owpc_ltr.engine.client.responses import (
     MalformedAnswer,
     SearchAnswer,
 )
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import PointInTime
+from owpc_ltr.engine.feature_log.snapshot import LogOptions, PointInTime
 from owpc_ltr.engine.stores import Search, Store, changed_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit

@@ -34,9 +34,10 @@ from owpc_ltr.engine.feature_log.job import (
     canonical,
     plan,
 )
-from owpc_ltr.engine.feature_log.request_options import MOST_IN_FLIGHT, LogOptions
 from owpc_ltr.engine.feature_log.snapshot import (
+    MOST_IN_FLIGHT,
     Contents,
+    LogOptions,
     PointInTime,
     SnapshotLost,
     point_in_time,

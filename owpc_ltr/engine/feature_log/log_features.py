@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, DuplicatePolicy, Labels, SkipUnjudged, Topics
-from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
+from owpc_ltr.engine.feature_log.snapshot import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.files.output import output_file
