@@ -57,8 +57,10 @@ _HOMES = homes(
         "inspection.result": "Inspection",
         "kernels.kernel": "BoundLoss Kernel KernelLoss bind kernel",
         "kernels.linear": "linear_risk losses_of_scores",
-        "metrics.metric": "Metric RankSum parse_metric",
-        "metrics.ranking": "RankedQueries Ranking cutoff_words relevant_of_runs relevant_words",
+        "metrics.metric": (
+            "cutoff_words Metric parse_metric RankedQueries Ranking RankSum relevant_of_runs "
+            "relevant_words"
+        ),
         "models.combined": "AverageModel ReorderingModel",
         "models.linear": "AdditiveModel Curve LinearModel Normaliser",
         "models.networks": "Layer LogisticNetwork NetworkModel",
@@ -139,13 +141,13 @@ if TYPE_CHECKING:
     from owpc_ltr.kernels.linear import linear_risk as linear_risk
     from owpc_ltr.kernels.linear import losses_of_scores as losses_of_scores
     from owpc_ltr.metrics.metric import Metric as Metric
+    from owpc_ltr.metrics.metric import RankedQueries as RankedQueries
+    from owpc_ltr.metrics.metric import Ranking as Ranking
     from owpc_ltr.metrics.metric import RankSum as RankSum
+    from owpc_ltr.metrics.metric import cutoff_words as cutoff_words
     from owpc_ltr.metrics.metric import parse_metric as parse_metric
-    from owpc_ltr.metrics.ranking import RankedQueries as RankedQueries
-    from owpc_ltr.metrics.ranking import Ranking as Ranking
-    from owpc_ltr.metrics.ranking import cutoff_words as cutoff_words
-    from owpc_ltr.metrics.ranking import relevant_of_runs as relevant_of_runs
-    from owpc_ltr.metrics.ranking import relevant_words as relevant_words
+    from owpc_ltr.metrics.metric import relevant_of_runs as relevant_of_runs
+    from owpc_ltr.metrics.metric import relevant_words as relevant_words
     from owpc_ltr.models.combined import AverageModel as AverageModel
     from owpc_ltr.models.combined import ReorderingModel as ReorderingModel
     from owpc_ltr.models.linear import AdditiveModel as AdditiveModel

@@ -43,7 +43,7 @@ from owpc_ltr.evaluation.significance import (
     pair_values,
 )
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric, uneven
-from owpc_ltr.metrics.ranking import divide_defined
+from owpc_ltr.metrics.metric import divide_defined
 from owpc_ltr.models.combined import CrossValidated, ReorderingModel, dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import Progress, silent

@@ -41,7 +41,7 @@ from owpc_ltr.evaluation.significance import (
     reaches,
     standard_error,
 )
-from owpc_ltr.metrics.ranking import divide_defined
+from owpc_ltr.metrics.metric import divide_defined
 
 Matrix = NDArray[np.float64]
 """One query a row, one rater a column."""

@@ -36,8 +36,9 @@ from owpc_ltr.kernels.linear import (
     losses_of_scores,
     query_blocks,
 )
-from owpc_ltr.metrics import parse_metric, ranking
-from owpc_ltr.metrics.ranking import best_first, ordered_down
+from owpc_ltr.metrics import metric as ranking
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.metrics.metric import best_first, ordered_down
 from owpc_ltr.plugin_checks.promises import sample_dataset
 
 

@@ -43,7 +43,7 @@ from owpc_ltr.formats.stored_model import (
     joined_in,
 )
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.ranking import pair_agreement
+from owpc_ltr.metrics.metric import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.text import check_index
 
