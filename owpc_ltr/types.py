@@ -55,8 +55,7 @@ _HOMES = homes(
         "host.registry": "Plugin Registry",
         "host.settings": "check_settings choice_number",
         "inspection.result": "Inspection",
-        "kernels.kernel": "BoundLoss Kernel KernelLoss bind kernel",
-        "kernels.linear": "linear_risk losses_of_scores",
+        "kernels.kernel": "bind BoundLoss Kernel kernel KernelLoss linear_risk losses_of_scores",
         "metrics.metric": (
             "cutoff_words Metric parse_metric RankedQueries Ranking RankSum relevant_of_runs "
             "relevant_words"
@@ -138,8 +137,8 @@ if TYPE_CHECKING:
     from owpc_ltr.kernels.kernel import KernelLoss as KernelLoss
     from owpc_ltr.kernels.kernel import bind as bind
     from owpc_ltr.kernels.kernel import kernel as kernel
-    from owpc_ltr.kernels.linear import linear_risk as linear_risk
-    from owpc_ltr.kernels.linear import losses_of_scores as losses_of_scores
+    from owpc_ltr.kernels.kernel import linear_risk as linear_risk
+    from owpc_ltr.kernels.kernel import losses_of_scores as losses_of_scores
     from owpc_ltr.metrics.metric import Metric as Metric
     from owpc_ltr.metrics.metric import RankedQueries as RankedQueries
     from owpc_ltr.metrics.metric import Ranking as Ranking

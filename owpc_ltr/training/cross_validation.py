@@ -27,7 +27,7 @@ from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import Journal, output_file
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.kernels.linear import one_blas_thread
+from owpc_ltr.kernels.kernel import one_blas_thread
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent

@@ -38,7 +38,7 @@ from owpc_ltr.inspection.measures import (
     constant_in_training,
     facts_together,
 )
-from owpc_ltr.kernels.linear import one_blas_thread
+from owpc_ltr.kernels.kernel import one_blas_thread
 from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Reranker, Run, StreamingOptimizer

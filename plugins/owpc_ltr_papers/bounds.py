@@ -26,8 +26,7 @@ from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.report_parts import ReportSection
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
+from owpc_ltr.kernels.kernel import bind, linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Model
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job

@@ -37,8 +37,7 @@ from owpc_ltr.evaluation.significance import (
 )
 from owpc_ltr.evaluation.significance import mean_of as mean_of_values
 from owpc_ltr.host.registry import installed
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.kernels.kernel import bind, linear_risk
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run

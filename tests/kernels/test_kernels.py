@@ -24,17 +24,15 @@ from owpc_ltr.kernels.kernel import (
     BoundLoss,
     Kernel,
     KernelLoss,
+    add_rows,
     bind,
     evaluate_query,
     kernel,
-    sort_ascending,
-)
-from owpc_ltr.kernels.linear import (
-    add_rows,
     linear_risk,
     linear_scores,
     losses_of_scores,
     query_blocks,
+    sort_ascending,
 )
 from owpc_ltr.metrics import metric as ranking
 from owpc_ltr.metrics import parse_metric

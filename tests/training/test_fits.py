@@ -16,8 +16,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
-from owpc_ltr.kernels.kernel import bind, evaluate_query
-from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.kernels.kernel import bind, evaluate_query, linear_risk
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks.promises import sample_dataset
