@@ -260,7 +260,7 @@ DATA = (
     # Judgments, features, models, ids and figures, which stay as they are; no message of others.
     "data.judgments.tables", "data.judgments.tables", "data.letor", "data.parquet",
     "data.partitioned", "data.runs", "engine.evidence", "engine.feature_log.log",
-    "engine.feature_sets", "evaluation.attempts", "evaluation.compare", "files.input",
+    "engine.feature_sets", "evaluation.rules", "evaluation.compare", "files.input",
     "files.output", "formats.import_export", "fusion.fuse", "host.judgment_lists",
     "models.model_file", "plugin_checks.readers", "training.cross_validation",
     "owpc_ltr_clicks.judgments", "owpc_ltr_dask.on_worker", "owpc_ltr_demo.session",

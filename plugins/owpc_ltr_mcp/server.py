@@ -29,8 +29,8 @@ from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.cli.signals import handling
 from owpc_ltr.engine.evidence import read_evidence
 from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
-from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_result import RankerComparison
+from owpc_ltr.evaluation.rules import corrected_for
 from owpc_ltr.files.input import confined_to
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.redaction import redacted
