@@ -21,7 +21,7 @@ from verdict_worlds import DOCUMENTS, METRIC, TOP, Case, Matrix, Rng, word
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, Judgments, judges_of
+from owpc_ltr.data.judgments import JUDGED_BY, JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.engine.live_results.comparison import LiveResults

@@ -21,8 +21,7 @@ _HOMES = homes(
         "compiling": "compiled",
         "data.click_counts": "ClickCounts ClickLists ranks_vary",
         "data.external_features": "ExternalTable",
-        "data.judgments.grouping": "JudgedQuery Judgments",
-        "data.judgments.lines": "JudgmentLines TypedColumn",
+        "data.judgments": "JudgedQuery JudgmentLines Judgments TypedColumn",
         "data.partitioned": "JudgedTable",
         "data.runs": "TrecRun",
         "data.splits": "DatasetSplits HashSplit Origin",
@@ -85,10 +84,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
     from owpc_ltr.data.external_features import ExternalTable as ExternalTable
-    from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
-    from owpc_ltr.data.judgments.grouping import Judgments as Judgments
-    from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
-    from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
+    from owpc_ltr.data.judgments import JudgedQuery as JudgedQuery
+    from owpc_ltr.data.judgments import JudgmentLines as JudgmentLines
+    from owpc_ltr.data.judgments import Judgments as Judgments
+    from owpc_ltr.data.judgments import TypedColumn as TypedColumn
     from owpc_ltr.data.partitioned import JudgedTable as JudgedTable
     from owpc_ltr.data.runs import TrecRun as TrecRun
     from owpc_ltr.data.splits import DatasetSplits as DatasetSplits

@@ -20,7 +20,7 @@ from owpc_ltr.data import partitioned
 from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features import ExternalTable
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import open_partitioned, write_partitioned
 from owpc_ltr.data.splits import HashSplit, digests_of

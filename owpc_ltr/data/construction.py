@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from owpc_ltr.arrays import Labels, Matrix, Vector, is_frame, is_pandas
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.data.feature_sources import external_entry, external_names, sources_in
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, joined_judges
+from owpc_ltr.data.judgments import JUDGED_BY, joined_judges
 from owpc_ltr.data.options import row_number
 from owpc_ltr.data.parquet import stream_groups
 from owpc_ltr.errors import BadInput, UsageError, give_warning

@@ -37,7 +37,7 @@ from owpc_ltr.signatures import public
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
 
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}

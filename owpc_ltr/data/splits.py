@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Digests
 from owpc_ltr.data.blocks import FactList, html_of
-from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
+from owpc_ltr.data.judgments import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.text import normalised_text

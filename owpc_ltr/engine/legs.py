@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, EngineLike, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, Hit

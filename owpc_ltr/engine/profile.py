@@ -43,7 +43,7 @@ from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.formats.stored_model import StoredModel

@@ -176,7 +176,7 @@ def _kind(path: Path) -> str | None:
             return "data" if DATASET_KEY in (pq.read_schema(file).metadata or {}) else None
     if not _TABLES.intersection(suffixes):
         return None
-    from owpc_ltr.data.judgments.tables import table_formats
+    from owpc_ltr.data.judgment_tables import table_formats
     from owpc_ltr.files.input import read_head
 
     named = "qrels" in path.name.lower()

@@ -34,7 +34,7 @@ from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of

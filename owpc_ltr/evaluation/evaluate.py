@@ -27,7 +27,7 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, pu
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_result import Evaluation

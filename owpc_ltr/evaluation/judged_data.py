@@ -24,7 +24,7 @@ from owpc_ltr.data.construction import logged_with
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.datasets import dataset_of, open_or_read
 from owpc_ltr.data.feature_sources import external_names, sources_in
-from owpc_ltr.data.judgments.grouping import (
+from owpc_ltr.data.judgments import (
     JUDGED_BY,
     JudgedQuery,
     Judgments,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.feature_sources import sources_in
-from owpc_ltr.data.judgments.grouping import judges_in
+from owpc_ltr.data.judgments import judges_in
 from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names
 from owpc_ltr.errors import Refused, UsageError

@@ -15,7 +15,7 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, public
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.library_conventions import Reconciliation

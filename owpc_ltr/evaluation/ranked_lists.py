@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.grouping import grade_by_people, is_machine, votes_of
+from owpc_ltr.data.judgments import grade_by_people, is_machine, votes_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.metric import divide_defined

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.grouping import (
+from owpc_ltr.data.judgments import (
     CLICKS,
     JUDGED_BY,
     JudgedQuery,

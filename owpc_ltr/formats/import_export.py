@@ -111,7 +111,7 @@ def import_model(
 
 def _with_queries(model: Model, trained_on: Any) -> Model:
     """The model, whose record has the queries that it was trained on."""
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import seen_queries
     from owpc_ltr.evaluation.judged_data import read_data
     from owpc_ltr.models.model_file import with_record

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
+from owpc_ltr.data.judgments import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
@@ -44,7 +44,7 @@ from owpc_ltr.version import parse_version
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.legs import Legs
     from owpc_ltr.models.linear import LinearModel

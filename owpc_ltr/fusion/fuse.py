@@ -31,7 +31,7 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
     from owpc_ltr.features.feature_set import FeatureSet

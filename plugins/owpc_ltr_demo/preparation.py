@@ -16,7 +16,7 @@ import owpc_ltr
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.judgments import write_judgments
+from owpc_ltr.data.judgment_tables import write_judgments
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries
 from owpc_ltr.engine.client.engine import Engine, open_engine, search_index
 from owpc_ltr.engine.feature_log.log import run_log

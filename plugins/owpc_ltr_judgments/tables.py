@@ -29,16 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines, Judgments, TypedColumn
-from owpc_ltr.data.judgments.grouping import IMPORTANCE, JUDGED_BY, WEIGHT, decimal
-from owpc_ltr.data.judgments.lines import (
-    decode,
-    distinct_values,
-    table_column,
-    text_column,
-    whole_numbers,
-)
-from owpc_ltr.data.judgments.tables import (
+from owpc_ltr.data.judgment_tables import (
     TAKEN,
     find_roles,
     further_params,
@@ -47,6 +38,20 @@ from owpc_ltr.data.judgments.tables import (
     optional_columns,
     parse_table,
     table_bytes,
+)
+from owpc_ltr.data.judgments import (
+    IMPORTANCE,
+    JUDGED_BY,
+    WEIGHT,
+    JudgmentLines,
+    Judgments,
+    TypedColumn,
+    decimal,
+    decode,
+    distinct_values,
+    table_column,
+    text_column,
+    whole_numbers,
 )
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput

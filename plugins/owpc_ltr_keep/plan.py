@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.judgments.grouping import machines_among
+from owpc_ltr.data.judgments import machines_among
 from owpc_ltr.data.options import checked_columns
 from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.live_queries import judged_queries

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.tables import read_queries
+from owpc_ltr.data.judgment_tables import read_queries
 from owpc_ltr.data.letor import read_letor, stream_letor
 from owpc_ltr.data.runs import read_run
 from owpc_ltr.inspection.checks import warnings_of_log

@@ -18,7 +18,7 @@ import owpc_ltr as ltr
 from owpc_ltr import save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import (
     HashSplit,
     Origin,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.job import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr_metrics.ndcg import NDCG
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.errors import Refused, UsageError

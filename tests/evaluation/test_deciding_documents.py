@@ -13,8 +13,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import make_dataset
 from owpc_ltr.data.construction import join_datasets
-from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.judgments.grouping import is_machine
+from owpc_ltr.data.judgments import JudgedQuery, Judgments, is_machine
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.engine.live_results.comparison import LiveResults

@@ -16,7 +16,7 @@ from scipy.stats import t
 import owpc_ltr as ltr
 from owpc_ltr import RankerComparison
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import (

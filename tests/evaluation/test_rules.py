@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.grouping import machines_among
+from owpc_ltr.data.judgments import machines_among
 from owpc_ltr.data.splits import clusters_of, linked_queries, seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists

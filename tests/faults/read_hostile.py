@@ -23,7 +23,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.documents import DocumentFile
     from owpc_ltr.data.external_features import read_external_features
-    from owpc_ltr.data.judgments.tables import read_queries
+    from owpc_ltr.data.judgment_tables import read_queries
     from owpc_ltr.data.runs import read_run
     from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.strict_json import read_json_object

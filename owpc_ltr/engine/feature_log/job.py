@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.feature_sources import KEY
-from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import UsedWeights, judges_of
+from owpc_ltr.data.judgments import Judgments, UsedWeights, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about
 from owpc_ltr.engine.client.responses import (
     AnswerPart,

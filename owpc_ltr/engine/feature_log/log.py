@@ -19,7 +19,7 @@ import pyarrow as pa
 from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.feature_sources import KEY
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, importance_of, judges_column, weights_of
+from owpc_ltr.data.judgments import JUDGED_BY, importance_of, judges_column, weights_of
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned import check_buckets, check_folder, write_partitioned
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads

@@ -23,7 +23,7 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.features.feature_set import FeatureSet

@@ -46,7 +46,7 @@ from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.live_results.comparison import LiveComparison

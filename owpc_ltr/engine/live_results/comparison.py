@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
+from owpc_ltr.data.judgments import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine, search_index

@@ -33,7 +33,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store

@@ -46,7 +46,7 @@ from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
 
 T = TypeVar("T")
 _PATIENCE = 30.0

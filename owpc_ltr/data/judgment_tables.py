@@ -14,31 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import (
+from owpc_ltr.data.judgments import (
     CLICKS,
     IMPORTANCE,
     JUDGED_BY,
     WEIGHT,
-    JudgedQuery,
-    Judgments,
-    decimal,
-    judges_by_document,
-    said_weight,
-    weights_of,
-)
-from owpc_ltr.data.judgments.lines import (
     Column,
+    JudgedQuery,
     JudgmentLines,
+    Judgments,
     TypedColumn,
     bad_line,
     by_judge,
+    decimal,
     declared,
     decode,
     encode,
     json_column,
+    judges_by_document,
     no_json,
+    said_weight,
     table_column,
     text_column,
+    weights_of,
 )
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
