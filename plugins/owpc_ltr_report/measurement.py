@@ -21,7 +21,7 @@ from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.models.combined import dataset_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of
-from owpc_ltr_report.features import is_model
+from owpc_ltr_report.models import is_model
 from owpc_ltr_report.page import short_names
 from owpc_ltr_report.queries import changed_examples
 
