@@ -18,9 +18,8 @@ from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.options import METRIC
 from owpc_ltr.files.input import is_confined, refuse_outside
 from owpc_ltr.files.output import digest_of
-from owpc_ltr.files.typed_table import read_table, refuse_unknown
 from owpc_ltr.host.commands import plugin_job
-from owpc_ltr.host.project import KEYS, read_project
+from owpc_ltr.host.project import KEYS, read_project, read_table, refuse_unknown
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics

@@ -17,7 +17,7 @@ from pathlib import Path
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.output import LockHeld, lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.files.typed_table import read_table
+from owpc_ltr.host.project import read_table
 from owpc_ltr.redaction import redacted
 
 SKEW = timedelta(hours=1)
