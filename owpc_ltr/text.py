@@ -1,4 +1,10 @@
-"""Texts that people read: shortened, printable, counted; and names that may be given."""
+"""Text for terminals and logs, on one line and without secrets; names, checked before use.
+
+Texts are cut, their control characters are escaped, and secrets are replaced by *** (see
+`redaction`). Names of models, stores and indices are checked before they reach a URL; of a mistyped
+one it is found what is meant. A model has the name that its upload gave, which is an alias, and a
+name of its own, NAME-HASH.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 On a report's page the same blocks are drawn by its template `table_and_chart.html.jinja`. HTML is
 escaped, without scripts, and at home on light and dark pages.
+
+Tables and paragraphs, as wide as the terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Datasets that are made: of arrays, of data frames, and of other datasets."""
+"""Datasets made: from arrays, lists or data frames, and by joining other datasets.
+
+Datasets made from arrays, lists or data frames; their conversion to matrices, vectors and ids. Rows
+are brought together by query. pandas, polars, Arrow and DuckDB all speak the Arrow C stream, so
+that none of them is needed here.
+
+Datasets joined: several files with the same features, and the row groups of one file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Judgments as delimited text with a header, or as TREC qrels, read and written."""
+"""Judgments as delimited text with a header, or as TREC qrels, read and written.
+
+Pools for grading: queries to be judged, ranked lists of runs, and grading sheets. A judgment list
+of OpenSearch's Search Relevance Workbench stands in the answer that fetches it, or in the body that
+imports it. Ratings are texts, and queries have no ids: the text of a query is its id, the same in
+whichever list it stands.
+"""
 
 from __future__ import annotations
 

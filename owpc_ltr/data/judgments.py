@@ -3,6 +3,9 @@
 The formats are plugins, which `owpc_ltr.host.judgment_lists.read_judgments` chooses from. A list
 has grades; the dataset that is logged for it has labels. A line has columns of texts, numbers or
 JSON, which are checked; lines are grouped by query, with weights and who judged.
+
+Weights say how sure a judgment is, and how often its query is asked. The default is 1; judgments
+and queries of weight 0 do not count.
 """
 
 from __future__ import annotations

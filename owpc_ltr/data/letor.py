@@ -1,4 +1,11 @@
-"""LETOR and SVMrank text, read and written."""
+"""LETOR and SVMrank text, read by a compiled reader, and written.
+
+LETOR and SVMrank text, read and written.
+
+The compiled reader of LETOR lines: a block of whole lines → rows; what is wrong with a line. The
+block's last byte is a line end, and no scan passes one: every loop over a token stops at a byte
+that the token cannot hold, so no loop checks for the end of the block.
+"""
 
 from __future__ import annotations
 

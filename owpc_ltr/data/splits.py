@@ -3,6 +3,11 @@
 A query's documents are never on two sides. A model's record has digests of the queries that it has
 seen. A query is recognised by its id or by its text (see `normalised_text`), whatever file it is in
 and whatever documents it has there. Eight bytes are kept of each.
+
+Duplicate queries: spellings of one request, and queries with mostly the same judged documents.
+Results of such queries are correlated. A test that treats them as independent finds differences
+that do not exist, and a split that separates them measures memorized queries. Every query is in one
+cluster; most clusters are of one query.
 """
 
 from __future__ import annotations

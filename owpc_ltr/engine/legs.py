@@ -9,6 +9,8 @@ documents of given ids: an engine compares all documents of a filter that has k 
 The candidates of a learned fusion come from one query: `bool.should` of all legs, where the nearest
 documents lead. The best `window` for each leg of every shard are rescored; those of all shards
 together where the client does so, because only it knows the ids.
+
+The fields of an index, by its mapping, and those that the templates of a feature set name.
 """
 
 from __future__ import annotations

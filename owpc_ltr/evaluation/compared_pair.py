@@ -1,4 +1,17 @@
-"""A pair of rankers, compared by one metric: its figures in tables, and the verdict in words."""
+"""A pair of rankers, compared by one metric: its figures in tables, and the verdict in words.
+
+Prediction-powered intervals: proxy labels of all queries, human labels of a sample of them. The
+mean by human labels of all queries is the mean by those of the sample, moved by λ times how far the
+sample lies from all queries by the proxy labels (PPI++: Angelopoulos, Duchi & Zrnic 2023; in
+surveys, the difference estimator of double sampling: Cochran 1977, ch. 12). It is right for human
+labels even if the proxy labels are useless: these decide only how wide it is.
+
+The best λ is the slope of human on proxy differences. One that is fitted on the very queries that
+it moves makes intervals too narrow; here each tenth of the sample gets the slope of the others
+(cross-fitting).
+
+The sample is a simple random one of all queries; weighted means are ratios of sums (Hájek 1971).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Rankers compared on judged documents: models on their features, runs on whatever they list.
 
 Over folds there is one model a fold, and one test over the test queries of all.
+
+Rankers compared by human labels of a sample of queries, and proxy labels of all of them. Human
+labels are a dataset of their own, or a list: then its documents have the features of the same
+documents in the proxy-labelled dataset, and a ranker is shown those that have human labels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Judged queries, read by their content, and checks of their judgments.
+"""Judged queries: read by their content, checked, and chosen for a measurement.
 
-Data are a dataset, a folder of parts, or judgments. In production a model ranks what a query
-retrieves. Judgments of other documents (answers that the query never retrieves, negatives from
-another source) teach it to tell these apart, and held-out judgments of the same kind do not show
-the error: `judgment_warnings` checks the judged documents and their features for it.
+Judged queries, read by their content, and checks of their judgments. Data are a dataset, a folder
+of parts, or judgments. In production a model ranks what a query retrieves. Judgments of other
+documents (answers that the query never retrieves, negatives from another source) teach it to tell
+these apart, and held-out judgments of the same kind do not show the error: `judgment_warnings`
+checks the judged documents and their features for it.
+
+Which queries are measured: those that no ranker learned from or was chosen on, by its record.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ as trec_eval reads it: a judged document that it lacks is not retrieved, so that
 still counts in what a metric divides by; a judged query that it lacks counts 0 (trec_eval -c); its
 other queries are left out. Its documents that are not judged count as irrelevant, or are taken out
 before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left out.
+
+Per-query results of rankers on the same queries: what every comparison is made of. Each path to a
+verdict (judged documents, runs, folds, live searches, fusion) makes these, and shares everything
+that follows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,17 @@
 """What queries and judgments cannot show: every rule that makes a verdict `cannot tell`.
 
-All paths to a verdict (judged documents, runs, folds, live searches, fusion, reports) share
-these rules: about the queries and their labels, about ranked lists (`ranked_list_warnings`), and
-about the differences of two rankers.
+All paths to a verdict (judged documents, runs, folds, live searches, fusion, reports) share these
+rules: about the queries and their labels, about ranked lists (`ranked_list_warnings`), and about
+the differences of two rankers.
+
+The ledger of attempts: how often rankers were compared on the same queries before. A test that is
+repeated finds a difference by chance, so p counts more often with each attempt. Live comparisons of
+an alias are counted in its cluster (`engine/attempts.py`), all others in a file of the user's state
+folder: a line for each pair of rankers has a sketch of the queries and a digest of what was
+measured, by which the same comparison is recognised. No text, id or figure is kept.
+
+Queries are recognised by their normalised texts, whatever their ids are. Queries of which another
+comparison had most, or all and some more, are the same.
 """
 
 from __future__ import annotations

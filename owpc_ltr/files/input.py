@@ -1,4 +1,9 @@
-"""Input: files opened once, bounded and checked; the folders they may be in, and who owns these."""
+"""Files that are read: bounded, and only in folders where a command may read.
+
+Files are regular ones only; plain, gzip, xz or zstandard; bytes or text. Two folders are known:
+that of the user's files that outlive a command, and the one that an agent may use. `why_unsafe`
+says whether others can change what is at a path.
+"""
 
 from __future__ import annotations
 

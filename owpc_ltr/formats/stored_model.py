@@ -1,4 +1,10 @@
-"""Models as an engine stores them, those that only the client can score, and what versions read."""
+"""Models as an engine stores them, as JSON, and what its version does with them.
+
+Models that the client scores, as a store keeps them, and models with joined features. No engine has
+external (joined) features: a model goes there without them, or is refused.
+
+What each version of each engine does with models: where it sends a missing feature.
+"""
 
 from __future__ import annotations
 

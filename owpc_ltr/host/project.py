@@ -2,6 +2,10 @@
 
 A command takes a value where the `Help` of a parameter has its key as `project`, and the parameter
 is not given. The functions of Python, and tools for agents, take none.
+
+Tables of TOML or JSON as frozen dataclasses: each mistake names the file, the table and the key. A
+field may be text, a number, true or false, a table (another dataclass, or a mapping), or a list (a
+tuple) of one of these; None stands for a key that is left out.
 """
 
 from __future__ import annotations

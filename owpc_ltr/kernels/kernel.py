@@ -5,6 +5,10 @@ every plugin: a plain NumPy loss gets an address too, through a callback, and ru
 loops, slower.
 
 Kernels sort a query's scores in O(m) where these are spread out.
+
+Compiled passes over a dataset for linear scores: one read of a query's rows serves two sums.
+Queries are cut into blocks of equal numbers of documents, whose sums are added in order: the result
+is the same bit for bit, whatever the number of threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
-"""A metric: a measure with all its conventions, written and read as `ndcg@10,empty=skip`.
+"""Metrics, and queries ranked by scores, which they measure.
 
-The text is `NAME[@CUTOFF][,OPTION=VALUE]…`, its name that of a plugin.
+A metric: a measure with all its conventions, written and read as `ndcg@10,empty=skip`. The text is
+`NAME[@CUTOFF][,OPTION=VALUE]…`, its name that of a plugin.
+
+Queries ranked by scores: sorted once, ties found, sums over ranks, and rank agreement (tau-b).
+Where ties count by their expected value (`expected`), a run of t tied documents below a others
+stands for all t! orders of it at once. McSherry & Najork (ECIR 2008) give the closed forms for
+precision, recall, average precision, reciprocal rank and NDCG. A run of one document is the usual
+formula.
+
+Queries of many lengths are cut into rectangles of equal length, without padding. There are at most
+√(2n) distinct lengths among rows that hold n entries together, so a loop over lengths is short
+whatever the data are, and everything inside it is one NumPy call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What a model says without data: what each feature does in it, and the bounds of its scores."""
+"""What is known of a model without data: its use of features, and the range of its scores.
+
+What each feature does in a model: whether it is used, how much, and the model without it.
+
+The range of a model's scores: between which numbers all lie, whatever the document.
+"""
 
 from __future__ import annotations
 

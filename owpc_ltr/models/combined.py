@@ -1,4 +1,13 @@
-"""Models made of models: an average, and a model whose best documents a re-ranker orders again."""
+"""Models made of models: averages, and a base ranker with what reorders its lists.
+
+Averages of models: the weighted mean of their scores; and models of folds. The mean of linear
+models is a linear model: `average` makes that one, which every engine runs.
+
+A model that was trained on all queries has in its record one model a fold, trained in the same way
+without the queries of that fold. A query is ranked by the model that has not seen it.
+
+Reordering models: a base ranker and what reorders its lists, in one file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Fits of a plan: their data, read and checked; every candidate; the best one."""
+"""The fits of a plan: their data, every candidate fitted, and the best one with its record.
+
+The data are read, split, brought to where fits go through them, and checked. The best candidate is
+the one on the validation queries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""What training chooses by itself: the kind of model, and few features."""
+"""What training chooses where nobody did: the kind of model, and few features.
+
+The choice that `train` makes where nobody chose: which kind of model, by folds of the data. The
+kinds are few and go from simple to complex. Each is trained with its defaults without each fold of
+the queries, and measured on all of them. Of those that run where the model is to run, the simplest
+is chosen that is not significantly worse than the best.
+
+Feature selection: a model of at most so many features, by validation queries and their cost.
+Backward elimination: train with all features, leave out the one whose loss is least for what it
+costs, train again, until so many are left. The loss is first told by the model as it is, for all
+features; the few that look best, and the most expensive one, are then trained without, one at a
+time, for others may stand in for them (of trees, which take long to train, the best one only).
+Saving a share of the cost makes up for losing the same share of what all features gain over the
+best single one. Features were left out by the validation queries, so that their metric flatters a
+little: measure on others.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Plans: which loss and optimizer, their settings, the candidates to choose among; and one fit.
 
 All that can be refused is refused here, before any work, and what a plugin returns is checked.
+
+Scales of features: one over their spread within queries.
 """
 
 from __future__ import annotations

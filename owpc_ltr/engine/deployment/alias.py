@@ -7,6 +7,11 @@ its challenger. The same index holds the models' deployment records.
 
 An alias belongs to a store. The id of its document is the name in the default store, so that
 applications find it, and KIND/STORE/NAME in another one.
+
+The grounds for the switch of an alias: evidence, or a recorded reason to do without. One function,
+`check_switch`, is called on every path to a switch, with the alias as it is stored at that moment.
+An alias that has a model is switched only to a configuration that evidence found better than the
+one that users have, or for a reason.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Feature values depend on more than query and document: an `Environment` is the engine, the index and
 the feature set, which must be the same before and after.
+
+The features of one query's documents: requested, repeated, halved, confirmed absent. Judgments are
+cut into chunks, whose values are one file each. Each judged document is logged, absent or rejected,
+and `LogCounts` has them all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""A point in time: the engine keeps an index as it was, for all searches of a log.
+"""A point in time for all searches of a log, and the options of its requests.
 
-Each copy of a shard merges its segments at its own time. Until then deleted documents count in the
-statistics that text scores are made of, so the same search has other scores in another copy: a
-point in time is of one copy of each shard.
+A point in time: the engine keeps an index as it was, for all searches of a log. Each copy of a
+shard merges its segments at its own time. Until then deleted documents count in the statistics that
+text scores are made of, so the same search has other scores in another copy: a point in time is of
+one copy of each shard.
+
+Options of a feature log. None of them changes the bytes of the result.
 """
 
 from __future__ import annotations
