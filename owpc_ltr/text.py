@@ -1,9 +1,9 @@
 """Text for terminals and logs, on one line and without secrets; names, checked before use.
 
 Texts are cut, their control characters are escaped, and secrets are replaced by *** (see
-`redaction`). Names of models, stores and indices are checked before they reach a URL; of a mistyped
-one it is found what is meant. A model has the name that its upload gave, which is an alias, and a
-name of its own, NAME-HASH.
+`redacted`). Names of models, stores and indices are checked before they reach a URL; for a mistyped
+one the known name that is nearest is told. A model has the name that its upload gave, which is an
+alias, and a name of its own, NAME-HASH.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from reprlib import Repr
 from typing import Any
 
-from owpc_ltr.errors import UsageError
-from owpc_ltr.redaction import redacted
+from owpc_ltr.errors import UsageError, redacted
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
 

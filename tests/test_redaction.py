@@ -24,7 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opensearchpy import OpenSearch
 
-from owpc_ltr import connect, redaction
+from owpc_ltr import connect
+from owpc_ltr import errors as redaction
 from owpc_ltr.cli.program import crash_message
 from owpc_ltr.cli.terminal import OutputStream, print_json
 from owpc_ltr.data.blocks import Bars, FactList, Table, html_of, text_table, wrapped_text
@@ -32,8 +33,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import find_settings
-from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings, reason_of
-from owpc_ltr.redaction import Secret, redacted
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, Secret, give_warnings, reason_of, redacted
 from owpc_ltr.text import message_line, printable_lines
 from tests.engine.fake_engine import FakeEngine, Reply
 
