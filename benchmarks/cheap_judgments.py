@@ -30,10 +30,10 @@ import numpy as np
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.compared_pair import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.data_comparison import ranker_of
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.models.reordering import dataset_scores
+from owpc_ltr.models.combined import dataset_scores
 
 JUDGES = ((0.01, 0.15), (0.05, 0.25), (0.2, 0.5))
 OTHERS = ("ndcg@1", "ndcg@3", "mrr", "map")

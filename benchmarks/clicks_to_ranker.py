@@ -36,8 +36,8 @@ from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts
 
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.evaluation.judged_data import texts_of
 from owpc_ltr.protocols import Model

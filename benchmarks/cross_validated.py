@@ -36,11 +36,10 @@ import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.data_comparison import by_folds
-from owpc_ltr.evaluation.measurement import results_of_scores
-from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries
-from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.evaluation.judged_data import choose_queries, compared_queries
+from owpc_ltr.evaluation.measurement import ComparisonPlan, results_of_scores
 from owpc_ltr.metrics import RankedQueries
-from owpc_ltr.models.reordering import dataset_scores
+from owpc_ltr.models.combined import dataset_scores
 from owpc_ltr.protocols import Model
 
 FOLDS = 5

@@ -46,8 +46,7 @@ from owpc_ltr_experiment.verdict import CAP
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.experiments import Experiment
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.significance import LEVEL, Outcome
 
 MOST, EVERY = 6_000, 50
 EFFECTS = (0.03, 0.1)

@@ -55,8 +55,7 @@ from owpc_ltr_experiment.verdict import (
 )
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.significance import LEVEL, Outcome
 
 CLIENTS = 10_000
 FEWEST = 100

@@ -31,7 +31,7 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.feature_log.log import run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store, choose_store

@@ -22,9 +22,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.resampling import room_of
-from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired
+from owpc_ltr.evaluation.compared_pair import prediction_powered
+from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired, room_of
 
 QUERIES = 300
 SIZES = (10, 30, 50, 100)

@@ -38,7 +38,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.connect import connect
 from owpc_ltr.engine.feature_log.log import run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.staging_index import create_index, drop_index

@@ -26,8 +26,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host import registry
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_risk, linear_scores, losses_of_scores
+from owpc_ltr.kernels.kernel import bind, linear_risk, linear_scores, losses_of_scores
 from owpc_ltr.protocols import Loss
 
 # Queries, documents of each, features, relevant documents, wanted million rows a second.

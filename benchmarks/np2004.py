@@ -22,8 +22,8 @@ from owpc_ltr.evaluation.significance import Comparison, Outcome, compare_paired
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cut_folds
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 
 GENERATORS = [

@@ -32,9 +32,9 @@ from owpc_ltr_optimizers.rankboost import RankBoost
 
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Loss, Optimizer, Run
+from owpc_ltr.training.plan import with_scales
 
 SHAPES = {
     "TD2003": (50, 1000, 64, 8),

@@ -27,10 +27,9 @@ from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.client_models import is_client_scored, store_for_client
 from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel, is_client_scored, store_for_client
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model

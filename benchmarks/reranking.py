@@ -39,7 +39,7 @@ from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 

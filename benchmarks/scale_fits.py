@@ -36,7 +36,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import PartitionedDataset, open_partitioned, write_partitioned
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 
 C = 0.01

@@ -23,7 +23,7 @@ from verdict_paths import NEW, OLD, REFUSED, Answer, Team, ask, no_earlier_compa
 from verdict_worlds import DOCUMENTS, METRIC, Matrix, Scheme
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.errors import Refused

@@ -21,25 +21,29 @@ from verdict_worlds import DOCUMENTS, METRIC, TOP, Case, Matrix, Rng, word
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, Judgments, judges_of
+from owpc_ltr.data.judgments import JUDGED_BY, JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation import results
+from owpc_ltr.evaluation import measurement as results
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.judged_data import judgment_warnings, without_features
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
-from owpc_ltr.evaluation.ranked_lists import ranked_lists
-from owpc_ltr.evaluation.results import (
+from owpc_ltr.evaluation.judged_data import (
+    ChosenQueries,
+    choose_queries,
+    judgment_warnings,
+    without_features,
+)
+from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
     PerQueryResults,
     Resampling,
     measure_lists,
 )
+from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.significance import Comparison, Verdict, compare_paired, decide
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.query_analysis import text_scores

@@ -63,8 +63,7 @@ from verdict_worlds import (
 )
 
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import compare_paired
+from owpc_ltr.evaluation.significance import LEVEL, compare_paired
 
 OF_A_TASK = 10
 """Worlds of one task."""

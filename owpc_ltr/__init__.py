@@ -40,15 +40,15 @@ _HOMES = homes(
         "data.construction": "from_frame make_dataset",
         "data.dataset": "RankingDataset",
         "data.datasets": "open_dataset partition read_dataset",
-        "data.external_features.table": "read_external_features",
+        "data.external_features": "read_external_features",
         "data.parquet": "save_dataset",
         "data.partitioned": "PartitionedDataset",
         "data.runs": "read_run",
         "engine.cluster": "Cluster",
         "engine.connect": "connect",
         "errors": (
-            "BadInput DiskFault EngineUnavailable OwpcLtrError OwpcLtrWarning PluginError "
-            "Refused UsageError WorkersUnavailable"
+            "BadInput DiskFault EngineUnavailable OwpcLtrError OwpcLtrWarning PluginError Refused "
+            "UsageError WorkersUnavailable"
         ),
         "evaluation.compare": "compare",
         "evaluation.comparison_result": "Evaluation RankerComparison",
@@ -64,9 +64,8 @@ _HOMES = homes(
         "host.judgment_lists": "read_judgments write_judgments",
         "host.plugin_list": "plugins",
         "inspection.inspect": "inspect",
-        "models.average": "average",
+        "models.combined": "average load_model",
         "models.model_file": "save_model",
-        "models.reordering": "load_model",
         "training.cross_validation": "read_folds",
         "training.estimators": "Ranker",
         "training.select": "select",
@@ -82,7 +81,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.datasets import open_dataset as open_dataset
     from owpc_ltr.data.datasets import partition as partition
     from owpc_ltr.data.datasets import read_dataset as read_dataset
-    from owpc_ltr.data.external_features.table import (
+    from owpc_ltr.data.external_features import (
         read_external_features as read_external_features,
     )
     from owpc_ltr.data.parquet import save_dataset as save_dataset
@@ -117,9 +116,9 @@ if TYPE_CHECKING:
     from owpc_ltr.host.judgment_lists import write_judgments as write_judgments
     from owpc_ltr.host.plugin_list import plugins as plugins
     from owpc_ltr.inspection.inspect import inspect as inspect
-    from owpc_ltr.models.average import average as average
+    from owpc_ltr.models.combined import average as average
+    from owpc_ltr.models.combined import load_model as load_model
     from owpc_ltr.models.model_file import save_model as save_model
-    from owpc_ltr.models.reordering import load_model as load_model
     from owpc_ltr.training.cross_validation import read_folds as read_folds
     from owpc_ltr.training.estimators import Ranker as Ranker
     from owpc_ltr.training.select import select as select

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from owpc_ltr.errors import give_warning
-from owpc_ltr.files.permissions import why_unsafe
+from owpc_ltr.files.input import why_unsafe
 
 SMALL = 1 << 21
 """Up to so many numbers compiled code is not worth it, where NumPy's result is the same: it takes

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.click_counts import ClickCounts, ClickLists
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments import JudgmentLines, Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.features.feature_set import FeatureSet
 

@@ -20,9 +20,8 @@ _HOMES = homes(
         "arrays": "Fields Labels Matrix Vector",
         "compiling": "compiled",
         "data.click_counts": "ClickCounts ClickLists ranks_vary",
-        "data.external_features.table": "ExternalTable",
-        "data.judgments.grouping": "JudgedQuery Judgments",
-        "data.judgments.lines": "JudgmentLines TypedColumn",
+        "data.external_features": "ExternalTable",
+        "data.judgments": "JudgedQuery JudgmentLines Judgments TypedColumn",
         "data.partitioned": "JudgedTable",
         "data.runs": "TrecRun",
         "data.splits": "DatasetSplits HashSplit Origin",
@@ -55,23 +54,22 @@ _HOMES = homes(
         "host.registry": "Plugin Registry",
         "host.settings": "check_settings choice_number",
         "inspection.result": "Inspection",
-        "kernels.kernel": "BoundLoss Kernel KernelLoss bind kernel",
-        "kernels.linear": "linear_risk losses_of_scores",
-        "metrics.metric": "Metric RankSum parse_metric",
-        "metrics.ranking": "RankedQueries Ranking cutoff_words relevant_of_runs relevant_words",
-        "models.average": "AverageModel",
+        "kernels.kernel": "bind BoundLoss Kernel kernel KernelLoss linear_risk losses_of_scores",
+        "metrics.metric": (
+            "cutoff_words Metric parse_metric RankedQueries Ranking RankSum relevant_of_runs "
+            "relevant_words"
+        ),
+        "models.combined": "AverageModel ReorderingModel",
         "models.linear": "AdditiveModel Curve LinearModel Normaliser",
         "models.networks": "Layer LogisticNetwork NetworkModel",
-        "models.reordering": "ReorderingModel",
         "models.trees": "Forest TreeModel",
         "protocols": (
-            "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering "
-            "ExportedFile ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss "
-            "Model Optimizer RankingModel Reordering Reranker RerankObjective Run "
-            "StreamingOptimizer"
+            "Certificate ClickFit ClickModel DescendingReranker ExplainingReordering ExportedFile "
+            "ExportTarget Fit JudgmentReader JudgmentWriter ListTerm Loss Model Optimizer "
+            "RankingModel Reordering Reranker RerankObjective Run StreamingOptimizer"
         ),
         "signatures": "Argument Help Progress Reads Writes job",
-        "names": "check_name",
+        "text": "check_name",
         "training.cross_validation": "Fold Selection",
     }
 )
@@ -85,11 +83,11 @@ if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
-    from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
-    from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
-    from owpc_ltr.data.judgments.grouping import Judgments as Judgments
-    from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
-    from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
+    from owpc_ltr.data.external_features import ExternalTable as ExternalTable
+    from owpc_ltr.data.judgments import JudgedQuery as JudgedQuery
+    from owpc_ltr.data.judgments import JudgmentLines as JudgmentLines
+    from owpc_ltr.data.judgments import Judgments as Judgments
+    from owpc_ltr.data.judgments import TypedColumn as TypedColumn
     from owpc_ltr.data.partitioned import JudgedTable as JudgedTable
     from owpc_ltr.data.runs import TrecRun as TrecRun
     from owpc_ltr.data.splits import DatasetSplits as DatasetSplits
@@ -138,17 +136,18 @@ if TYPE_CHECKING:
     from owpc_ltr.kernels.kernel import KernelLoss as KernelLoss
     from owpc_ltr.kernels.kernel import bind as bind
     from owpc_ltr.kernels.kernel import kernel as kernel
-    from owpc_ltr.kernels.linear import linear_risk as linear_risk
-    from owpc_ltr.kernels.linear import losses_of_scores as losses_of_scores
+    from owpc_ltr.kernels.kernel import linear_risk as linear_risk
+    from owpc_ltr.kernels.kernel import losses_of_scores as losses_of_scores
     from owpc_ltr.metrics.metric import Metric as Metric
+    from owpc_ltr.metrics.metric import RankedQueries as RankedQueries
+    from owpc_ltr.metrics.metric import Ranking as Ranking
     from owpc_ltr.metrics.metric import RankSum as RankSum
+    from owpc_ltr.metrics.metric import cutoff_words as cutoff_words
     from owpc_ltr.metrics.metric import parse_metric as parse_metric
-    from owpc_ltr.metrics.ranking import RankedQueries as RankedQueries
-    from owpc_ltr.metrics.ranking import Ranking as Ranking
-    from owpc_ltr.metrics.ranking import cutoff_words as cutoff_words
-    from owpc_ltr.metrics.ranking import relevant_of_runs as relevant_of_runs
-    from owpc_ltr.metrics.ranking import relevant_words as relevant_words
-    from owpc_ltr.models.average import AverageModel as AverageModel
+    from owpc_ltr.metrics.metric import relevant_of_runs as relevant_of_runs
+    from owpc_ltr.metrics.metric import relevant_words as relevant_words
+    from owpc_ltr.models.combined import AverageModel as AverageModel
+    from owpc_ltr.models.combined import ReorderingModel as ReorderingModel
     from owpc_ltr.models.linear import AdditiveModel as AdditiveModel
     from owpc_ltr.models.linear import Curve as Curve
     from owpc_ltr.models.linear import LinearModel as LinearModel
@@ -156,10 +155,8 @@ if TYPE_CHECKING:
     from owpc_ltr.models.networks import Layer as Layer
     from owpc_ltr.models.networks import LogisticNetwork as LogisticNetwork
     from owpc_ltr.models.networks import NetworkModel as NetworkModel
-    from owpc_ltr.models.reordering import ReorderingModel as ReorderingModel
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
-    from owpc_ltr.names import check_name as check_name
     from owpc_ltr.protocols import Certificate as Certificate
     from owpc_ltr.protocols import ClickFit as ClickFit
     from owpc_ltr.protocols import ClickModel as ClickModel
@@ -186,6 +183,7 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
+    from owpc_ltr.text import check_name as check_name
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
 else:

@@ -17,16 +17,15 @@ from hypothesis.extra import numpy as hnp
 
 from owpc_ltr import PartitionedDataset, read_external_features, train
 from owpc_ltr.data import partitioned
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.table import ExternalTable
-from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.external_features import ExternalTable
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import open_partitioned, write_partitioned
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import HashSplit, digests_of
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.training.plan import with_scales
 
 finite_or_missing = st.floats(width=32, allow_infinity=False)
 texts = st.text(max_size=5)

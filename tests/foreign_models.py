@@ -9,8 +9,7 @@ import numpy as np
 import xgboost
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel, serving_profile
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.trees import TreeModel
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.splits import HashSplit
 
 NAMES = ("title", "body", "votes", "price", "age", "exact")

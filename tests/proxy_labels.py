@@ -12,7 +12,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import RankerComparison, RankingDataset, make_dataset, save_dataset, save_model
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 

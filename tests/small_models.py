@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import packed
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel

@@ -10,9 +10,8 @@ from owpc_ltr_clicks.judge_clicks import count_clicks
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.resampling import bca_interval
-from owpc_ltr.evaluation.significance import compare_paired
+from owpc_ltr.evaluation.compared_pair import prediction_powered
+from owpc_ltr.evaluation.significance import bca_interval, compare_paired
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model

@@ -17,8 +17,8 @@ from owpc_ltr.engine import live_queries
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.client_scoring import Serve, Served
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.evaluation.query_choice import choose_queries
-from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.evaluation.judged_data import choose_queries
+from owpc_ltr.evaluation.measurement import ComparisonPlan
 from owpc_ltr.evaluation.significance import Verdict
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

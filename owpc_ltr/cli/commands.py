@@ -17,7 +17,7 @@ _CORE = {
         "engine.live_results.compare_live:compare_live",
         "Compare rankers, or one with the query alone, by live results of the whole index.",
     ),
-    "average": ("models.average:average", "Make one model that averages the scores of several."),
+    "average": ("models.combined:average", "Make one model that averages the scores of several."),
     "log-features": (
         "engine.feature_log.log_features:log_features",
         "Log the engine's features of judged documents.",

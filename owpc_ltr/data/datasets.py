@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatureNumber
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.columnar import is_parquet
+from owpc_ltr.files.tables import is_parquet
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, public, silent
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_dataset(
     parts = [_read(Path(path), n_features, max_feature_number) for path in several]
     if len(parts) == 1:
         return parts[0]
-    from owpc_ltr.data.joining import join_datasets
+    from owpc_ltr.data.construction import join_datasets
 
     return join_datasets(parts, [str(path) for path in several])
 
@@ -186,7 +186,7 @@ def _stream(
     progress: Progress,
 ) -> Iterator[RankingDataset]:
     """The queries of Parquet files or LETOR text, told by content, a part at a time."""
-    from owpc_ltr.data.joining import stream_parquet
+    from owpc_ltr.data.construction import stream_parquet
     from owpc_ltr.data.letor import stream_letor
 
     queries = 0

@@ -47,7 +47,7 @@ def read_documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows below a header, their values as texts; an empty cell is no value."""
-    from owpc_ltr.data.judgments.tables import header_delimiter
+    from owpc_ltr.data.judgment_tables import header_delimiter
 
     lines = (line.decode("utf-8-sig") + "\n" for line in lines_in(path))
     csv.field_size_limit(LONGEST_LINE)

@@ -25,8 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.dataset import RankingDataset, arrow_of
-from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.options import DEFAULT_BUCKETS, TEST_SHARE, VALIDATION_SHARE, memory_from
 from owpc_ltr.data.parquet import (
     load_dataset,

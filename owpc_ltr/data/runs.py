@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.lines import NUMBER, bad_line
+from owpc_ltr.data.judgments import NUMBER, bad_line
 from owpc_ltr.data.options import RUN_TAG
 from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.files.input import open_regular, read_text, shown

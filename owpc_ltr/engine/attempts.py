@@ -22,7 +22,7 @@ from owpc_ltr.engine.versioned_documents import (
     VersionedDocuments,
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, give_warnings
-from owpc_ltr.evaluation.attempts import (
+from owpc_ltr.evaluation.rules import (
     Pairs,
     Sketch,
     corrected_for,
@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.attempts import (
     same_queries,
     sketch_of,
 )
-from owpc_ltr.evaluation.resampling import LEVEL
+from owpc_ltr.evaluation.significance import LEVEL
 
 _KEY = "attempts"
 _FORMAT = 1

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from owpc_ltr.data.blocks import wrapped_text
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import digest_of, finite_json, write_output
 from owpc_ltr.files.strict_json import read_json_object
@@ -20,7 +21,6 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.protocols import RankingModel
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import wrapped_text
 
 LIVE, BY_USERS = "live results", "clicks of users"
 QUERY_ALONE = "the query alone"

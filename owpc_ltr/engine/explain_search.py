@@ -38,12 +38,10 @@ from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, explain
 from owpc_ltr.explanations.explanation import Explanation, ServedList, explain_list
-from owpc_ltr.formats.client_models import client_model, is_client_scored
-from owpc_ltr.formats.engine_versions import LINEAR
 from owpc_ltr.formats.ltr_plugin import import_linear
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import LINEAR, StoredModel, client_model, is_client_scored
 from owpc_ltr.host.commands import ConnectsWith, Plugins
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.signatures import Argument, Help, Reads, job
 
 if TYPE_CHECKING:

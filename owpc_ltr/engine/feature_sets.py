@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from owpc_ltr.data.blocks import Block, BlockResult, Table
+from owpc_ltr.data.blocks import Block, BlockResult, Table, text_table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
-from owpc_ltr.engine.index_fields import field_types, refuse_unmapped
+from owpc_ltr.engine.legs import field_types, refuse_unmapped
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.engine.stores import Store, naming_close_sets
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
@@ -28,11 +28,10 @@ from owpc_ltr.features.feature_set import (
     plain_params,
 )
 from owpc_ltr.files.output import write_output
-from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.stored_model import serving_profile
 from owpc_ltr.host.commands import NO_STORE, CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job
 from owpc_ltr.text import ShortRepr, cut
-from owpc_ltr.text_tables import text_table
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

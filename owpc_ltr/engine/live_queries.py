@@ -19,7 +19,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, public
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Matrix
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store
@@ -66,7 +66,7 @@ def judged_queries(
     import numpy as np
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import (
+    from owpc_ltr.data.judgments import (
         JUDGED_BY,
         JudgedQuery,
         counts_by_judge,
@@ -123,7 +123,7 @@ def judged_queries(
 
 def with_judge(queries: Sequence[JudgedQuery], name: str | None) -> list[JudgedQuery]:
     """The queries, whose judgments without a judge are by this one."""
-    from owpc_ltr.data.judgments.grouping import UNNAMED, judges_by_document
+    from owpc_ltr.data.judgments import UNNAMED, judges_by_document
 
     if not name:
         return list(queries)
@@ -231,7 +231,7 @@ def graded_lists(
     queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]], depth: int
 ) -> RankedLists:
     """The lists of documents, query by query, with the grades of those that are judged."""
-    from owpc_ltr.data.judgments.grouping import judges_by_document
+    from owpc_ltr.data.judgments import judges_by_document
     from owpc_ltr.evaluation.ranked_lists import ranked_lists
 
     grades = [dict(zip(q.doc_ids, map(float, q.grades), strict=True)) for q in queries]
@@ -241,7 +241,7 @@ def graded_lists(
 
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:
     """The queries with their parameters in the types that the feature set's templates need."""
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.feature_log.job import typed_params
 
     params = typed_params(Judgments(list(judged)), featureset)

@@ -19,10 +19,9 @@ from owpc_ltr.engine.stores import Store, cluster_setting, most_clauses
 from owpc_ltr.engine.stores.feature_queries import count_clauses, render
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
-from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import XGBOOST, StoredModel
 
 if TYPE_CHECKING:
     from owpc_ltr.files.strict_json import Json

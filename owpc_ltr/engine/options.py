@@ -11,8 +11,8 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, Writes
 if TYPE_CHECKING:
     import opensearchpy
 
-    from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.data.external_features import ExternalTable
+    from owpc_ltr.models.combined import ReorderingModel
 
 PANEL = "Engine"
 TO_CONNECT = "Connection"

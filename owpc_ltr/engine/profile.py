@@ -34,16 +34,16 @@ from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet, plain_params
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
+from owpc_ltr.formats.stored_model import is_client_scored
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
+from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.formats.stored_model import StoredModel

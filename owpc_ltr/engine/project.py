@@ -73,7 +73,7 @@ def init(
     Raises UsageError where the file is there, or the index is not the only one.
     """
     from owpc_ltr.engine.feature_sets import title_field
-    from owpc_ltr.engine.index_fields import field_types
+    from owpc_ltr.engine.legs import field_types
 
     if os.path.lexists(PROJECT_FILE) and not replace:
         raise UsageError(f"{PROJECT_FILE} is there: edit it, or give `replace` to write it anew")
@@ -176,7 +176,7 @@ def _kind(path: Path) -> str | None:
             return "data" if DATASET_KEY in (pq.read_schema(file).metadata or {}) else None
     if not _TABLES.intersection(suffixes):
         return None
-    from owpc_ltr.data.judgments.tables import table_formats
+    from owpc_ltr.data.judgment_tables import table_formats
     from owpc_ltr.files.input import read_head
 
     named = "qrels" in path.name.lower()

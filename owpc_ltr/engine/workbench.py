@@ -20,8 +20,7 @@ from owpc_ltr.host.judgment_lists import check_policy, judgments_of, read_judgme
 from owpc_ltr.signatures import Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments import JudgmentLines, Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
 
@@ -103,9 +102,9 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     """
     from urllib.parse import quote
 
-    from owpc_ltr.data.judgments.pools import lines_of_list
+    from owpc_ltr.data.judgment_tables import lines_of_list
     from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer
-    from owpc_ltr.names import check_name
+    from owpc_ltr.text import check_name
 
     check_name("judgment list", name)
     path = f"judgments/{quote(name, safe='')}"

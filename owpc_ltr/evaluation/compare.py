@@ -34,11 +34,11 @@ from owpc_ltr.signatures import Argument, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_result import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
     from owpc_ltr.metrics import Metric
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
@@ -110,7 +110,7 @@ def compare(
     """
     from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -138,7 +138,7 @@ def compare(
 
         comparison = compare_over_folds(request, judged)
     elif proxy_labels is not None:
-        from owpc_ltr.evaluation.proxy_labels import compare_with_proxy_labels
+        from owpc_ltr.evaluation.data_comparison import compare_with_proxy_labels
 
         comparison = compare_with_proxy_labels(request, judged, proxy_labels)
     else:
@@ -170,7 +170,7 @@ def comparison_request(
     cannot be taken for.
     """
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import ComparisonPlan
+    from owpc_ltr.evaluation.measurement import ComparisonPlan
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -269,7 +269,7 @@ def _table_bytes(comparison: RankerComparison, path: Path) -> bytes:
 
     from pyarrow import parquet
 
-    from owpc_ltr.files.sheets import sheet_bytes
+    from owpc_ltr.files.tables import sheet_bytes
     from owpc_ltr.text import printable
 
     if path.suffix.lower() == ".csv":

@@ -17,36 +17,39 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
-from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.measurement import Measured, PerQueryResults, Resampling
 from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
-from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips
-from owpc_ltr.evaluation.results import PerQueryResults, Resampling
 from owpc_ltr.evaluation.rules import (
     DecidingDocuments,
     contradictions,
+    corrected_for,
     fewer_training_queries,
     judged_share_warnings,
     machine_warnings,
     ranked_list_warnings,
     rater_warnings,
+    sketch_of,
     table_warnings,
     treatment_warnings,
 )
 from owpc_ltr.evaluation.significance import (
+    LEVEL,
     OPPOSITE,
     Comparison,
     Outcome,
     PairedValues,
     ResultWarning,
+    bca_intervals,
     check_resamples,
     compare_paired,
     comparison_of,
     generators,
     holm,
+    mean_of,
     pair_values,
+    sign_flips,
 )
 from owpc_ltr.metrics import Metric
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector, pandas_for
 from owpc_ltr.data.blocks import Block, BlockResult, Latex, Table, latex_of
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
@@ -27,8 +26,14 @@ from owpc_ltr.evaluation.compared_pair import (
 )
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
-from owpc_ltr.evaluation.resampling import ROUNDING
-from owpc_ltr.evaluation.significance import ResultWarning, Verdict, difference_words, over_metrics
+from owpc_ltr.evaluation.rules import earlier_words
+from owpc_ltr.evaluation.significance import (
+    ROUNDING,
+    ResultWarning,
+    Verdict,
+    difference_words,
+    over_metrics,
+)
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
 from owpc_ltr.text import ShortRepr, printable_lines, shortened

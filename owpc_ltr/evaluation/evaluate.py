@@ -27,11 +27,11 @@ from owpc_ltr.signatures import NO_MODEL, Argument, Reads, Seed, Writes, job, pu
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_result import Evaluation
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -121,10 +121,13 @@ def evaluate(
         records_of,
         with_fields,
     )
-    from owpc_ltr.evaluation.judged_data import judged_dataset
-    from owpc_ltr.evaluation.measurement import measure_on_data
-    from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.judged_data import (
+        choose_queries,
+        compared_queries,
+        judged_dataset,
+        model_data,
+    )
+    from owpc_ltr.evaluation.measurement import Resampling, measure_on_data
 
     name, other = ranker_name(model), ranker_name(baseline)
     if name == other:
@@ -196,7 +199,7 @@ def write_run(
     import numpy as np
 
     from owpc_ltr.data.runs import TrecRun, write_scores
-    from owpc_ltr.models.reordering import dataset_scores
+    from owpc_ltr.models.combined import dataset_scores
 
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
     retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None

@@ -21,7 +21,7 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import WholeLists, judged_lists, whole_lists
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.metrics.ranking import (
+from owpc_ltr.metrics.metric import (
     Empty,
     Gain,
     Short,

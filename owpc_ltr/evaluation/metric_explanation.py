@@ -15,12 +15,12 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job, public
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.library_conventions import Reconciliation
     from owpc_ltr.metrics import Metric
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -121,12 +121,11 @@ def explain_metric(
     """
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.data_comparison import ranker_of
-    from owpc_ltr.evaluation.judged_data import judged_dataset
+    from owpc_ltr.evaluation.judged_data import judged_dataset, model_data
     from owpc_ltr.evaluation.library_conventions import reconcile
-    from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import first_metric
-    from owpc_ltr.models.reordering import dataset_scores
+    from owpc_ltr.models.combined import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
     parsed = first_metric(metric, load(files))

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.grouping import grade_by_people, is_machine, votes_of
+from owpc_ltr.data.judgments import grade_by_people, is_machine, votes_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.ranking import divide_defined
+from owpc_ltr.metrics.metric import divide_defined
 from owpc_ltr.text import ShortRepr
 
 TOP = 10

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import Refused
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel, missing_as_zero
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel, logistic

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.explanations.explanation import Explanation
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 ExplainedDocument = Annotated[
@@ -60,9 +60,9 @@ def explain(
 
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.documents import fields_of, with_document_fields
-    from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.judged_data import model_data
     from owpc_ltr.explanations.explanation import ServedList, explain_list
-    from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
+    from owpc_ltr.models.combined import ReorderingModel, dataset_scores
 
     opened = open_or_read(data, memory=memory) if isinstance(data, Path | str) else data
     ranker = _ranker(model, opened, plugins)
@@ -91,7 +91,7 @@ def _ranker(
 ) -> Model | ReorderingModel:
     """A ranker as it is, from its file, or `feature:NAME`."""
     from owpc_ltr.data.runs import is_run
-    from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_model
+    from owpc_ltr.models.combined import FEATURE, feature_ranker, load_model
 
     if isinstance(ranker, str) and ranker.startswith(FEATURE):
         return feature_ranker(ranker, data)

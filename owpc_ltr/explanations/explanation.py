@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.blocks import Bars, Block, html_of
+from owpc_ltr.data.blocks import Bars, Block, html_of, text_table, wrapped_text
 from owpc_ltr.errors import UsageError
 from owpc_ltr.explanations.contributions import TreePath, contributions, in_words, paths
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model
 from owpc_ltr.text import ShortRepr, cut, message_line
-from owpc_ltr.text_tables import text_table, wrapped_text
 
 
 @dataclass(frozen=True, repr=False)

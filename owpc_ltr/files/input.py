@@ -1,4 +1,9 @@
-"""Files that are read: regular ones only; plain, gzip, xz or zstandard; bounded; bytes or text."""
+"""Files that are read: bounded, and only in folders where a command may read.
+
+Files are regular ones only; plain, gzip, xz or zstandard; bytes or text. Two folders are known:
+that of the user's files that outlive a command, and the one that an agent may use. `why_unsafe`
+says whether others can change what is at a path.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,117 @@ import lzma
 import os
 import re
 import stat
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from owpc_ltr.errors import BadInput, DiskFault
-from owpc_ltr.files.folders import refuse_outside
+from owpc_ltr.errors import BadInput, DiskFault, Refused
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_confined: list[Path] = []
+"""The folder of the block under way; as the working directory, it is that of all threads."""
+
+
+def state_folder() -> Path:
+    """The folder `state` of the environment's OWPC_LTR_HOME, or the platform's own."""
+    import platformdirs
+
+    if home := os.environ.get("OWPC_LTR_HOME"):
+        return Path(home).expanduser().absolute() / "state"
+    return platformdirs.user_state_path("owpc-ltr", appauthor=False)
+
+
+@contextmanager
+def confined_to(folder: Path) -> Iterator[None]:
+    """In this block files are read and written in this folder only, whatever names them.
+
+    The folder, absolute and without links, is the working directory, and has temporary files, too.
+    """
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    _confined.append(folder)
+    try:
+        with chdir(folder):
+            yield
+    finally:
+        _confined.pop()
+        tempfile.tempdir = before
+
+
+def is_confined() -> bool:
+    """Whether an agent is the caller, and not a person."""
+    return bool(_confined)
+
+
+def is_inside(path: Path | str, *others: Path) -> bool:
+    """Whether a path, also of a file that is yet to be written, leads into the folder.
+
+    `others` are folders that count as well. Without a block every path does.
+    """
+    if not _confined:
+        return True
+    try:
+        if str(path).startswith("~"):
+            return False
+        target = Path(path).resolve()
+        return any(target.is_relative_to(folder) for folder in (_confined[-1], *others))
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def refuse_outside(path: Path | str, name: str = "") -> None:
+    """Refuse a path that leaves the folder of the block, if there is one, also by a link.
+
+    `name` is what named it. Without that, the library's own state is allowed, too.
+    """
+    if not is_inside(path, *(() if name else (state_folder().resolve(),))):
+        raise Refused(
+            f"{name or 'the file'} {str(path)!r} is outside of the folder of this session: name a "
+            "file in it, by a path that is relative to it"
+        )
+
+
+def why_unsafe(path: Path) -> str:
+    """Why others can replace or change what is at a path that exists; empty where they cannot.
+
+    It and all folders above it belong to the user or to root, and nobody else can write them;
+    folders that many may write, as /tmp, are safe where each may only remove what is their own.
+    """
+    if not hasattr(os, "getuid"):
+        return ""
+    path = path.resolve()
+    for place in (path, *path.parents):
+        status = place.stat()
+        if status.st_uid not in {0, os.getuid()}:
+            return f"'{place}' belongs to another user"
+        shared = place != path and status.st_mode & stat.S_ISVTX
+        if _others_write(status) and not shared:
+            return f"others can write '{place}'"
+    return ""
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Whether anybody but the owner can write; a user's own group, of nobody else, is the user."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    if not status.st_mode & stat.S_IWGRP or status.st_gid == 0:
+        return False
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(status.st_gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return True
+    alone = set(group.gr_mem) <= {user.pw_name}
+    return not (alone and group.gr_gid == user.pw_gid and group.gr_name == user.pw_name)
 
 
 READ = "cannot read"

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from owpc_ltr.errors import BadInput, DiskFault, Refused, Stopped, UsageError
-from owpc_ltr.files.folders import refuse_outside
-from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.input import read_regular, refuse_outside
 from owpc_ltr.files.strict_json import Json, is_torn
 
 STANDARD_OUTPUT = "-"

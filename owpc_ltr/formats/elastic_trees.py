@@ -20,7 +20,7 @@ from owpc_ltr.files.strict_json import (
     take_object,
     take_strings,
 )
-from owpc_ltr.formats.engine_versions import positions
+from owpc_ltr.formats.stored_model import positions
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, below, leaf, node_table
 from owpc_ltr.models.trees import TreeModel, to_single
 

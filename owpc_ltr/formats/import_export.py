@@ -111,7 +111,7 @@ def import_model(
 
 def _with_queries(model: Model, trained_on: Any) -> Model:
     """The model, whose record has the queries that it was trained on."""
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import seen_queries
     from owpc_ltr.evaluation.judged_data import read_data
     from owpc_ltr.models.model_file import with_record
@@ -197,7 +197,7 @@ def export_model(
     """
     from owpc_ltr import protocols
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.formats.client_models import check_features, for_engine
+    from owpc_ltr.formats.stored_model import check_features, for_engine
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model
 

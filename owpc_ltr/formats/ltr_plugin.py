@@ -20,9 +20,8 @@ from owpc_ltr.features.feature_set import FeatureSet, refuse_by_client
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json, a_json, parse_json
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, ServingProfile
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import LINEAR, RANKLIB, XGBOOST, ServingProfile, StoredModel
 from owpc_ltr.formats.xgboost_json import from_dump, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import LogisticNetwork

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import external_entry, sources_in
+from owpc_ltr.data.feature_sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular, read_text, shown
 from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list, take_text
 from owpc_ltr.formats.elastic_trees import from_elastic
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.ltr_plugin import read_linear
 from owpc_ltr.formats.other_trees import from_lightgbm, lightgbm_text
 from owpc_ltr.formats.ranklib import from_ranklib
+from owpc_ltr.formats.stored_model import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, stale_leaves
-from owpc_ltr.models.feature_use import with_features
+from owpc_ltr.models.analysis import with_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record
 from owpc_ltr.models.trees import TreeModel

@@ -22,8 +22,8 @@ from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import lowest, scoring, scripted, summed
 from owpc_ltr.features.query_analysis import always_matches
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.analysis import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.linear import AdditiveModel, Curve
-from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.trees import (
     LINKS,
     MOST_CODES,

@@ -16,7 +16,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import a_json
-from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile, needs_zero_flag, positions
+from owpc_ltr.formats.stored_model import RANKLIB, ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.tree_builder import (
     NUMBER,
     GrowingForest,

@@ -23,7 +23,7 @@ from owpc_ltr.files.strict_json import (
     take_object,
     take_strings,
 )
-from owpc_ltr.formats.engine_versions import ServingProfile, needs_zero_flag, positions
+from owpc_ltr.formats.stored_model import ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.tree_builder import NUMBER, GrowingForest, Node, NodeTable, leaf, node_table
 from owpc_ltr.models.trees import (
     LEAF,

@@ -17,14 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.data.judgments.grouping import JudgedQuery, judges_by_document
+from owpc_ltr.data.judgments import JudgedQuery, judges_by_document
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.judged_data import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.measurement import (
+    ComparisonPlan,
+    PerQueryResults,
+    RankerResults,
+    Resampling,
+)
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
-from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
 from owpc_ltr.host.registry import load
@@ -32,14 +37,14 @@ from owpc_ltr.metrics import Metric, RankedQueries, parse_metrics, uneven
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import Progress, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import Plan, model_plan
 from owpc_ltr.version import parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.legs import Legs
     from owpc_ltr.models.linear import LinearModel

@@ -31,7 +31,7 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
     from owpc_ltr.features.feature_set import FeatureSet
@@ -113,7 +113,7 @@ def fuse(
     better.
     """
     from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
     from owpc_ltr.fusion.evaluation import FEWEST_QUERIES, learned_fusion
     from owpc_ltr.host.judgment_lists import read_judgments
     from owpc_ltr.models.model_file import save_model

@@ -12,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Table, html_of
+from owpc_ltr.data.blocks import Table, html_of, wrapped_text
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.engine_fusions import MAX_LEGS, WEIGHT_SLACK
 from owpc_ltr.inspection.result import NOTE, WARNING, Severity
 from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr.text import ShortRepr, printable_lines
-from owpc_ltr.text_tables import wrapped_text
 
 if TYPE_CHECKING:
     from owpc_ltr.files.strict_json import Json

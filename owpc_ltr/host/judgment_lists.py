@@ -17,8 +17,7 @@ from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
-    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments import JudgmentLines, Judgments
     from owpc_ltr.host.registry import Registry
     from owpc_ltr.protocols import JudgmentReader
 
@@ -51,7 +50,7 @@ def read_judgments(
     is not as the format says, and for a document that is judged twice unless `duplicates` names
     what to do.
     """
-    from owpc_ltr.data.judgments.lines import with_labels
+    from owpc_ltr.data.judgments import with_labels
     from owpc_ltr.host.registry import installed
 
     path, registry = Path(path), registry or installed()
@@ -90,8 +89,7 @@ def judgments_of(
     lines: JudgmentLines, duplicates: Duplicates = "refuse", skip_unjudged: bool = False
 ) -> Judgments:
     """The judgments of lines that a reader has read; see `read_judgments`."""
-    from owpc_ltr.data.judgments.grouping import group_judgments
-    from owpc_ltr.data.judgments.lines import judged_lines
+    from owpc_ltr.data.judgments import group_judgments, judged_lines
 
     judged, left_out = judged_lines(lines, skip=skip_unjudged)
     judgments = group_judgments(judged, duplicates)
@@ -119,7 +117,7 @@ def write_judgments(
     Raises UsageError for a format that is read alone, BadInput where documents or grades would be
     others.
     """
-    from owpc_ltr.data.judgments.grouping import what_is_lost
+    from owpc_ltr.data.judgments import what_is_lost
     from owpc_ltr.host.registry import installed
     from owpc_ltr.protocols import JudgmentWriter
 
@@ -143,7 +141,7 @@ def _read_again(
     reader: JudgmentReader, content: bytes, judgments: Judgments
 ) -> tuple[Judgments, list[str]]:
     """What the file says, and that it needs the queries' texts beside it, where it does."""
-    from owpc_ltr.data.judgments.grouping import group_judgments
+    from owpc_ltr.data.judgments import group_judgments
 
     texts = {query.query_id: query.params.get("query", "") for query in judgments.queries}
     with TemporaryDirectory() as folder:
@@ -181,7 +179,7 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
 
     Raises BadInput where it is empty, has topics in it, or is of no format that is known.
     """
-    from owpc_ltr.data.judgments.tables import table_formats
+    from owpc_ltr.data.judgment_tables import table_formats
 
     head = read_head(path)
     lines = first_lines(head)
@@ -253,8 +251,7 @@ def read_topics(path: Path) -> dict[str, str]:
     A table's header names `query_id` and `query`. Raises BadInput where an id has two texts, or a
     topic lacks one.
     """
-    from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.judgments.tables import header_names
+    from owpc_ltr.data.judgment_tables import header_names, read_queries
 
     text = read_text(path)
     names = set(header_names(text))

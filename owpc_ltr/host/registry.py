@@ -33,10 +33,10 @@ import pluggy
 from owpc_ltr import protocols
 from owpc_ltr.compiling import keep_privately
 from owpc_ltr.errors import PluginError, reason_of
-from owpc_ltr.files.permissions import why_unsafe
+from owpc_ltr.files.input import why_unsafe
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import GROUP, third_party_import
-from owpc_ltr.names import did_you_mean
+from owpc_ltr.text import did_you_mean
 
 T = TypeVar("T")
 

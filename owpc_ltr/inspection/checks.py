@@ -21,13 +21,38 @@ from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_warnings, shares_right
-from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.columns import (
+from owpc_ltr.inspection.measures import (
+    ALWAYS_ABSENT,
+    CHANCE,
     CHECK_TEMPLATES,
+    DRIFT,
+    FEWEST_QUERIES,
+    FEWEST_SPIKES,
+    LEAK_BINS,
+    LEVELS,
+    MUCH_PRESENT,
+    NEARLY,
+    NO_AGREEMENT,
+    OFTEN_MISSING,
+    RARELY_ABSENT,
+    REVERSED,
+    SAME_FEATURES,
+    SAME_QUERIES,
+    SAMPLE_DOCUMENTS,
+    SEPARATED,
     ColumnFacts,
+    Data,
+    Sample,
+    Stretch,
+    Stretches,
     column_facts,
     constant_columns,
     facts_together,
+    queries_within,
+    query_of_rows,
+    sampled,
+    take_sample,
+    value_bins,
 )
 from owpc_ltr.inspection.result import (
     CHECKS,
@@ -39,17 +64,6 @@ from owpc_ltr.inspection.result import (
     Inspection,
     listed,
     of_columns,
-)
-from owpc_ltr.inspection.sample import (
-    Data,
-    Sample,
-    Stretch,
-    Stretches,
-    queries_within,
-    query_of_rows,
-    sampled,
-    take_sample,
-    value_bins,
 )
 from owpc_ltr.signatures import Progress
 
@@ -102,7 +116,7 @@ def same_queries(identities: Sequence[Identities], sources: Sequence[str]) -> It
         pairs, crossing = _crossing(codes, side, (codes != 0) & ~matched)
         count = int(crossing.sum())
         if pairs:
-            many = advice == _ADVICE and count > thresholds.SAME_QUERIES * len(text)
+            many = advice == _ADVICE and count > SAME_QUERIES * len(text)
             both = " and ".join(f"'{ids[row].as_py()}' ({names[row]})" for row in pairs[0])
             first = dict.fromkeys(ids[row].as_py() for pair in pairs[:_PAIRS] for row in pair)
             yield Finding(
@@ -348,11 +362,11 @@ def drift_between_files(
     number = np.array([files.index(block.file) for block in sample.blocks])[sample.block]
     own = number == np.arange(len(files))[:, None]
     counts = own.sum(axis=1)
-    enough = np.minimum(counts, len(number) - counts) >= thresholds.FEWEST_QUERIES
+    enough = np.minimum(counts, len(number) - counts) >= FEWEST_QUERIES
     if not enough.any():
         return
     looks = len(files) * sample.data.n_features * _BINS
-    limit = np.sqrt(2 * np.log(2 * looks / thresholds.CHANCE))
+    limit = np.sqrt(2 * np.log(2 * looks / CHANCE))
     absent = {
         name for finding in findings if finding.check == "missing-spike" for name in finding.columns
     }
@@ -363,7 +377,7 @@ def drift_between_files(
             apart[enough] = _distances(sample, column, own[enough].astype(np.float64), limit)
             # Of two files, which are as far from each other, it is the last that is told.
             worst = int(np.flatnonzero(np.isclose(apart, apart.max()))[-1])
-            if apart[worst] > thresholds.DRIFT:
+            if apart[worst] > DRIFT:
                 drifted.setdefault(worst, []).append(column)
     for file, columns in sorted(drifted.items()):
         yield _drift_finding(sample, files[file], own[file], columns)
@@ -434,7 +448,7 @@ _TELLS = 0.2
 def harmful_judgments(data: RankingDataset) -> Iterator[Finding]:
     """What `judgment_warnings` finds, and columns that are the grade in other words."""
     reported: set[str] = set()
-    for name in grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS)):
+    for name in grade_copies(sampled(data, SAMPLE_DOCUMENTS)):
         yield _leak(
             name, "the grade in other words: its values alone tell every grade of every query"
         )
@@ -455,7 +469,7 @@ def harmful_judgments(data: RankingDataset) -> Iterator[Finding]:
             yield _leak(
                 name,
                 "a code of the grade: what grade other queries have at its values tells more than "
-                f"{thresholds.SEPARATED:.0%} of the pairs",
+                f"{SEPARATED:.0%} of the pairs",
             )
 
 
@@ -471,7 +485,7 @@ def grade_copies(data: RankingDataset) -> list[str]:
     have to agree over all queries, and with every grade.
     """
     levels, grade = np.unique(data.labels, return_inverse=True)
-    if data.n_queries < thresholds.FEWEST_QUERIES or not 2 <= len(levels) <= thresholds.LEVELS:
+    if data.n_queries < FEWEST_QUERIES or not 2 <= len(levels) <= LEVELS:
         return []
     order = np.argsort(grade, kind="stable")
     starts = np.searchsorted(grade[order], np.arange(len(levels)))
@@ -492,7 +506,7 @@ def grade_codes(data: RankingDataset) -> list[str]:
     data = sampled(data, _CODED_DOCUMENTS)
     relevant = np.add.reduceat(data.labels > 0, data.offsets[:-1], dtype=np.int64)
     pairs = relevant * (np.diff(data.offsets) - relevant)
-    few = (pairs > 0).sum() < thresholds.FEWEST_QUERIES or pairs.sum() < FEWEST_PAIRS
+    few = (pairs > 0).sum() < FEWEST_QUERIES or pairs.sum() < FEWEST_PAIRS
     if few or not data.n_features:
         return []
     half = np.random.default_rng(0).permutation(data.n_queries) % 2
@@ -510,15 +524,15 @@ def grade_codes(data: RankingDataset) -> list[str]:
     right = shares_right(
         replace(data, features=np.column_stack(decoded), feature_names=tuple(names))
     )
-    return [names[c] for c in np.flatnonzero(right > thresholds.SEPARATED).tolist()]
+    return [names[c] for c in np.flatnonzero(right > SEPARATED).tolist()]
 
 
 def _decoded(
     values: NDArray[np.float32], labels: NDArray[np.float32], side: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Of each document the mean grade of those of the other half in the bin of its value."""
-    width = thresholds.LEAK_BINS + 1
-    bins = value_bins(values, thresholds.LEAK_BINS)
+    width = LEAK_BINS + 1
+    bins = value_bins(values, LEAK_BINS)
     cells = side * width + bins
     counts = np.bincount(cells, minlength=2 * width)
     sums = np.bincount(cells, labels, minlength=2 * width)
@@ -546,7 +560,7 @@ def contradicting_grades(totals: Totals, sample: RankingDataset) -> Iterator[Fin
     """A finding on the documents told by their ids, or without these by the sample's features."""
     if sample.doc_ids is None:
         rows = contradicting_copies(sample)
-        if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
+        if len(rows) <= SAME_FEATURES * sample.n_documents:
             return
         first = sample.query_ids[int(query_of_rows(sample)[rows[0]])].as_py()
         count, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
@@ -604,7 +618,7 @@ class _Agreement(NamedTuple):
 def label_agreement(sample: Sample) -> Iterator[Finding]:
     """A finding where a part of the queries has labels that are reversed, or shuffled."""
     agreement = _agreement(sample.data)
-    if len(agreement.query) >= thresholds.FEWEST_QUERIES:
+    if len(agreement.query) >= FEWEST_QUERIES:
         finding = _in_stretch(sample, agreement) or _in_no_order(sample, agreement)
         if finding is not None:
             yield finding
@@ -632,9 +646,9 @@ def _in_stretch(sample: Sample, agreement: _Agreement) -> Finding | None:
     # Few queries may agree by chance: none varies less than shuffled labels do.
     floor = float(agreement.variance.mean()) * (1 / n[0] + 1 / n[1])
     below = (outside - inside) / np.sqrt(np.maximum(spread, floor))
-    below[inside > thresholds.NO_AGREEMENT * outside] = 0.0
+    below[inside > NO_AGREEMENT * outside] = 0.0
     best = int(np.argmax(below))
-    if below[best] <= np.sqrt(2 * np.log(3 * len(below) / thresholds.CHANCE)):
+    if below[best] <= np.sqrt(2 * np.log(3 * len(below) / CHANCE)):
         return None
     stretch = every.at(best)
     reverse = bool(inside[best] < -outside[best] / 2)
@@ -647,8 +661,8 @@ def _in_no_order(sample: Sample, agreement: _Agreement) -> Finding | None:
     from scipy.stats import binom
 
     far = agreement.correlation < -_FAR * np.sqrt(agreement.variance)
-    by_chance = binom.ppf(1 - thresholds.CHANCE / 3, len(far), 0.01)
-    if far.sum() <= max(by_chance, thresholds.REVERSED * len(far)):
+    by_chance = binom.ppf(1 - CHANCE / 3, len(far), 0.01)
+    if far.sum() <= max(by_chance, REVERSED * len(far)):
         return None
     first = agreement.query[np.argsort(agreement.correlation, kind="stable")[:5]]
     ids = tuple(sample.data.query_ids[int(query)].as_py() for query in first)
@@ -740,7 +754,7 @@ def missing_values(totals: Totals, sample: Sample) -> Iterator[Finding]:
         advice = "log these queries again, or find out what the engine lacked then"
         yield of_columns("missing-spike", [names[column]], message, advice, queries=queries)
     rates = facts.missing / max(facts.rows, 1)
-    often = (rates > thresholds.OFTEN_MISSING) & ~facts.empty
+    often = (rates > OFTEN_MISSING) & ~facts.empty
     for column in np.flatnonzero(often).tolist():
         yield of_columns(
             "missing-rate",
@@ -761,7 +775,7 @@ def _absent_stretches(sample: Sample) -> dict[int, Stretch]:
         return {}
     looks = max(1, len(every.inside) * sample.data.n_features)
     variance = 1 / every.inside + 1 / every.outside
-    bound = np.sqrt(np.log(2 * looks / thresholds.CHANCE) / 2 * variance)
+    bound = np.sqrt(np.log(2 * looks / CHANCE) / 2 * variance)
     sizes = np.diff(sample.data.offsets)
     stretches = {}
     for column in range(sample.data.n_features):
@@ -770,7 +784,7 @@ def _absent_stretches(sample: Sample) -> dict[int, Stretch]:
         by_block = np.bincount(sample.block, shares, len(sample.blocks)).astype(np.float64)
         sums = every.sums(by_block)
         inside, outside = sums[0] / every.inside, sums[1] / every.outside
-        gone = (inside >= thresholds.ALWAYS_ABSENT) & (outside <= thresholds.MUCH_PRESENT)
+        gone = (inside >= ALWAYS_ABSENT) & (outside <= MUCH_PRESENT)
         gone &= inside - outside > bound
         if gone.any():
             stretches[column] = every.at(int(np.argmax(np.where(gone, every.inside, 0))))
@@ -785,16 +799,16 @@ def _more_than_chance(totals: Totals, column: int) -> bool:
     """
     gone, nearly = int(totals.gone[column]), int(totals.nearly[column])
     rest = totals.columns.rows - int(totals.gone_rows[column])
-    if not thresholds.FEWEST_SPIKES <= gone <= totals.queries / 2 or rest <= 0:
+    if not FEWEST_SPIKES <= gone <= totals.queries / 2 or rest <= 0:
         return False
     rate = (int(totals.absent[column]) - int(totals.gone_rows[column])) / rest
-    if rate > thresholds.RARELY_ABSENT or nearly > thresholds.NEARLY * gone:
+    if rate > RARELY_ABSENT or nearly > NEARLY * gone:
         return False
     expected = sum(count * rate**n for n, count in totals.lengths.items() if n > 1)
     if expected == 0:
         return True
     # Chernoff's bound for a Poisson count: its tail at k is at most exp(−k log(k/m) + k − m).
-    limit = np.log(totals.gone.size / thresholds.CHANCE)
+    limit = np.log(totals.gone.size / CHANCE)
     return bool(gone * (np.log(gone / expected) - 1) + expected > limit and gone > expected)
 
 
@@ -864,7 +878,7 @@ def warnings_of_log(
 
 
 def _says_nothing(data: RankingDataset) -> bool:
-    return data.n_queries < thresholds.FEWEST_QUERIES or not data.n_features
+    return data.n_queries < FEWEST_QUERIES or not data.n_features
 
 
 def _checks_of_labels(data: RankingDataset, sample: Sample) -> Iterator[Finding]:

@@ -23,9 +23,9 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError, Refused
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import (
+from owpc_ltr.kernels.kernel import (
     add_rows,
+    bind,
     linear_risk,
     linear_scores,
     losses_of_scores,

@@ -7,13 +7,13 @@ share one sort. Each metric is a plugin, which extends `Metric`.
 
 from owpc_ltr.metrics.metric import (
     Metric,
+    RankedQueries,
     RankSum,
     first_metric,
     parse_metric,
     parse_metrics,
     uneven,
 )
-from owpc_ltr.metrics.ranking import RankedQueries
 
 __all__ = [
     "Metric",

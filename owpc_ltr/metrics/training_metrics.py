@@ -22,10 +22,8 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.kernels.kernel import sort_ascending
-from owpc_ltr.kernels.linear import query_blocks, run_blocks
-from owpc_ltr.metrics.metric import Metric, parse_metric, uneven
-from owpc_ltr.metrics.ranking import RankedQueries
+from owpc_ltr.kernels.kernel import query_blocks, run_blocks, sort_ascending
+from owpc_ltr.metrics.metric import Metric, RankedQueries, parse_metric, uneven
 from owpc_ltr.protocols import Run
 
 T = TypeVar("T")

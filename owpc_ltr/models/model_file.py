@@ -47,11 +47,11 @@ FORMAT = "owpc-ltr model"
 
 
 REORDERING = "reordering"
-"""The kind of a file that holds a base model and what reranks its lists: see `reordering.py`."""
+"""The kind of a file that holds a base model and what reranks its lists: see `combined.py`."""
 
 KINDS = {
     "additive": "owpc_ltr.models.linear:AdditiveModel",
-    "average": "owpc_ltr.models.average:AverageModel",
+    "average": "owpc_ltr.models.combined:AverageModel",
     "linear": "owpc_ltr.models.linear:LinearModel",
     "network": "owpc_ltr.models.networks:NetworkModel",
     "logistic-network": "owpc_ltr.models.networks:LogisticNetwork",

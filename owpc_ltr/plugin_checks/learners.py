@@ -11,8 +11,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_risk, losses_of_scores
+from owpc_ltr.kernels.kernel import bind, linear_risk, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks.promises import Require, sample_dataset, slope_errors
 from owpc_ltr.protocols import (

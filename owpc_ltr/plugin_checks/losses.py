@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.kernels.kernel import BoundLoss, bind, evaluate_query
-from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.kernels.kernel import BoundLoss, bind, evaluate_query, losses_of_scores
 from owpc_ltr.plugin_checks.promises import Price, Require, slope_errors
 from owpc_ltr.protocols import Loss
 

@@ -16,8 +16,14 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.metrics.metric import field_types, option_fields, setting_name
-from owpc_ltr.metrics.ranking import Ties, empty_words, ties_words
+from owpc_ltr.metrics.metric import (
+    Ties,
+    empty_words,
+    field_types,
+    option_fields,
+    setting_name,
+    ties_words,
+)
 from owpc_ltr.metrics.training_metrics import SteppedMetric, is_compiled
 from owpc_ltr.plugin_checks.promises import Require
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
-from owpc_ltr.data.judgments import JudgmentLines
-from owpc_ltr.data.judgments.grouping import group_judgments
+from owpc_ltr.data.judgments import JudgmentLines, group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.files.input import read_head, shown
 from owpc_ltr.host.click_fits import checked_fit, list_log_likelihoods

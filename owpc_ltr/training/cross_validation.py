@@ -23,24 +23,23 @@ from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
-from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.output import Journal, output_file
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.kernels.linear import one_blas_thread
+from owpc_ltr.kernels.kernel import one_blas_thread
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.training.candidates import fit_each
-from owpc_ltr.training.plan import C, Plan, levels_of, means_of
-from owpc_ltr.training.training_data import (
+from owpc_ltr.training.fitting import (
     WorkerPool,
     check_trainable,
+    fit_each,
     goes_through_parts,
     loaded_for,
 )
+from owpc_ltr.training.plan import C, Plan, levels_of, means_of, with_scales
 
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 

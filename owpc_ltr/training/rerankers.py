@@ -8,13 +8,18 @@ from typing import Any, ClassVar
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import source_of
-from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.model_file import parity_samples_of
-from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
-from owpc_ltr.training.candidates import record_of_data, record_of_method
+from owpc_ltr.training.fitting import (
+    check_choosable,
+    check_trainable,
+    record_of_data,
+    record_of_method,
+)
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     PENALTIES,
@@ -30,7 +35,6 @@ from owpc_ltr.training.plan import (
     checked_reordering,
     parsed,
 )
-from owpc_ltr.training.training_data import check_choosable, check_trainable
 
 
 @dataclass(frozen=True)

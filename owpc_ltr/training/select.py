@@ -25,7 +25,7 @@ from owpc_ltr.training.options import (
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.training.cross_validation import Fold, Selection
-    from owpc_ltr.training.training_data import WorkerPool
+    from owpc_ltr.training.fitting import WorkerPool
 
 
 @job
@@ -101,12 +101,12 @@ def select(
 
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
-    from owpc_ltr.inspection.columns import constant_in_training
+    from owpc_ltr.inspection.measures import constant_in_training
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import Selection, choose, cross_validate, families_of
+    from owpc_ltr.training.fitting import constant_in_all, workers_at
     from owpc_ltr.training.plan import model_plan
-    from owpc_ltr.training.training_data import constant_in_all, workers_at
 
     registry = load(map(Path, plugins))
     measured = parse_metrics(metrics, registry)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from owpc_ltr.data.blocks import text_table, wrapped_text
 from owpc_ltr.data.options import (
     TEST_SHARE,
     VALIDATION_SHARE,
@@ -26,7 +27,6 @@ from owpc_ltr.signatures import (
     job,
     silent,
 )
-from owpc_ltr.text_tables import text_table, wrapped_text
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
@@ -51,11 +51,9 @@ from owpc_ltr.training.options import (
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.protocols import Model, Run
-    from owpc_ltr.training.candidates import TrainingResult
-    from owpc_ltr.training.feature_selection import FewFeatures
-    from owpc_ltr.training.first_model import KindChoice
+    from owpc_ltr.training.fitting import TrainingQueries, TrainingResult
+    from owpc_ltr.training.model_search import FewFeatures, KindChoice
     from owpc_ltr.training.plan import Plan
-    from owpc_ltr.training.training_data import TrainingQueries
 
 
 @dataclass(frozen=True)
@@ -217,14 +215,12 @@ def train(
     """
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.models.average import with_folds
+    from owpc_ltr.models.combined import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import fold_models
-    from owpc_ltr.training.feature_selection import few_features
-    from owpc_ltr.training.first_model import choose_kind
+    from owpc_ltr.training.fitting import fold_models, read_training_queries, workers_at
+    from owpc_ltr.training.model_search import choose_kind, few_features
     from owpc_ltr.training.plan import model_plan
-    from owpc_ltr.training.training_data import read_training_queries, workers_at
 
     if knots is not None and not piecewise_linear:
         raise UsageError("`knots` is of piecewise-linear models: add `piecewise_linear`")
@@ -302,8 +298,8 @@ def _trained(
     queries: TrainingQueries, plan: Plan, run: Run, few: FewFeatures | None
 ) -> TrainingResult:
     """The model of a plan; of so many features at most, where these were given."""
-    from owpc_ltr.training.candidates import train_plan
-    from owpc_ltr.training.feature_selection import train_on_few_features
+    from owpc_ltr.training.fitting import train_plan
+    from owpc_ltr.training.model_search import train_on_few_features
 
     training, validation, source = queries.training, queries.validation, queries.source
     if few is None:

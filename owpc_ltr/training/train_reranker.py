@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import text_table
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatureNumber, Memory
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, job, silent
-from owpc_ltr.text_tables import text_table
 from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
@@ -30,7 +30,7 @@ from owpc_ltr.training.options import (
 from owpc_ltr.training.train import TrainingSummary, chosen_line
 
 if TYPE_CHECKING:
-    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.models.combined import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
@@ -106,12 +106,12 @@ def train_reranker(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.inspection.columns import constant_in_training
+    from owpc_ltr.inspection.measures import constant_in_training
+    from owpc_ltr.models.combined import read_base
     from owpc_ltr.models.model_file import save_model, with_warnings
-    from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
+    from owpc_ltr.training.fitting import constant_in_all, read_training_queries
     from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
-    from owpc_ltr.training.training_data import constant_in_all, read_training_queries
 
     registry = load(map(Path, plugins))
     plan = reranking_plan(loss, reranker, settings, grid, metric, registry=registry)

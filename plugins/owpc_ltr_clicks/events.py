@@ -242,7 +242,7 @@ def _positions(column: pa.Array | None, count: int) -> NDArray[np.int32]:
 
 
 def _hashes(columns: list[pa.Array], seed: int) -> NDArray[np.uint64]:
-    from owpc_ltr.data.external_features.table import hashed
+    from owpc_ltr.data.external_features import hashed
 
     return hashed([column.fill_null("") for column in columns], seed)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.data.click_counts import ranks_vary
-from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
+from owpc_ltr.data.judgments import CLICKS, JUDGED_BY
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr_clicks.counting import Behaviour

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.columnar import ARROW, MOST_COLUMNS, PARQUET, open_columns
 from owpc_ltr.files.input import bad_line_of, line_blocks, open_bytes, read_head, shown
 from owpc_ltr.files.strict_json import Json, json_lines, json_text
+from owpc_ltr.files.tables import ARROW, MOST_COLUMNS, PARQUET, open_columns
 from owpc_ltr_clicks.cleaning import KNOWN
 
 _ROWS = 1 << 18

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.engine.deployment.alias import SwitchGrounds
 from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import QUERY_ALONE
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.engine.search.client_scoring import Served, query_alone, serve_all, with_stored
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import move
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.measurement import results_of_scores
-from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
-from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
+from owpc_ltr.evaluation.judged_data import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.measurement import ComparisonPlan, Resampling, results_of_scores
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr_demo.preparation import LoggedFeatures, MultiMatch, field_columns

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 import owpc_ltr
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.judgments import write_judgments
+from owpc_ltr.data.judgment_tables import write_judgments
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries
 from owpc_ltr.engine.client.engine import Engine, open_engine, search_index
 from owpc_ltr.engine.feature_log.log import run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.index import index_documents, load_new_index
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store, choose_store

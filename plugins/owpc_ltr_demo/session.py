@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from owpc_ltr.data.blocks import text_table
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text_tables import text_table
 
 PORT = 9270
 """The port of the demo's own node."""

@@ -12,7 +12,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.plugin_free import plugin_free_trees
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.candidates import TrainingResult, train_plan
+from owpc_ltr.training.fitting import TrainingResult, train_plan
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr_demo.preparation import (

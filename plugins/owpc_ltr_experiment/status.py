@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.blocks import Block, BlockResult, Table
+from owpc_ltr.engine.deployment.alias import deployed
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, QUERY_ALONE, Evidence, SearchConfiguration
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.options import EvidenceFile

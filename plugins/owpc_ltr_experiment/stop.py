@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, SwitchGrounds
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import switch_to
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.deployment.uploaded_models import switch_message
 from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
+from owpc_ltr.data.blocks import wrapped_text
+from owpc_ltr.evaluation.significance import LEVEL, Outcome, ResultWarning, Verdict
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import wrapped_text
 
 TYPICAL, SPREAD = 1.0, 0.5
 """Exponents of examination that web search has, mean and deviation: what is said before clicks."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
+from owpc_ltr.data.judgment_tables import look_up_texts
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.tables import look_up_texts
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader

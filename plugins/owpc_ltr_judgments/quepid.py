@@ -30,10 +30,8 @@ from typing import Any, ClassVar
 import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.grouping import decimal
-from owpc_ltr.data.judgments.pools import refuse_alike
-from owpc_ltr.data.judgments.tables import are_judges, is_record, parse_table
+from owpc_ltr.data.judgment_tables import are_judges, is_record, parse_table, refuse_alike
+from owpc_ltr.data.judgments import JudgmentLines, Judgments, decimal
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.files.strict_json import Json, read_json_value

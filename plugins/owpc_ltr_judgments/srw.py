@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
+from owpc_ltr.data.judgment_tables import RATINGS, import_body, is_record, lines_of_list
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.pools import RATINGS, import_body, lines_of_list
-from owpc_ltr.data.judgments.tables import is_record
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.files.strict_json import read_json_value

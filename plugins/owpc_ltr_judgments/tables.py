@@ -29,16 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines, Judgments, TypedColumn
-from owpc_ltr.data.judgments.grouping import IMPORTANCE, JUDGED_BY, WEIGHT, decimal
-from owpc_ltr.data.judgments.lines import (
-    decode,
-    distinct_values,
-    table_column,
-    text_column,
-    whole_numbers,
-)
-from owpc_ltr.data.judgments.tables import (
+from owpc_ltr.data.judgment_tables import (
     TAKEN,
     find_roles,
     further_params,
@@ -48,11 +39,25 @@ from owpc_ltr.data.judgments.tables import (
     parse_table,
     table_bytes,
 )
+from owpc_ltr.data.judgments import (
+    IMPORTANCE,
+    JUDGED_BY,
+    WEIGHT,
+    JudgmentLines,
+    Judgments,
+    TypedColumn,
+    decimal,
+    decode,
+    distinct_values,
+    table_column,
+    text_column,
+    whole_numbers,
+)
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
 from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.files.strict_json import as_id, kind_of, read_json_value
+from owpc_ltr.files.tables import ARROW, PARQUET, open_columns
 from owpc_ltr.protocols import JudgmentReader
 
 _LARGEST = 1 << 30

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Table
+from owpc_ltr.data.blocks import Table, wrapped_text
 from owpc_ltr.engine.client.servers import Server
 from owpc_ltr.engine.deployment.alias import Alias
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment
@@ -22,6 +22,7 @@ from owpc_ltr.errors import (
     EngineUnavailable,
     OwpcLtrError,
     Refused,
+    Secret,
     UsageError,
     give_warning,
     reason_of,
@@ -30,10 +31,8 @@ from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
-from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import wrapped_text
 from owpc_ltr_keep.state import (
     SKEW,
     KeepRound,

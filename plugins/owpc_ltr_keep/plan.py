@@ -8,24 +8,23 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.judgments.grouping import machines_among
+from owpc_ltr.data.judgments import machines_among
 from owpc_ltr.data.options import checked_columns
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.options import ALL_FIELDS
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.options import METRIC
-from owpc_ltr.files.folders import is_confined, refuse_outside
+from owpc_ltr.files.input import is_confined, refuse_outside
 from owpc_ltr.files.output import digest_of
-from owpc_ltr.files.typed_table import read_table, refuse_unknown
 from owpc_ltr.host.commands import plugin_job
-from owpc_ltr.host.project import KEYS, read_project
+from owpc_ltr.host.project import KEYS, read_project, read_table, refuse_unknown
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
-from owpc_ltr.names import check_alias, check_index, check_name
 from owpc_ltr.signatures import Reads, described, help_of
+from owpc_ltr.text import check_alias, check_index, check_name
 from owpc_ltr.training.train import train
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})

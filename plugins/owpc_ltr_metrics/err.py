@@ -12,7 +12,7 @@ from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.ranking import (
+from owpc_ltr.metrics.metric import (
     Ranking,
     check_scale,
     counts_by_query,

@@ -11,7 +11,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.ranking import (
+from owpc_ltr.metrics.metric import (
     Gain,
     Ranking,
     cutoff_words,

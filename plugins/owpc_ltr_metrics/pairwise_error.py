@@ -11,7 +11,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import IntVector, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.ranking import Empty, divide_defined
+from owpc_ltr.metrics.metric import Empty, divide_defined
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.ranking import (
+from owpc_ltr.metrics.metric import (
     check_scale,
     counts_by_query,
     cutoff_words,

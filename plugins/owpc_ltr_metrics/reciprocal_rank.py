@@ -10,7 +10,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import IntVector, Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.ranking import (
+from owpc_ltr.metrics.metric import (
     cutoff_words,
     rectangles,
     relevant_of_runs,

@@ -10,7 +10,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.ranking import divide_defined, relevant_found, relevant_words
+from owpc_ltr.metrics.metric import divide_defined, relevant_found, relevant_words
 
 
 @dataclass(frozen=True)

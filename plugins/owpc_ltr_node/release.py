@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr.files.folders import state_folder
+from owpc_ltr.files.input import state_folder
 from owpc_ltr.files.output import LockHeld, lock_file
 from owpc_ltr.text import printable
 

@@ -45,8 +45,7 @@ from owpc_ltr.data.partitioned import (
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.kernels.kernel import bind, losses_of_scores
 from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.training_metrics import Judge, JudgedLabels
 from owpc_ltr.models.trees import TreeModel

@@ -18,7 +18,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.linear import linear_scores
+from owpc_ltr.kernels.kernel import linear_scores
 from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.training_metrics import Judge, MeanMetric
 from owpc_ltr.models.linear import LinearModel

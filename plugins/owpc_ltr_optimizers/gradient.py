@@ -26,8 +26,16 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import BoundKernel, BoundLoss, bind, call_kernel
-from owpc_ltr.kernels.linear import Queries, add_rows, losses_of_scores, score_rows
+from owpc_ltr.kernels.kernel import (
+    BoundKernel,
+    BoundLoss,
+    Queries,
+    add_rows,
+    bind,
+    call_kernel,
+    losses_of_scores,
+    score_rows,
+)
 from owpc_ltr.kernels.risk import NOTHING_TO_GAIN, RiskOfWeights, check_finite
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel

@@ -38,8 +38,14 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import BoundKernel, BoundLoss, call_kernel
-from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
+from owpc_ltr.kernels.kernel import (
+    BoundKernel,
+    BoundLoss,
+    add_rows,
+    call_kernel,
+    query_blocks,
+    score_rows,
+)
 from owpc_ltr.kernels.risk import NOTHING_TO_GAIN, Passes, Point, Risk, RiskOrigin, search
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run

@@ -22,7 +22,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.linear import run_blocks
+from owpc_ltr.kernels.kernel import run_blocks
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run

@@ -26,8 +26,7 @@ from owpc_ltr.data.options import MaxFeatureNumber
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.report_parts import ReportSection
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_scores, losses_of_scores
+from owpc_ltr.kernels.kernel import bind, linear_scores, losses_of_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Model
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads, job
@@ -95,10 +94,10 @@ def bounds(
     Corollaries 1 to 3.
     """
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.judged_data import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.reordering import load_model
+    from owpc_ltr.models.combined import load_model
 
     registry = load(map(Path, plugins))
     ranker: Any = load_model(Path(model)) if isinstance(model, Path | str) else model

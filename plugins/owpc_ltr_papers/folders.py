@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_bytes

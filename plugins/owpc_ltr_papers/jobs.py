@@ -20,13 +20,13 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.measurement import values_of
 from owpc_ltr.files.output import Journal, digest_of, finite_json
 from owpc_ltr.host.registry import Registry
-from owpc_ltr.kernels.linear import one_blas_thread
+from owpc_ltr.kernels.kernel import one_blas_thread
 from owpc_ltr.metrics import Metric
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import silent
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import Plan, model_plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan
 from owpc_ltr.version import VERSION

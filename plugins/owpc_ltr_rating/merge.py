@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import is_machine, raters_cell
+from owpc_ltr.data.judgments import Judgments, is_machine, raters_cell
 from owpc_ltr.data.options import DEFAULT_FORMAT, Columns, JudgmentFormat
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown

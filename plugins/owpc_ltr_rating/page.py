@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Block, BlockResult
-from owpc_ltr.data.judgments import JudgmentLines
-from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter, table_rows
+from owpc_ltr.data.judgment_tables import SHOWN, find_roles, header_delimiter, table_rows
+from owpc_ltr.data.judgments import JudgmentLines, group_judgments
 from owpc_ltr.data.options import Columns, checked_columns
 from owpc_ltr.engine.live_results.judge_pool import names_between_commas
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.blocks import Block, BlockResult
+from owpc_ltr.data.judgment_tables import import_body
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.pools import import_body
 from owpc_ltr.engine.options import QueryTemplate, SearchIndex, UploadedModel
 from owpc_ltr.engine.search.request import request
 from owpc_ltr.engine.workbench import ask_workbench

@@ -19,9 +19,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines
-from owpc_ltr.data.judgments.grouping import UNNAMED, group_judgments, is_machine, votes_of
-from owpc_ltr.data.judgments.lines import judged_lines, whole_numbers
+from owpc_ltr.data.judgments import (
+    UNNAMED,
+    JudgedQuery,
+    JudgmentLines,
+    group_judgments,
+    is_machine,
+    judged_lines,
+    votes_of,
+    whole_numbers,
+)
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import first_lines, shown, why_no_id
 from owpc_ltr.files.strict_json import Json, json_lines, json_text

@@ -14,13 +14,13 @@ from owpc_ltr.data.blocks import WARNING, FactList, Table
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
     ComparedPair,
+    PredictionPowered,
     disagreements,
     measured_live_by,
     strength_in_words,
 )
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr.host.report_parts import capital, signed

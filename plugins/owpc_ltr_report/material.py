@@ -16,10 +16,12 @@ from owpc_ltr.evaluation.comparison_result import Evaluation, RankerComparison
 from owpc_ltr.fusion.evaluation import LEARNED, Fusion
 from owpc_ltr.host.report_parts import ReportVerdict, report_parts
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.models.reordering import load_model
-from owpc_ltr_report import checks, features, queries, training
+from owpc_ltr.models.combined import load_model
+from owpc_ltr_report import checks, queries
 from owpc_ltr_report import comparison as compared
-from owpc_ltr_report.features import NamedModel, is_model
+from owpc_ltr_report import models as features
+from owpc_ltr_report import models as training
+from owpc_ltr_report.models import NamedModel, is_model
 from owpc_ltr_report.page import (
     Page,
     PageVerdict,

@@ -15,24 +15,24 @@ from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.data_comparison import ranker_of
 from owpc_ltr.evaluation.evaluate import evaluate
-from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.host.commands import public_function
 from owpc_ltr.inspection.inspect import inspect
+from owpc_ltr.models.combined import dataset_scores
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of
-from owpc_ltr.models.reordering import dataset_scores
-from owpc_ltr_report.features import is_model
+from owpc_ltr_report.models import is_model
 from owpc_ltr_report.page import short_names
 from owpc_ltr_report.queries import changed_examples
 
 if TYPE_CHECKING:
-    from owpc_ltr.evaluation.query_choice import Data
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.signatures import Progress
 
 
 def measure(
     results: Sequence[Any],
-    data: Data,
+    data: JudgedTable,
     baseline: Path | str | None,
     examples: int,
     progress: Progress,
@@ -88,8 +88,8 @@ def _is_trained(ranker: Any) -> bool:
 
 
 def _compared(
-    rankers: dict[str, Any], new: str, data: Data, examples: int, how: dict[str, Any]
-) -> tuple[list[Any], Data]:
+    rankers: dict[str, Any], new: str, data: JudgedTable, examples: int, how: dict[str, Any]
+) -> tuple[list[Any], JudgedTable]:
     """The comparison with examples, and its queries."""
     comparison = compare(rankers, data=data, **how)
     record = getattr(rankers[new], "record", {})
@@ -112,7 +112,7 @@ def _compared(
 
 
 def _bounds(
-    ranker: Any, data: Data, plugins: Sequence[Path | str], progress: Progress
+    ranker: Any, data: JudgedTable, plugins: Sequence[Path | str], progress: Progress
 ) -> list[Any]:
     """The risk bounds of a linear model on its training queries, if `bounds` is installed."""
     bounds = public_function("bounds")

@@ -17,10 +17,9 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from owpc_ltr.data.blocks import Block, ChartData, Row, Table
+from owpc_ltr.data.blocks import Block, ChartData, Row, Table, cell_text
 from owpc_ltr.host.report_parts import ReportSection, ReportVerdict, capital, plain, signed
 from owpc_ltr.text import cut, printable
-from owpc_ltr.text_tables import cell_text
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:

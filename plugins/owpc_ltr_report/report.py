@@ -16,7 +16,7 @@ from owpc_ltr.host.commands import Plugins
 from owpc_ltr.signatures import NO_MODEL, Argument, Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
-    from owpc_ltr.evaluation.query_choice import Data
+    from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr_report.page import Page
 
 
@@ -43,7 +43,7 @@ def report(
         ),
     ] = None,
     data: Annotated[
-        Data | Path | str | None,
+        JudgedTable | Path | str | None,
         Reads(
             "Judged queries to measure the rankers on: Parquet, LETOR text, or a folder.",
             project="data",

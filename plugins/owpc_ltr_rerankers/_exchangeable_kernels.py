@@ -19,7 +19,7 @@ from owpc_ltr.arrays import Digests, Fields, IntVector, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.documents import IDS
 from owpc_ltr.errors import BadInput
-from owpc_ltr.kernels.linear import query_blocks, run_blocks
+from owpc_ltr.kernels.kernel import query_blocks, run_blocks
 
 _Batch = tuple[Matrix, IntVector, bool, IntVector]
 """Features, the columns that count, whether they are normalised, and offsets of queries."""

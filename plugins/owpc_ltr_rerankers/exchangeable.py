@@ -17,8 +17,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import fields_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import BoundLoss, bind
-from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.kernels.kernel import BoundLoss, bind, losses_of_scores
 from owpc_ltr.protocols import ListTerm, Loss, Reordering, Reranker, Run
 from owpc_ltr_rerankers._exchangeable_kernels import ListBatch, ListKernel, exact_sum, parse_kernels
 

@@ -31,7 +31,7 @@ from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.interleaving import InterleavedPage, interleave
 from owpc_ltr.files.output import open_to_append, output_file
-from owpc_ltr.metrics.ranking import pair_agreement
+from owpc_ltr.metrics.metric import pair_agreement
 from owpc_ltr_serve.model_search import (
     Degraded,
     GatewaySearch,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.feature_sources import (
     DocumentPairs,
     ExternalSource,
     document_pairs,
@@ -38,15 +38,15 @@ from owpc_ltr.engine.search.client_scoring import features_of_hits, find_feature
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in, joined_sources
 from owpc_ltr.formats.ltr_plugin import import_linear
-from owpc_ltr.models.reordering import ReorderingModel, load_model
+from owpc_ltr.formats.stored_model import client_model, is_client_scored, joined_in, joined_sources
+from owpc_ltr.models.combined import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.names import check_name
+from owpc_ltr.text import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
 
 REFRESH = 2.0
 """Seconds after which a switched alias, or a replaced file, is followed."""

@@ -18,10 +18,9 @@ from owpc_ltr.engine.client.settings import is_loopback
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, Secret, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
-from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint
@@ -33,7 +32,7 @@ from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import rerank_endpoints
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
 
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
@@ -130,7 +129,7 @@ def serve(
     searches = ConcurrencyLimiter(concurrency, patience=_WAIT_SHARE)
     tables: tuple[ExternalTable, ...] = ()
     if extra_features:
-        from owpc_ltr.data.external_features.table import read_external_features
+        from owpc_ltr.data.external_features import read_external_features
 
         tables = read_external_features(extra_features)
     rankers = Rankers(cluster, models, index, tables, plugins=plugins, searches=searches)

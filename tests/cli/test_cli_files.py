@@ -32,9 +32,9 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.cli.commands import COMMANDS as TABLE
 from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.documents import read_json_lines
-from owpc_ltr.data.external_features.table import read_external_features
-from owpc_ltr.data.judgments import Judgments, write_judgments
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.external_features import read_external_features
+from owpc_ltr.data.judgment_tables import read_queries, write_judgments, write_sheet
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.engine.evidence import read_evidence

@@ -17,10 +17,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
 from owpc_ltr.data.splits import known_sides
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.other_trees import from_sklearn
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import RANKLIB, XGBOOST, StoredModel, serving_profile
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, with_record
@@ -211,7 +210,7 @@ def test_our_own_tree_model_is_put_on_more_columns_without_another_score(
 
 
 @pytest.mark.parametrize(
-    ("names", "words", "code", "fragment"),
+    ("text", "words", "code", "fragment"),
     [
         ("a\nb\nc\n", (), 3, "needs the feature 'title'"),
         ("title\npop\ntitle\n", (), 3, "line 3"),

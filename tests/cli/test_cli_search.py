@@ -26,9 +26,8 @@ from owpc_ltr.engine.search.request import (
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
-from owpc_ltr.formats.engine_versions import LINEAR
 from owpc_ltr.formats.ltr_plugin import export_linear
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import LINEAR, StoredModel
 from tests.commands import Run
 from tests.engine.small_cluster import FEATURESET, linear
 

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.pools import read_queries
+from owpc_ltr.data.judgment_tables import read_queries
 from owpc_ltr.data.letor import read_letor, stream_letor
 from owpc_ltr.data.runs import read_run
 from owpc_ltr.inspection.checks import warnings_of_log
-from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.inspection.measures import column_facts
 from owpc_ltr.models.model_file import load_scoring_model
 from tests.commands import Run
 

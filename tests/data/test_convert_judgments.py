@@ -17,8 +17,7 @@ from owpc_ltr_judgments.tables import Tsv
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning
-from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.judgments.grouping import importance_of, weights_of
+from owpc_ltr.data.judgments import JudgedQuery, Judgments, importance_of, weights_of
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.protocols import JudgmentWriter

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrWarning, from_frame, read_dataset, save_dataset
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
 from tests.datasets import same

@@ -16,25 +16,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import export_model, read_external_features, save_dataset, train_reranker
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data import external_features as table_module
+from owpc_ltr.data.construction import join_datasets, make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features import table as table_module
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.external_features import external_values, hashed
+from owpc_ltr.data.feature_sources import (
     DocumentPairs,
     ExternalSource,
     document_pairs,
     external_entry,
     sources_in,
 )
-from owpc_ltr.data.external_features.table import external_values, hashed
-from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import with_external_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     check_features,
     client_model,
     for_engine,
@@ -44,9 +44,8 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import AverageModel, average
-from owpc_ltr.models.feature_use import features_used, without_last_columns
+from owpc_ltr.models.analysis import features_used, without_last_columns
+from owpc_ltr.models.combined import AverageModel, average
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, unpacked, with_record
 from owpc_ltr.models.networks import NetworkModel
@@ -191,7 +190,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
 def test_a_row_is_named_by_its_place_in_the_whole_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.data.external_features.table._BATCH_ROWS", 10)
+    monkeypatch.setattr("owpc_ltr.data.external_features._BATCH_ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
         ([math.inf if n == 32 else n for n in range(35)], r"row 33 \(index 32\): 'x' is inf"),

@@ -15,10 +15,10 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import read_judgments
+from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.documents import DocumentFile
-from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.grouping import judges_of, machines_among
-from owpc_ltr.data.judgments.pools import read_queries
+from owpc_ltr.data.judgment_tables import read_queries
+from owpc_ltr.data.judgments import judges_of, machines_among
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judged_data import without_features

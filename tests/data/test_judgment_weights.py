@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import read_judgments
-from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.judgment_tables import read_queries, write_judgments, write_sheet
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from owpc_ltr_judgments.qrels import Qrels
 
 from owpc_ltr import read_judgments
-from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
-from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
+from owpc_ltr.data.judgment_tables import write_judgments
+from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, judged_lines
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
 from tests.judgment_writers import IDS, rows_of, table_bytes

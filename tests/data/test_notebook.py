@@ -20,8 +20,8 @@ from owpc_ltr.data.blocks import (
     Tiles,
     html_of,
 )
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.small_models import LINEAR, MODELS
 
 HOSTILE = "<script>alert('x')</script>&\""

@@ -16,14 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import read_judgments
-from owpc_ltr.data.judgments import (
-    JudgedQuery,
-    JudgmentLines,
-    TypedColumn,
-    write_judgments,
-)
-from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.judgment_tables import read_queries, write_judgments, write_sheet
+from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, TypedColumn, group_judgments
 from owpc_ltr.engine.live_queries import typed_queries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet

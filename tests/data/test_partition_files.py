@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
 from owpc_ltr.data import parquet
-from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.construction import join_datasets, make_dataset, stream_parquet
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import join_datasets, stream_parquet
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, memory_from
 from owpc_ltr.data.partitioned import write_partitioned

@@ -24,12 +24,11 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.runs import TrecRun, write_scores
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.measurement import measure_on_data
-from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.evaluation.judged_data import choose_queries, compared_queries, model_data
+from owpc_ltr.evaluation.measurement import ComparisonPlan, measure_on_data
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.combined import ReorderingModel, dataset_scores
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from tests.commands import Run
 from tests.datasets import in_parts
 from tests.fresh_process import Evaluate

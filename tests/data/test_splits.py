@@ -18,8 +18,7 @@ import owpc_ltr as ltr
 from owpc_ltr import save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
-from owpc_ltr.data.scales import with_scales
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import (
     HashSplit,
     Origin,
@@ -32,16 +31,15 @@ from owpc_ltr.data.splits import (
 )
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
-from owpc_ltr.evaluation.query_choice import choose_queries, model_data
+from owpc_ltr.evaluation.judged_data import choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
-from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.feature_selection import train_on_few_features
-from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.fitting import read_training_queries, train_plan
+from owpc_ltr.training.model_search import train_on_few_features
+from owpc_ltr.training.plan import model_plan, with_scales
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
-from owpc_ltr.training.training_data import read_training_queries
 from tests.commands import Run as RunCommand
 
 REGISTRY = load()

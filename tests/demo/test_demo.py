@@ -25,8 +25,8 @@ from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.evaluation.measurement import values_of
-from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.host.project import PROJECT_FILE, read_project
 from owpc_ltr.metrics import parse_metric

@@ -13,14 +13,12 @@ from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, SwitchGrounds
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import Uploaded, UploadRequest, upload_model
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.stored_model import StoredModel, read_model
+from owpc_ltr.formats.stored_model import StoredModel, read_model, serving_profile
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.errors import EngineUnavailable
 from tests.datasets import written
 from tests.engine.memory_engine import MemoryEngine, is_log_search

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import LINEAR, RANKLIB, XGBOOST, StoredModel, serving_profile
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

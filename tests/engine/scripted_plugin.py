@@ -24,9 +24,8 @@ from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.stores.feature_queries import compile_featureset, named
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.stored_model import read_model
+from owpc_ltr.formats.stored_model import read_model, serving_profile
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find, whole
 

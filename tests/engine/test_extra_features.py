@@ -19,10 +19,10 @@ from owpc_ltr.engine.search.client_scoring import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
-from owpc_ltr.formats.client_models import is_client_scored
+from owpc_ltr.formats.stored_model import is_client_scored
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run
 from tests.datasets import by_query, written
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, shared_cluster

@@ -13,12 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.feature_log.feature_reader import DocumentStatus, LogCounts, Values
-from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.job import (
+    DocumentStatus,
+    LogCounts,
+    Values,
+    fingerprint,
+    typed_params,
+)
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (

@@ -13,7 +13,7 @@ from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.parity import ProofLimits
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear

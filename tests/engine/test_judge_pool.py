@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr.data.judgment_tables import read_queries, write_sheet
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.live_results.judge_pool import JudgmentPool, pool, random_sample

@@ -21,9 +21,8 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.models.average import with_folds
+from owpc_ltr.models.combined import ReorderingModel, with_folds
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.datasets import seen_sides
 from tests.engine.deployed import put
 from tests.engine.small_cluster import FEATURESET, Small, judged_titles, linear, shared_cluster

@@ -25,16 +25,16 @@ from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import (
+from owpc_ltr.formats.ltr_plugin import emulate
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.stored_model import (
     LINEAR,
     RANKLIB,
     XGBOOST,
     ServingProfile,
+    StoredModel,
     serving_profile,
 )
-from owpc_ltr.formats.ltr_plugin import emulate
-from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork
 from tests.engine.deployed import liar, put, state, trees

@@ -24,8 +24,8 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.small_cluster import FEATURESET, STORES
 
 QUERY = {"match": {"body": "{{keywords}}"}}

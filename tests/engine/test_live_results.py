@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from owpc_ltr_metrics.ndcg import NDCG
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_results.comparison import LiveResults
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
+from owpc_ltr.evaluation.judged_data import ChosenQueries, choose_queries
+from owpc_ltr.evaluation.measurement import ComparisonPlan
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
-from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.metrics import parse_metric
 from tests.datasets import seen_sides
 

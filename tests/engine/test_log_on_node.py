@@ -13,7 +13,7 @@ import pytest
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import most_clauses
 from owpc_ltr.errors import BadInput, Refused

@@ -11,9 +11,8 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset
-from owpc_ltr.data.external_features.table import read_external_features
-from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import importance_of, weights_of
+from owpc_ltr.data.external_features import read_external_features
+from owpc_ltr.data.judgments import Judgments, importance_of, weights_of
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned import open_partitioned
 from owpc_ltr.engine.feature_log.log import LogReport

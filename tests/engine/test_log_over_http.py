@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.data.judgments import write_judgments
+from owpc_ltr.data.judgment_tables import write_judgments
 from tests.commands import Run
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.log_runs import digest

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import OwpcLtrWarning
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from tests.engine.log_runs import SIX_CHUNKS, assert_only, away_after, digest, run_folder
 from tests.engine.log_runs import log_in_six as log

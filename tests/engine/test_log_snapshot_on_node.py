@@ -20,8 +20,7 @@ from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.job import observe
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import Contents, point_in_time, read_contents
+from owpc_ltr.engine.feature_log.snapshot import Contents, LogOptions, point_in_time, read_contents
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet

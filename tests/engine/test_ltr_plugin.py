@@ -23,9 +23,9 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST
 from owpc_ltr.formats.ltr_plugin import export_linear
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.formats.stored_model import RANKLIB, XGBOOST
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, Normaliser
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model

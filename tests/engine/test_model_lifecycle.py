@@ -12,7 +12,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, SwitchGrounds, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecords,
     immutable_name,
@@ -27,7 +27,6 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
     to_delete,
 )
 from owpc_ltr.engine.deployment.model_upload import Uploaded
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.versioned_documents import INDEX, VersionedDocuments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

@@ -13,11 +13,11 @@ import pytest
 
 from owpc_ltr import save_dataset, save_model
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.deployment.alias import SwitchGrounds
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, differences, provenance
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.evidence import LIVE, Evidence, SearchConfiguration
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.models.analysis import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
 from tests.commands import Run
 from tests.engine.deployed import logged_dataset

@@ -24,13 +24,17 @@ from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_ranked
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.plugin_free import TREES, score_shift, store_plugin_free
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
+    client_model,
+    is_client_scored,
+    serving_profile,
+    store_for_client,
+)
+from owpc_ltr.models.analysis import score_interval
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.model_file import packed
-from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run

@@ -27,8 +27,8 @@ from owpc_ltr.engine.stores.feature_queries import linear_rescorers
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.formats.ltr_plugin import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.analysis import UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
 from tests.engine.small_cluster import FEATURESET, Small, linear, shared_cluster, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}

@@ -22,8 +22,7 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import PointInTime, read_contents
+from owpc_ltr.engine.feature_log.snapshot import LogOptions, PointInTime, read_contents
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import pool
 from owpc_ltr.engine.profile import time_variants
@@ -36,7 +35,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.ubi import ScanWindow, count, pages
 from owpc_ltr.engine.workbench import fetch_list
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import ReorderingModel
 from tests.engine.log_runs import QUICK, Spoiler
 from tests.engine.memory_engine import MemoryEngine, small_judgments, whole
 from tests.engine.memory_engine import log as log_in_memory

@@ -14,9 +14,9 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.explain_search import ExplainRequest, explain_ranked
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import with_record
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run
 from tests.engine.deployed import liar, put
 from tests.engine.small_cluster import (

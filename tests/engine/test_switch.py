@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import OwpcLtrWarning, save_model
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from owpc_ltr import Cluster, connect
-from owpc_ltr.data.judgments.grouping import machines_among
+from owpc_ltr.data.judgments import machines_among
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal

@@ -26,8 +26,7 @@ from owpc_ltr_node.settings import LocalNode
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials
-from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.redaction import Secret
+from owpc_ltr.errors import EngineUnavailable, Secret
 from tests.session_node import running_node
 
 ADMIN, PASSWORD, _ROUNDS = "admin", "a-password-of-tests", 10_000
@@ -50,7 +49,7 @@ class SecuredNode:
     def account(self, cluster: Sequence[str], indices: Mapping[str, Sequence[str]]) -> str:
         """A new account with these privileges and PASSWORD: its name."""
         name = f"account-{uuid.uuid4().hex[:8]}"
-        named = [{"names": [of], "privileges": [*has]} for of, has in indices.items() if has]
+        named = [{"text": [of], "privileges": [*has]} for of, has in indices.items() if has]
         # YAML is a superset of JSON.
         role = {name: {"cluster": [*cluster], "indices": named}}
         for file, line in (

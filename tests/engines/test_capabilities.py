@@ -24,8 +24,8 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import NoWindowScores, Search, choose_store, most_clauses
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.deployed import put
 from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 from tests.engine.small_cluster import Small, linear, small_cluster

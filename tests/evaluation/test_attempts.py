@@ -19,29 +19,28 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
-from owpc_ltr.evaluation.attempts import (
-    AttemptsFile,
-    Sketch,
-    corrected_for,
-    same_queries,
-    sketch_of,
-)
 from owpc_ltr.evaluation.comparison import (
     MOST_RESAMPLES,
     compare_all,
     compare_results,
     with_finer_p,
 )
-from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import sign_flips
-from owpc_ltr.evaluation.results import (
+from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
     ComparisonPlan,
+    Measured,
     PerQueryResults,
     RankerResults,
     Resampling,
 )
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.rules import (
+    AttemptsFile,
+    Sketch,
+    corrected_for,
+    same_queries,
+    sketch_of,
+)
+from owpc_ltr.evaluation.significance import Outcome, sign_flips
 from owpc_ltr.metrics import parse_metric
 from tests.faults.disk import full_after
 from tests.proxy_labels import comparison
@@ -191,7 +190,7 @@ def test_the_home_decides_where_and_what_cannot_be_written_is_said(
 def test_a_file_that_grows_too_long_forgets_the_oldest(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.attempts._LONGEST", 6)
+    monkeypatch.setattr("owpc_ltr.evaluation.rules._LONGEST", 6)
     counts = [looks(["a", "b"], rng) for _ in range(8)]
     assert counts == [0, 1, 2, 3, 4, 5, 6, 3]
 

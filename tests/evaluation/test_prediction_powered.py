@@ -16,17 +16,17 @@ from scipy.stats import t
 import owpc_ltr as ltr
 from owpc_ltr import RankerComparison
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.prediction_powered import (
+from owpc_ltr.evaluation.compared_pair import (
     FEWEST,
     PredictionPowered,
     crossfitted_slopes,
     prediction_powered,
     sampled_queries,
 )
-from owpc_ltr.evaluation.resampling import mean_of, standard_error
+from owpc_ltr.evaluation.significance import mean_of, standard_error
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.datasets import seen_sides

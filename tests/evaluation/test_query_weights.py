@@ -29,12 +29,15 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judged_data import UNUSED, unused_weights
-from owpc_ltr.evaluation.resampling import acceleration, bca_interval, standard_error
-from owpc_ltr.evaluation.resampling import mean_of as mean_of_values
-from owpc_ltr.evaluation.significance import compare_paired
+from owpc_ltr.evaluation.significance import (
+    acceleration,
+    bca_interval,
+    compare_paired,
+    standard_error,
+)
+from owpc_ltr.evaluation.significance import mean_of as mean_of_values
 from owpc_ltr.host.registry import installed
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.kernels.kernel import bind, linear_risk
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run

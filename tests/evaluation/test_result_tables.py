@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr import save_model
 from owpc_ltr.data.blocks import Table, escaped, latex_of
-from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
-from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.judgment_tables import read_queries, write_judgments, write_sheet
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_result import latex_cells
-from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
+from owpc_ltr.files.tables import inert_cell, inert_column, read_column
 from tests.commands import Run
 from tests.rankers import judged, linear
 

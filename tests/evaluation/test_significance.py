@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation import resampling as module
+from owpc_ltr.evaluation import significance as module
 from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison import Statistics, compare_all
-from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import bca_interval, room_of, sign_flips
-from owpc_ltr.evaluation.results import Resampling
-from owpc_ltr.evaluation.significance import Comparison, compare_paired, detectable_effect, holm
+from owpc_ltr.evaluation.measurement import Measured, Resampling
+from owpc_ltr.evaluation.significance import (
+    Comparison,
+    bca_interval,
+    compare_paired,
+    detectable_effect,
+    holm,
+    room_of,
+    sign_flips,
+)
 from owpc_ltr.metrics import parse_metric
 from tests.fresh_process import Evaluate
 

@@ -25,7 +25,7 @@ from owpc_ltr.explanations.contributions import (
 )
 from owpc_ltr.formats.other_trees import from_lightgbm
 from owpc_ltr.formats.xgboost_json import from_raw
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.trees import DEEPEST, LEAF, Forest, TreeModel
 from tests.explain.models import (
     FEW,

@@ -14,8 +14,7 @@ from owpc_ltr_rerankers.exchangeable import ExchangeableReordering, ReorderingSh
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.explanations.explanation import ServedList, explain_list
-from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import AverageModel, ReorderingModel
 from owpc_ltr.protocols import ListTerm
 from tests.explain.models import (
     FEW,

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from tests.engine.fake_engine import Asked, FakeEngine
 from tests.faults.network import Fault, is_bulk, is_search
 from tests.faults.promises import OLD, broken, broken_when_repeated

@@ -12,14 +12,13 @@ import xgboost
 from owpc_ltr_rerankers.exchangeable import Exchangeable, ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.stored_model import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.xgboost_json import from_raw, to_dump
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel, ReorderingModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, content_of
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
-from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import RankingModel
 

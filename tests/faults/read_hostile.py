@@ -22,13 +22,13 @@ def readers() -> dict[str, Callable[[Path], Any]]:
 
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.documents import DocumentFile
-    from owpc_ltr.data.external_features.table import read_external_features
-    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.external_features import read_external_features
+    from owpc_ltr.data.judgment_tables import read_queries
     from owpc_ltr.data.runs import read_run
     from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.strict_json import read_json_object
     from owpc_ltr.host.judgment_lists import read_judgments
-    from owpc_ltr.models.reordering import load_model
+    from owpc_ltr.models.combined import load_model
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),

@@ -21,7 +21,7 @@ from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset, save_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.output import Journal
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.protocols import Model

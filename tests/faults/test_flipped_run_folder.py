@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.snapshot import LogOptions
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.engine.memory_engine import MemoryEngine, log
 from tests.faults.seeds import Seeds

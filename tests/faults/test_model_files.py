@@ -19,13 +19,12 @@ import pytest
 
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.model_reader import Columns, import_with
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import XGBOOST, StoredModel
 from owpc_ltr.formats.xgboost_json import to_dump
+from owpc_ltr.models.combined import ReorderingModel, load_model
 from owpc_ltr.models.model_file import FORMAT, content_of, model_of
-from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, TreeModel
 from owpc_ltr.text import printable
 from tests.faults.damaged_models import ENGINE, NAMES, damaged, sound_files

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import LINEAR, RANKLIB, XGBOOST, StoredModel, serving_profile
 from owpc_ltr.formats.xgboost_json import from_dump
 from owpc_ltr.models.linear import LinearModel
 from tests.engine.memory_engine import find

@@ -18,10 +18,10 @@ from sklearn import ensemble, tree
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats import xgboost_json
-from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, ServingProfile
 from owpc_ltr.formats.ltr_plugin import emulate, export_linear, export_to_plugin
 from owpc_ltr.formats.other_trees import from_lightgbm, from_sklearn
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.stored_model import RANKLIB, XGBOOST, ServingProfile
 from owpc_ltr.formats.xgboost_json import from_dump, from_raw, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork

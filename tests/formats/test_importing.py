@@ -14,8 +14,8 @@ import xgboost
 
 from owpc_ltr import import_model, save_model
 from owpc_ltr.errors import BadInput
-from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.stored_model import LINEAR, XGBOOST, serving_profile
 from owpc_ltr.formats.xgboost_json import from_raw, to_dump
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import TreeModel

@@ -18,9 +18,9 @@ from sklearn import ensemble, tree
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_model, train
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate, export_to_plugin
 from owpc_ltr.formats.other_trees import from_sklearn
+from owpc_ltr.formats.stored_model import serving_profile
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.training.plan import taking_missing_as_zero
 from tests.datasets import train_on_all

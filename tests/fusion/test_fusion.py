@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr import make_dataset
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.results import ComparisonPlan, Resampling, measure_lists
+from owpc_ltr.evaluation.measurement import ComparisonPlan, Resampling, measure_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired
 from owpc_ltr.fusion.evaluation import (
     EQUAL,

@@ -17,9 +17,8 @@ import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.inspection.checks import label_agreement, warnings_before_training, warnings_of_log
-from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.inspection.measures import column_facts, take_sample
 from owpc_ltr.inspection.result import CHECKS
-from owpc_ltr.inspection.sample import take_sample
 from tests.commands import Run
 from tests.datasets import datasets
 from tests.planted import (

@@ -21,7 +21,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection.checks import warnings_of_log
-from owpc_ltr.inspection.columns import column_facts, constant_features, constant_in_training
+from owpc_ltr.inspection.measures import column_facts, constant_features, constant_in_training
 from owpc_ltr.inspection.result import listed
 from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without

@@ -13,7 +13,7 @@ import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection.checks import warnings_before_training, warnings_of_log
-from owpc_ltr.inspection.columns import column_facts
+from owpc_ltr.inspection.measures import column_facts
 from tests.planted import FAULTS, clean, with_column
 
 
@@ -49,7 +49,7 @@ def test_other_queries_with_the_same_features_are_but_noted() -> None:
         query_ids=pa.array(names, pa.string()),
         query_params=pa.array([json.dumps({"keywords": f"else{n}"}) for n in range(20)]),
     )
-    from owpc_ltr.data.joining import join_datasets
+    from owpc_ltr.data.construction import join_datasets
 
     both = ltr.inspect(join_datasets([data, other], ["a", "b"]))
     assert both.warnings == ()

@@ -24,20 +24,19 @@ from owpc_ltr.kernels.kernel import (
     BoundLoss,
     Kernel,
     KernelLoss,
+    add_rows,
     bind,
     evaluate_query,
     kernel,
-    sort_ascending,
-)
-from owpc_ltr.kernels.linear import (
-    add_rows,
     linear_risk,
     linear_scores,
     losses_of_scores,
     query_blocks,
+    sort_ascending,
 )
-from owpc_ltr.metrics import parse_metric, ranking
-from owpc_ltr.metrics.ranking import best_first, ordered_down
+from owpc_ltr.metrics import metric as ranking
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.metrics.metric import best_first, ordered_down
 from owpc_ltr.plugin_checks.promises import sample_dataset
 
 

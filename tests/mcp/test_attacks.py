@@ -15,8 +15,8 @@ from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr import save_model
 from owpc_ltr.cli.options import options_of
+from owpc_ltr.engine.deployment.alias import deployed
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.switch import deployed
 from owpc_ltr.engine.evidence import BY_USERS, Evidence
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.versioned_documents import INDEX

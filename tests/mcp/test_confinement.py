@@ -16,8 +16,7 @@ from owpc_ltr_keep.plan import KeepPlan, read_plan
 
 import owpc_ltr
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.folders import confined_to
-from owpc_ltr.files.input import open_regular, read_bytes
+from owpc_ltr.files.input import confined_to, open_regular, read_bytes
 from owpc_ltr.files.output import Journal, lock_file, lock_folder, write_output
 from owpc_ltr.host.project import PROJECT_FILE, Project
 from owpc_ltr.signatures import Reads, Writes, described, help_of

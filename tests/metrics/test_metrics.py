@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr_metrics.ndcg import NDCG
 
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
-from owpc_ltr.metrics.ranking import Ties
+from owpc_ltr.metrics.metric import Ties
 from owpc_ltr.plugin_checks import check_metric
 
 Array = NDArray[Any]

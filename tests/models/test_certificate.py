@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.host import registry
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.combined import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Certificate, Run

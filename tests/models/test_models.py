@@ -32,8 +32,14 @@ from owpc_ltr.formats.plugin_free import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_json import from_raw
 from owpc_ltr.host.registry import load
-from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.analysis import (
+    LOWEST_RESCORED,
+    UNKNOWN,
+    ScoreInterval,
+    importances,
+    score_interval,
+)
+from owpc_ltr.models.combined import AverageModel, ReorderingModel
 from owpc_ltr.models.linear import (
     AdditiveModel,
     Curve,
@@ -43,8 +49,6 @@ from owpc_ltr.models.linear import (
 )
 from owpc_ltr.models.model_file import load_scoring_model, model_matrix, with_record
 from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.options import KNOTS

@@ -29,9 +29,9 @@ from owpc_ltr.formats.plugin_free import (
 )
 from owpc_ltr.formats.ranklib import up_to
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
+from owpc_ltr.models.analysis import LOWEST_RESCORED
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.models.score_range import LOWEST_RESCORED
 from owpc_ltr.models.trees import (
     DEEPEST,
     HIGHEST,

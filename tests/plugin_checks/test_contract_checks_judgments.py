@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from owpc_ltr_judgments.tables import Csv, Parquet
 
 from owpc_ltr import read_judgments
-from owpc_ltr.data.judgments import JudgmentLines
-from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.data.judgments.tables import parse_table
+from owpc_ltr.data.judgment_tables import parse_table
+from owpc_ltr.data.judgments import JudgmentLines, group_judgments
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.files.input import read_text
 from owpc_ltr.host.judgment_lists import reader_of_file

@@ -12,8 +12,7 @@ from owpc_ltr_losses.pairwise import Pairwise
 
 from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.kernels.kernel import bind, losses_of_scores
 from owpc_ltr.plugin_checks import check_reranker
 from owpc_ltr.protocols import DescendingReranker, ListTerm, Loss, Reranker, Run
 from tests.liars import lying, lying_class, named

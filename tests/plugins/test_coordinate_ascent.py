@@ -12,7 +12,7 @@ from owpc_ltr_optimizers.coordinate_ascent import _STEPS, CoordinateAscent
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.kernels.linear import linear_scores
+from owpc_ltr.kernels.kernel import linear_scores
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Fit, Run
 

@@ -173,7 +173,7 @@ def test_a_file_of_ones_own_is_a_target(run: Run) -> None:
 
 
 def test_a_model_that_no_engine_has_is_refused_by_each(rng: np.random.Generator) -> None:
-    from owpc_ltr.models.average import AverageModel
+    from owpc_ltr.models.combined import AverageModel
 
     average = AverageModel(NAMES, (LINEAR, zero_model(rng)), np.ones(2))
     for plugin in load().all("export-target"):

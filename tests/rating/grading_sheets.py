@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import JudgedQuery
-from owpc_ltr.data.judgments.pools import write_sheet
+from owpc_ltr.data.judgment_tables import write_sheet
+from owpc_ltr.data.judgments import JudgedQuery
 
 WORDS = ("alien", "robot", "wizard", "desert", "ocean", "castle", "engine", "garden", "winter")
 

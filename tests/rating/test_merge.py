@@ -17,16 +17,15 @@ from owpc_ltr_rating.ratings import Rating, ratings_bytes
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, read_judgments
-from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import (
+from owpc_ltr.data.judgment_tables import write_judgments, write_sheet
+from owpc_ltr.data.judgments import (
     JudgedQuery,
+    Judgments,
     is_machine,
     machines_among,
     raters_cell,
     votes_of,
 )
-from owpc_ltr.data.judgments.pools import write_sheet
-from owpc_ltr.data.judgments.tables import write_judgments
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.rules import machine_labels, unnamed_judges

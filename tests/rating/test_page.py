@@ -22,7 +22,7 @@ from owpc_ltr_rating.merge import judge_merge
 from owpc_ltr_rating.page import create_app, judge_page, read_sheet
 from owpc_ltr_rating.ratings import read_ratings
 
-from owpc_ltr.data.judgments.grouping import is_machine
+from owpc_ltr.data.judgments import is_machine
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from tests.commands import commands_in

@@ -9,7 +9,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.live_results.judge_pool import random_sample
 from tests.proxy_labels import listed
 

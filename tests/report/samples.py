@@ -20,7 +20,7 @@ from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.legs import Leg, Legs
-from owpc_ltr.evaluation.results import Resampling
+from owpc_ltr.evaluation.measurement import Resampling
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.evaluation import Fusion, learned_fusion
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.features import curves_of
 from owpc_ltr_report.material import Material, page_of
+from owpc_ltr_report.models import curves_of
 from owpc_ltr_report.page import Chart, Page, drawing, dumbbells, lines, svg_of
 
 from tests.report.samples import NAMES, against, check, curves, dataset, linear

@@ -10,7 +10,7 @@ import pytest
 from owpc_ltr_report.page import Page
 
 import owpc_ltr
-from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
+from owpc_ltr.evaluation.compared_pair import Agreement, prediction_powered
 from tests.commands import Run
 from tests.proxy_labels import CLEAR, comparison, run
 from tests.report.samples import Elements, check

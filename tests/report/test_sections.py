@@ -22,7 +22,7 @@ from owpc_ltr_report.queries import (
 
 import owpc_ltr
 from owpc_ltr import RankerComparison
-from owpc_ltr.data.blocks import Table
+from owpc_ltr.data.blocks import Table, cell_text
 from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.errors import BadInput
@@ -30,7 +30,6 @@ from owpc_ltr.host.report_parts import signed
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
-from owpc_ltr.text_tables import cell_text
 from tests.commands import Run
 from tests.data.test_runs import judged_queries
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear

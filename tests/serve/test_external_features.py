@@ -11,10 +11,10 @@ from owpc_ltr_serve.rankers import Rankers, columns_for
 from owpc_ltr_serve.rerank import of_ids
 
 from owpc_ltr import read_external_features
-from owpc_ltr.data.external_features.sources import ExternalSource
+from owpc_ltr.data.feature_sources import ExternalSource
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.errors import UsageError
-from owpc_ltr.formats.client_models import store_for_client
+from owpc_ltr.formats.stored_model import store_for_client
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.datasets import table_of, written

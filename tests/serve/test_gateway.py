@@ -21,7 +21,7 @@ from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr import connect
-from owpc_ltr.data.external_features.table import read_external_features
+from owpc_ltr.data.external_features import read_external_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -23,8 +23,8 @@ from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.model_file import save_model
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.deployed import put, trees, unchecked
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 from tests.serve.service import service

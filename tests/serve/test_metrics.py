@@ -12,9 +12,9 @@ from owpc_ltr_serve.rankers import ServedRanker
 from prometheus_client.parser import text_string_to_metric_families
 
 from owpc_ltr.engine.deployment.proof import ScoredDocuments, feature_drifts
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import packed
-from owpc_ltr.models.reordering import ReorderingModel
 
 NAMES = ("title", "votes")
 

@@ -21,11 +21,11 @@ from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank import MOST_DOCUMENTS, Candidates, ranked, rerank_endpoints
 
 from owpc_ltr import OwpcLtrError, connect
-from owpc_ltr.data.external_features.table import read_external_features
+from owpc_ltr.data.external_features import read_external_features
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
-from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.memory_engine import find
 from tests.serve.java import java_casts

@@ -13,7 +13,6 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import (
     FitRow,
     choose,
@@ -21,6 +20,7 @@ from owpc_ltr.training.cross_validation import (
     cut_folds,
     families_of,
 )
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 
 REGISTRY = load()

@@ -13,9 +13,9 @@ from owpc_ltr_losses.owpc import OWPC
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.protocols import Run
-from owpc_ltr.training import first_model
-from owpc_ltr.training.candidates import fit_each
-from owpc_ltr.training.first_model import Kind, KindChoice
+from owpc_ltr.training import model_search as first_model
+from owpc_ltr.training.fitting import fit_each
+from owpc_ltr.training.model_search import Kind, KindChoice
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.train import TrainingSummary
 

@@ -16,14 +16,13 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
-from owpc_ltr.kernels.kernel import bind, evaluate_query
-from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.kernels.kernel import bind, evaluate_query, linear_risk
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Certificate, Fit, Loss, Reordering, Run
-from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cross_validate, cut_folds
+from owpc_ltr.training.fitting import train_plan
 from owpc_ltr.training.plan import model_plan
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.training.train import _ending

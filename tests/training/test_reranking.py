@@ -22,9 +22,9 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import fields_of, with_document_fields
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.models.combined import ReorderingModel, dataset_scores, feature_ranker, read_base
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.models.reordering import ReorderingModel, dataset_scores, feature_ranker, read_base
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.options import PENALTIES
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker, reranking_plan

@@ -21,18 +21,17 @@ from owpc_ltr import (
     save_model,
 )
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.scales import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
+from owpc_ltr.evaluation.judged_data import model_data
 from owpc_ltr.evaluation.measurement import list_warnings, lists_of
-from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import kept_history, train_plan
-from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.fitting import kept_history, train_plan
+from owpc_ltr.training.plan import deviation_within_queries, model_plan, with_scales
 from owpc_ltr.training.rerankers import reranking_plan
 
 REGISTRY = load()

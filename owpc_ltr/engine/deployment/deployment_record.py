@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from owpc_ltr.data.external_features.sources import sources_in
+from owpc_ltr.data.feature_sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.versioned_documents import VersionedDocuments
@@ -23,14 +23,11 @@ from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.models.average import without_other_folds
-from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.analysis import ScoreInterval, importances
+from owpc_ltr.models.combined import load_model, without_other_folds
 from owpc_ltr.models.model_file import content_of, model_of
-from owpc_ltr.models.reordering import load_model
-from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.names import immutable, split_immutable
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr
+from owpc_ltr.text import ShortRepr, immutable, split_immutable
 
 _KEY = "deployment_record"
 _FORMAT = 1

@@ -12,19 +12,25 @@ from dataclasses import replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, check_unpinned
+from owpc_ltr.engine.deployment.alias import (
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    check_switch,
+    check_unpinned,
+    deployed,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
     is_named_by_content,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.deployment.switch import SwitchGrounds, check_switch, deployed
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.names import is_model_of, split_immutable
+from owpc_ltr.text import is_model_of, split_immutable
 
 _SHOWN = 5
 

@@ -9,7 +9,18 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, Alias, Aliases
+from owpc_ltr.data.blocks import wrapped_text
+from owpc_ltr.engine.deployment.alias import (
+    CHALLENGER,
+    CHAMPION,
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    check_challenger,
+    check_switch,
+    configuration,
+    switch_line,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -37,13 +48,6 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_external_features,
     with_fewer_features,
 )
-from owpc_ltr.engine.deployment.switch import (
-    SwitchGrounds,
-    check_challenger,
-    check_switch,
-    configuration,
-    switch_line,
-)
 from owpc_ltr.engine.evidence import model_digest
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.model_size import check_room
@@ -51,17 +55,15 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
-from owpc_ltr.formats.client_models import check_features, is_client_scored
-from owpc_ltr.names import check_index, check_name
-from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import wrapped_text
+from owpc_ltr.formats.stored_model import check_features, is_client_scored
+from owpc_ltr.text import ShortRepr, check_index, check_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.models.analysis import ScoreInterval
     from owpc_ltr.protocols import Model
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.sources import external_names, in_words
+from owpc_ltr.data.feature_sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, check_complete
 from owpc_ltr.engine.deployment.parity import (
@@ -34,18 +34,23 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.formats.client_models import client_model, is_client_scored, joined_in
-from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.plugin_free import score_shift
+from owpc_ltr.formats.stored_model import (
+    XGBOOST,
+    XGBOOST_RAW,
+    client_model,
+    is_client_scored,
+    joined_in,
+)
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.ranking import pair_agreement
+from owpc_ltr.metrics.metric import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
-from owpc_ltr.names import check_index
+from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.models.score_range import ScoreInterval
+    from owpc_ltr.models.analysis import ScoreInterval
     from owpc_ltr.protocols import Model
 
 

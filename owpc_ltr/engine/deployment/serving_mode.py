@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.sources import external_names, in_words
+from owpc_ltr.data.feature_sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.proof import Proof, request_refusal
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.features.query_analysis import highest_value, never_negative
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     for_engine,
     is_client_scored,
     joined_sources,
@@ -31,12 +33,9 @@ from owpc_ltr.formats.client_models import (
     samples_of_columns,
     store_for_client,
 )
-from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.feature_use import features_used, with_features
+from owpc_ltr.models.analysis import ScoreInterval, features_used, score_interval, with_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import unpacked, with_record
-from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 

@@ -15,15 +15,14 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     for_engine,
     is_client_scored,
     joined_used,
     store_for_client,
 )
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.average import FoldOf, fold_model
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.combined import FoldOf, ReorderingModel, fold_model
 from owpc_ltr.protocols import Model
 
 PREFIX = "owpc-ltr-trial-"

@@ -126,10 +126,9 @@ def upload(
     arguments that do not go together.
     """
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, the_name
+    from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases, SwitchGrounds, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.model_upload import UploadRequest, upload_model
-    from owpc_ltr.engine.deployment.switch import SwitchGrounds
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
@@ -218,8 +217,7 @@ def _check_data(
 
     Where an index is named, the application's query checks them there.
     """
-    from owpc_ltr.evaluation.judged_data import judgment_warnings
-    from owpc_ltr.evaluation.query_choice import check_features
+    from owpc_ltr.evaluation.judged_data import check_features, judgment_warnings
     from owpc_ltr.features.query_analysis import text_scores
     from owpc_ltr.models.model_file import warnings_of
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.blocks import Block, BlockResult, Table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_lifecycle
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
+from owpc_ltr.engine.deployment.alias import (
+    Alias,
+    Aliases,
+    SwitchGrounds,
+    alias_names,
+    all_aliases,
+    the_name,
+)
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -24,17 +31,13 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
-from owpc_ltr.engine.deployment.switch import SwitchGrounds
 from owpc_ltr.engine.options import Require, Unproven
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
-from owpc_ltr.formats.client_models import is_client_scored
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.feature_use import importances
-from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval
-from owpc_ltr.names import split_immutable
+from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
+from owpc_ltr.models.analysis import UNKNOWN, ScoreInterval, importances
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr
+from owpc_ltr.text import ShortRepr, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.blocks import text_table, wrapped_text
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.parity import (
     MAX_DRIFT,
@@ -20,10 +21,8 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.options import MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warning
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr
-from owpc_ltr.text_tables import text_table, wrapped_text
+from owpc_ltr.text import ShortRepr, base_index, check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -112,10 +111,9 @@ def verify(
     Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
     index.
     """
-    from owpc_ltr.engine.deployment.alias import Aliases, the_name
+    from owpc_ltr.engine.deployment.alias import Aliases, switch_line, the_name
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.search_template import SearchTemplates
-    from owpc_ltr.engine.deployment.switch import switch_line
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
@@ -204,7 +202,7 @@ def verify_model(
 
 
 def _warn_of_external_features(stored: StoredModel) -> None:
-    from owpc_ltr.formats.client_models import joined_words
+    from owpc_ltr.formats.stored_model import joined_words
 
     if words := joined_words(stored):
         give_warning(f"{words}: values from outside the index, which were taken as at the upload")

@@ -16,25 +16,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from owpc_ltr.data.construction import join_datasets
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import KEY
-from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, importance_of, judges_column, weights_of
+from owpc_ltr.data.feature_sources import KEY
+from owpc_ltr.data.judgments import JUDGED_BY, importance_of, judges_column, weights_of
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.partitioned import check_buckets, check_folder, write_partitioned
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
-from owpc_ltr.engine.feature_log.feature_reader import (
+from owpc_ltr.engine.feature_log.job import (
     Chunk,
     DocumentStatus,
     FeatureReader,
     LogCounts,
+    LogJob,
     Values,
+    canonical,
+    plan,
 )
-from owpc_ltr.engine.feature_log.job import LogJob, canonical, plan
-from owpc_ltr.engine.feature_log.request_options import MOST_IN_FLIGHT, LogOptions
 from owpc_ltr.engine.feature_log.snapshot import (
+    MOST_IN_FLIGHT,
     Contents,
+    LogOptions,
     PointInTime,
     SnapshotLost,
     point_in_time,
@@ -48,14 +51,14 @@ from owpc_ltr.errors import (
     UsageError,
     give_warning,
 )
-from owpc_ltr.files.folders import refuse_outside
+from owpc_ltr.files.input import refuse_outside
 from owpc_ltr.files.output import digest_of, lock_folder, sync_folder, write_atomically
 from owpc_ltr.inspection.checks import warnings_of_log
-from owpc_ltr.inspection.columns import ColumnFacts, column_facts, facts_together
+from owpc_ltr.inspection.measures import ColumnFacts, column_facts, facts_together
 from owpc_ltr.text import ShortRepr, cut
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.data.external_features import ExternalTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, DuplicatePolicy, Labels, SkipUnjudged, Topics
-from owpc_ltr.engine.feature_log.request_options import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
+from owpc_ltr.engine.feature_log.snapshot import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.files.output import output_file
@@ -23,7 +23,7 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.features.feature_set import FeatureSet
@@ -113,7 +113,7 @@ def log_features(
 
     Python: `extra_features` may also be data frames.
     """
-    from owpc_ltr.data.external_features.table import read_external_features
+    from owpc_ltr.data.external_features import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.legs import brought_by_legs
 

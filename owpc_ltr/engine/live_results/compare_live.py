@@ -46,7 +46,7 @@ from owpc_ltr.host.commands import Plugins, ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.live_results.comparison import LiveComparison
@@ -137,7 +137,7 @@ def compare_live(
         write_comparison,
     )
     from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.results import Resampling
+    from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
     if not isinstance(rankers, Mapping | str | Path) and len(rankers) == 1 and rankers[0] != QUERY:

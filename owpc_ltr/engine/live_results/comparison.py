@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, JudgedQuery, importance_of, judges_of
+from owpc_ltr.data.judgments import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine, search_index
@@ -23,10 +23,10 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.proxy_labels import with_proxy_labels
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, compared_queries
+from owpc_ltr.evaluation.data_comparison import with_proxy_labels
+from owpc_ltr.evaluation.judged_data import ChosenQueries, choose_queries, compared_queries
+from owpc_ltr.evaluation.measurement import ComparisonPlan, PerQueryResults, measure_lists
 from owpc_ltr.evaluation.ranked_lists import RankedLists, mean_known, within_window
-from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, measure_lists
 from owpc_ltr.evaluation.rules import (
     POOL,
     copied_label_warnings,

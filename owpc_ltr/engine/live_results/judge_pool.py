@@ -27,7 +27,7 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, j
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
@@ -166,10 +166,9 @@ def judge_pool(
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
     """
-    from owpc_ltr.data.judgments.pools import write_sheet
+    from owpc_ltr.data.judgment_tables import write_sheet
     from owpc_ltr.engine.live_results.rankers import LiveRankers, records_of
-    from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.query_choice import choose_queries
+    from owpc_ltr.evaluation.judged_data import choose_queries, read_lists
     from owpc_ltr.evaluation.rules import FEWEST_COMMON
 
     if not rankers:
@@ -344,7 +343,7 @@ def _read_queries(
         return path
     import numpy as np
 
-    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.judgment_tables import read_queries
     from owpc_ltr.evaluation.judged_data import read_lists
 
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:

@@ -28,13 +28,12 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.models.average import FoldOf
+from owpc_ltr.models.combined import FEATURE, FoldOf, ReorderingModel, load_model
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store

@@ -23,7 +23,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.data.external_features.sources import ExternalSource, external_names, in_words
+from owpc_ltr.data.feature_sources import ExternalSource, external_names, in_words
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed
@@ -32,21 +32,21 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_models import (
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
     client_model,
     index_features,
     is_client_scored,
     joined_in,
     joined_sources,
 )
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.models.analysis import ScoreInterval
+from owpc_ltr.models.combined import ReorderingModel
 from owpc_ltr.signatures import Progress
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
 
 T = TypeVar("T")
 _PATIENCE = 30.0

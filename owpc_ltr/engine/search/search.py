@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.blocks import Block, BlockResult, Table, html_of
+from owpc_ltr.data.blocks import Block, BlockResult, Table, columns, html_of
 from owpc_ltr.engine.client.engine import Engine, search_index, to_json
 from owpc_ltr.engine.client.responses import Hit as EngineHit
 from owpc_ltr.engine.client.responses import SearchAnswer
@@ -32,15 +32,12 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body, search_r
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.features.mustache import variables
-from owpc_ltr.formats.client_models import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.host.commands import Plugins
-from owpc_ltr.models.reordering import ReorderingModel, load_reordering
-from owpc_ltr.names import check_index
+from owpc_ltr.models.combined import ReorderingModel, load_reordering
 from owpc_ltr.signatures import Help, Writes, job
-from owpc_ltr.text import cut
-from owpc_ltr.text_tables import columns
+from owpc_ltr.text import check_index, cut
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -29,11 +29,10 @@ from owpc_ltr.engine.stores import (
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
-from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import export_to_plugin
-from owpc_ltr.formats.stored_model import StoredModel, ranker_source
+from owpc_ltr.formats.stored_model import StoredModel, ranker_source, serving_profile
 from owpc_ltr.models.linear import AdditiveModel
-from owpc_ltr.names import check_name, split_immutable
+from owpc_ltr.text import check_name, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.protocols import Model

@@ -52,12 +52,17 @@ from owpc_ltr.engine.stores.feature_queries import (
 from owpc_ltr.engine.versioned_documents import VersionedDocuments
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
-from owpc_ltr.formats.client_models import client_model, is_client_scored, store_for_client
 from owpc_ltr.formats.ltr_plugin import export_linear, import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
-from owpc_ltr.formats.stored_model import StoredModel, model_source
+from owpc_ltr.formats.stored_model import (
+    StoredModel,
+    client_model,
+    is_client_scored,
+    model_source,
+    store_for_client,
+)
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.names import check_index, check_name
+from owpc_ltr.text import check_index, check_name
 
 if TYPE_CHECKING:
     from owpc_ltr.files.strict_json import Json

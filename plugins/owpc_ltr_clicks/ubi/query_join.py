@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.data.external_features.table import hashed
+from owpc_ltr.data.external_features import hashed
 from owpc_ltr.data.log_times import seconds_of
 from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.log_files import EventBatch

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Digests, IntVector, Matrix, is_frame
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.construction import numeric, table_of, text_ids
-from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.feature_sources import (
     DOCUMENT_ID,
     NOWHERE,
     QUERY,
@@ -31,13 +31,14 @@ from owpc_ltr.data.options import ROLES, row_number
 from owpc_ltr.data.parquet import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
-from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
+from owpc_ltr.files.tables import columns_in
 from owpc_ltr.signatures import public
 from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments import JudgedQuery
+
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
