@@ -95,7 +95,7 @@ def train_reranker(
     """Train a reranker, which reorders the lists of a base ranker.
 
     The base ranker alone is kept unless a reranker is better on the validation queries. Queries are
-    split as by `owpc-ltr train`. The settings are those of the loss and of the reranker: `settings`
+    split as by `train()`. The settings are those of the loss and of the reranker: `settings`
     reranker.NAME=VALUE.
 
     Python: `reranker` is a name or a class; everything else is as for `train`.
