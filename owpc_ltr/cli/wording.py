@@ -64,7 +64,8 @@ def _typed(code: str, options: Options) -> str | None:
         command = _command(job.removeprefix("cluster.").replace(".", "_"))
         if command is None:
             return None
-        options = named_options(command.load())
+        if call.args or call.keywords:
+            options = named_options(command.load())
         words.append(f"owpc-ltr {command.name.removesuffix(' show')}")
     for argument in call.args:
         option = options.get(argument.id) if isinstance(argument, ast.Name) else None

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.typed_table import read_table, read_toml
 from owpc_ltr.text import printable
 
 PROJECT_FILE = "owpc-ltr.toml"
@@ -62,6 +61,8 @@ def read_project(path: Path | str = PROJECT_FILE) -> dict[str, Any]:
     Raises BadInput for what none says, with the line where it is no TOML; of a secret, or an
     address that may hold one, the value is never shown.
     """
+    from owpc_ltr.files.typed_table import read_table, read_toml
+
     content = read_toml(path)
     keep = content.get("keep")
     for key in (*content, *(keep if isinstance(keep, dict) else ())):
