@@ -122,7 +122,7 @@ def judge_clicks(
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(
-            "A setting of the click model, NAME=VALUE.",
+            "Settings of the click model by name.",
             flag="--set",
             cli=list[str],
             parse=click_model_settings,

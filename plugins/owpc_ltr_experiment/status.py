@@ -55,7 +55,7 @@ Events = Annotated[
     Sequence[Path | str],
     Reads(
         "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
-        "as the impressions of serve; may be repeated.",
+        "as `serve(impressions=…)` appends.",
         cli=list[Path],
     ),
     Argument.LIST,

@@ -71,7 +71,7 @@ class Sheet:
         return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
 
 
-SheetFile = Annotated[Path | str, Reads("The sheet that judge pool wrote (CSV).", cli=Path)]
+SheetFile = Annotated[Path | str, Reads("The sheet that `judge_pool()` wrote (CSV).", cli=Path)]
 
 
 def read_sheet(path: Path | str, columns: Mapping[str, str] | None = None) -> Sheet:
