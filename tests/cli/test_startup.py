@@ -184,13 +184,13 @@ HEAVY = (
 
 _RUN = """
 import json, sys
-from owpc_ltr import cli
+from owpc_ltr.cli import main
 
 told = []
 for words in json.loads(sys.argv[1]):
     sys.argv = ["owpc-ltr", *words]
     try:
-        cli.main()
+        main()
     except SystemExit as ended:
         told.append([ended.code, sorted(sys.modules)])
 with open("modules.json", "w") as file:
