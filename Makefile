@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # test processes, and each command that a test starts, most of its start.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo outputs test test-all test-faults test-engines test-clients test-cluster lint check install docs notebook clean
+.PHONY: demo outputs test test-all test-faults test-engines test-clients test-cluster reference lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -52,6 +52,11 @@ test-clients: $(VENV)/.dev $(VENV)/.clients
 # A cluster of three local nodes, with several copies of each shard: 2 GB of memory, minutes.
 test-cluster: $(VENV)/.dev
 	OWPC_LTR_TEST_CLUSTER=1 $(PYTEST) tests/cluster
+
+# Writes the pages that are made from the code: commands, Python, plugins, and the layout of design.md.
+# Needed after a change of a signature, a help text or a docstring.
+reference: $(VENV)/.dev
+	$(BIN)/python docs/make_reference.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Writes the reference from the code: commands, Python, plugins, the layout in the design.
 
-python docs/make_reference.py          # writes docs/cli.md, python.md, plugins.md, design.md
-python docs/make_reference.py --check  # tells whether they are up to date
+make reference                         # writes docs/cli.md, python.md, plugins.md, design.md
+python docs/make_reference.py --check  # tells whether they are up to date; part of make lint
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def main() -> int:
     stale = [name for name, text in pages.items() if _read(name) != text]
     if "--check" in sys.argv[1:]:
         for name in stale:
-            print(f"docs/{name} is not up to date: run python docs/make_reference.py")
+            print(f"docs/{name} is not up to date: run make reference")
         return 1 if stale else 0
     for name in stale:
         (FOLDER / name).write_text(pages[name])

@@ -362,7 +362,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
 def _arguments(parameters: Mapping[str, inspect.Parameter], typed: bool) -> Iterator[str]:
     star = False
     for name, one in parameters.items():
-        if name in {"self", "cluster"}:
+        if name == "self" or (name == "cluster" and one.default is one.empty):
             continue
         if one.kind is one.VAR_POSITIONAL:
             star = True

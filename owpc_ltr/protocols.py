@@ -338,7 +338,7 @@ class JudgmentReader(Protocol):
 
 @runtime_checkable
 class JudgmentWriter(JudgmentReader, Protocol):
-    """A judgment reader whose format can be written too: `judge convert --as NAME`."""
+    """A judgment reader whose format `judge convert` can write too."""
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """A file that `read` takes for the same judgments, as far as the format can hold them.
@@ -349,7 +349,7 @@ class JudgmentWriter(JudgmentReader, Protocol):
 
 
 class ExportTarget(Protocol):
-    """An engine that takes models as a file of its own; `name` is what `--for` calls it."""
+    """An engine that takes models as a file of its own; `name` is what `export()` calls it."""
 
     name: ClassVar[str]
     versions: ClassVar[tuple[str, ...]]

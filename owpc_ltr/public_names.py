@@ -92,10 +92,11 @@ def _cut(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:
 def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
     """Two lines or more for each parameter: its type and default, then what it means."""
     for name, parameter in described(function).parameters.items():
-        if name in {"self", "cluster"}:
+        required = parameter.default is inspect.Parameter.empty
+        if name == "self" or (name == "cluster" and required):
             continue
         default = ""
-        if parameter.default is not inspect.Parameter.empty:
+        if not required:
             readable = _readable(parameter.default)
             default = f", default {getattr(readable, 'value', readable)!r}"
         yield f"{name} : {type_text(parameter.annotation)}{default}"
@@ -118,6 +119,8 @@ def _meaning(parameter: inspect.Parameter) -> str:
         return about.text
     if parameter.name == "progress":
         return "Called with what is being done and the share of it that is done, or None."
+    if parameter.name == "cluster":
+        return "The cluster, as `connect()` returns it, where the job needs one."
     return next((mark for mark in marks_of(parameter) if isinstance(mark, str)), "")
 
 

@@ -1,11 +1,13 @@
 """The outputs that pages show, compared with what their commands print, or written anew.
 
-`make outputs` writes the numbers that have changed, and names the lines that it cannot match. The
-tests of pages compare words alone: times differ from run to run, last digits between machines.
+`make outputs` writes the lines whose numbers have changed or, as where a column has another name,
+some of their words, and names the lines that it cannot match. The tests of pages compare words
+alone: times differ from run to run, last digits between machines.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -65,11 +67,25 @@ def printed_for(shown: Sequence[str], printed: Sequence[str]) -> dict[str, str |
     return outputs
 
 
+def with_changed_words(
+    outputs: Mapping[str, str | None], printed: Sequence[str]
+) -> dict[str, str | None]:
+    """The same, each None replaced by the nearest printed line that no other shown line has."""
+    found = dict(outputs)
+    for line in [line for line, text in outputs.items() if text is None]:
+        rest = {words_of(text): text for text in printed if text not in found.values()}
+        nearest = difflib.get_close_matches(words_of(line), rest, n=1, cutoff=0.7)
+        found[line] = rest[nearest[0]] if nearest else None
+    return found
+
+
 def check_output(page: Path, shown: Shown, out: str, err: str) -> None:
-    """AssertionError for a shown line that is not printed; `make outputs` writes its numbers."""
+    """AssertionError for a shown line that is not printed; `make outputs` writes what changed."""
     # Warnings and progress stand above what a command prints, or below it.
     both = [*err.splitlines(), *out.splitlines(), *err.splitlines()]
     outputs = printed_for(shown.lines, both)
+    if WRITES:
+        outputs = with_changed_words(outputs, both)
     lost = [line for line, printed in outputs.items() if printed is None]
     if lost:
         raise AssertionError(

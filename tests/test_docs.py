@@ -16,7 +16,7 @@ import pytest
 import owpc_ltr
 import owpc_ltr.plugin_checks
 from tests.commands import Run
-from tests.page_outputs import Shown, printed_for, write_numbers
+from tests.page_outputs import Shown, printed_for, with_changed_words, write_numbers
 from tests.pages import NEEDS_NODE, SAMPLES, Unfit, blocks_of, run_page, samples_of
 from tests.pages import PAGES as CODE_PAGES
 
@@ -209,6 +209,19 @@ def test_numbers_of_an_output_are_written_anew_but_for_times_and_hashes(tmp_path
     write_numbers(page, shown, outputs)
     assert page.read_text().splitlines()[1:] == [lines[0], "gain -0.1 [-0.2, 0.01]", *lines[2:]]
     assert printed_for(["b 1", "a 1"], ["a 2", "b 2"]) == {"b 1": "b 2", "a 1": None}
+
+
+def test_a_column_with_another_name_is_written_and_a_line_that_is_gone_is_not(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "page.md"
+    lines = ("KIND    NDCG@10  RUNS IN", "linear   0.7314  engine", "queries that are gone: 3")
+    page.write_text("\n".join(["$ owpc-ltr x", *lines, ""]))
+    out = ["wrote x.json", "KIND    NDCG@10  SCORED BY", "linear   0.7315  engine"]
+    outputs = with_changed_words(printed_for(lines, out), out)
+    assert list(outputs.values()) == [*out[1:], None]
+    write_numbers(page, Shown("owpc-ltr x", lines), outputs)
+    assert page.read_text().splitlines()[1:] == [*out[1:], lines[2]]
 
 
 def test_blocks_share_a_namespace_and_files_that_they_wrote(tmp_path: Path, run: Run) -> None:

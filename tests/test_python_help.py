@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import owpc_ltr as ltr
+import owpc_ltr.types
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.feature_sets import FeatureSets
 from owpc_ltr.public_names import python_docstring, with_help
@@ -38,8 +40,9 @@ FUNCTIONS = dict(documented())
 def test_every_parameter_has_a_type_and_a_meaning(name: str) -> None:
     function = FUNCTIONS[name]
     text = python_docstring(function)
-    for parameter in described(function).parameters:
-        if parameter in {"self", "cluster"}:
+    for parameter, signature in described(function).parameters.items():
+        required = signature.default is inspect.Parameter.empty
+        if parameter == "self" or (parameter == "cluster" and required):
             continue
         assert re.search(rf"^{parameter} : .+\n    \S", text, re.MULTILINE), parameter
 
@@ -54,6 +57,15 @@ def test_no_option_of_its_command_line_is_named(name: str) -> None:
         if (mark := help_of(signature)) is not None
     }
     assert not options & set(re.findall(r"--[a-z-]+", outside_commands))
+
+
+@pytest.mark.parametrize("module", [ltr, owpc_ltr.types], ids=lambda module: module.__name__)
+def test_help_of_a_public_name_has_no_option(module: ModuleType) -> None:
+    public = {name: getattr(module, name) for name in module.__all__ if name != "__version__"}
+    assert len(public) > 40
+    for name, thing in public.items():
+        options = re.findall(r"(?<![\w-])--[a-z][\w-]*", pydoc.plain(pydoc.render_doc(thing)))
+        assert not options, f"help({module.__name__}.{name}) shows {options}"
 
 
 @pytest.mark.parametrize(

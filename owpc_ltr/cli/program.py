@@ -249,10 +249,10 @@ def _with_streams(stops: Stops) -> int:
 def _run(stops: Stops) -> int:
     """The exit code of the command, whose errors have been reported."""
     try:
-        from owpc_ltr import compiling
         from owpc_ltr.cli.app import app
+        from owpc_ltr.compiling import before_compiling
 
-        compiling.before_compiling[:] = [_tell_compiling]
+        before_compiling[:] = [_tell_compiling]
         with _reported_warnings():
             code: object = app(prog_name="owpc-ltr", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that reports whatever is left

@@ -61,10 +61,11 @@ def _typed(code: str, options: Options) -> str | None:
         return None
     words, job = [], ast.unparse(call.func)
     if job != "_":
-        command = _commands().get(job.removeprefix("cluster.").replace(".", "_"))
+        command = _command(job.removeprefix("cluster.").replace(".", "_"))
         if command is None:
             return None
-        options = named_options(command.load())
+        if call.args or call.keywords:
+            options = named_options(command.load())
         words.append(f"owpc-ltr {command.name.removesuffix(' show')}")
     for argument in call.args:
         option = options.get(argument.id) if isinstance(argument, ast.Name) else None
@@ -107,12 +108,18 @@ def _values(value: ast.expr) -> list[str]:
     return [ast.unparse(value)]
 
 
+def _command(job: str) -> Command | None:
+    """The command of a function; plugins are asked only where no other command has its name."""
+    ours = _by_function(COMMANDS).get(job)
+    return ours or _by_function(plugin_commands().commands).get(job)
+
+
 @functools.cache
-def _commands() -> dict[str, Command]:
+def _by_function(commands: tuple[Command, ...]) -> dict[str, Command]:
     """The commands by the names of their functions, in Python or in a group of the cluster's."""
-    commands = [it for it in (*COMMANDS, *plugin_commands().commands) if it.function]
-    by_function = {command.function.partition(":")[2]: command for command in commands}
-    by_name = {command.public_name: command for command in commands}
+    jobs = [command for command in commands if command.function]
+    by_function = {command.function.partition(":")[2]: command for command in jobs}
+    by_name = {command.public_name: command for command in jobs}
     # The group of commands is `featureset`, as in the LTR plugin; in Python it is a plural.
     plural = {name.replace("featureset_", "featuresets_"): it for name, it in by_name.items()}
     return {**by_function, **plural, **by_name}

@@ -114,7 +114,7 @@ def suggest(
     index: OnlyIndex = None,
     out: Annotated[
         Path | str | None,
-        Writes("The file of the feature set (JSON), for `featureset push`.", required=True),
+        Writes("The file of the feature set (JSON), for `featuresets.push()`.", required=True),
     ] = None,
     name: Annotated[
         str | None, Help("The feature set's name; default: the index's."), Argument.NAME
@@ -122,7 +122,7 @@ def suggest(
     legs: Annotated[
         FeatureSet | Mapping[str, Any] | Path | str | None,
         Reads(
-            "Also the legs of a hybrid search (see fuse), each scoring every document.",
+            "Also the legs of a hybrid search (see `fuse()`), each scoring every document.",
             flag="--leg",
             cli=Path,
             metavar="LEGS.json",
@@ -576,8 +576,8 @@ def delete(
 ) -> str:
     """Delete a feature set that no uploaded model uses.
 
-    With `force` also one that models use. They keep ranking with their own copy of it, but verify,
-    explain and log-features need it.
+    With `force` also one that models use. They keep ranking with their own copy of it, but
+    `verify()`, `explain()` and `log_features()` need it.
 
     Raises Refused if uploaded models use it, unless `force`.
     """

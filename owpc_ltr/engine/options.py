@@ -66,7 +66,7 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
 OnlyIndex = Annotated[
     str | None,
-    Help("The index; default: the only one of the cluster.", project="index"),
+    Help("The index (or alias); default: the only one of the cluster.", project="index"),
     Argument.NAME,
 ]
 SearchIndex = Annotated[
@@ -100,10 +100,9 @@ QueryTemplate = Annotated[
 Params = Annotated[
     Mapping[str, Any] | None,
     Help(
-        "A parameter of the query and the features. VALUE is JSON (a number, a list, "
-        "true), else a text; NAME=@FILE reads JSON from a file.",
+        'Parameters of the query and the features: `params={"year": 1979, "genre": "war"}`.',
         flag="--param",
-        metavar="NAME=VALUE",
+        metavar="NAME=JSON|TEXT|@FILE",
         cli=list[str],
         parse=params_from,
         panel=PANEL,
@@ -127,8 +126,8 @@ TitleField = Annotated[
 ExtraFeatures = Annotated[
     "Sequence[ExternalTable | Path | str]",
     Reads(
-        "A table of features from outside the index (Parquet), with the keys query_id "
-        "or query, document_id, or both.",
+        "Tables of features from outside the index (Parquet), with the keys query_id or query, "
+        "document_id, or both.",
         cli=list[Path],
         panel="Data",
     ),
@@ -159,15 +158,15 @@ MinProofCoverage = Annotated[
 EvidenceFile = Annotated[
     Path | str | None,
     Writes(
-        "Also write the comparison as evidence (JSON), for `upload(require=…)` and "
-        "`models_promote(require=…)`."
+        "Also write the comparison as evidence (JSON), for `cluster.upload(require=…)` "
+        "and `cluster.models.promote(require=…)`."
     ),
 ]
 Require = Annotated[
     Any,
     Reads(
         "Evidence that the model is better than what the alias serves now: the file that "
-        "compare-live or experiment status wrote.",
+        "`compare_live(out=…)` or `experiment_status(out=…)` wrote.",
         cli=Path,
     ),
 ]

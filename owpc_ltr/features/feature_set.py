@@ -461,10 +461,9 @@ def named_params(texts: Iterable[str]) -> dict[str, Any]:
 Params = Annotated[
     "Mapping[str, Any] | None",
     Help(
-        "A parameter of the features, NAME=VALUE: a number, a list or true as in JSON, else text; "
-        "NAME=@FILE for what a file holds as JSON.",
+        'Parameters of the features: `params={"year": 1979, "genre": "war"}`.',
         flag="--param",
-        metavar="NAME=VALUE",
+        metavar="NAME=JSON|TEXT|@FILE",
         cli=list[str],
         parse=named_params,
     ),

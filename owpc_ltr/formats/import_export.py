@@ -160,7 +160,7 @@ def export_model(
         Help(
             "opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
             "learning to rank; plugin-free-trees: either without a plugin; or another export "
-            "target: owpc-ltr plugins.",
+            "target: `plugins()`.",
             flag="--for",
             metavar="TARGET",
         ),

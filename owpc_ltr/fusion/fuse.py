@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import InFlight
-from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, SearchIndex
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, OnlyIndex
 from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.evaluation.options import METRIC, RESAMPLES, Resamples
 from owpc_ltr.files.output import write_output
@@ -57,7 +57,7 @@ def fuse(
             "Judged queries: JSON lines, TSV, CSV, qrels …; also .gz or .xz.", project="judgments"
         ),
     ],
-    index: SearchIndex = None,
+    index: OnlyIndex = None,
     window: Annotated[int, Help("How many documents each leg brings.", min=1)] = DEFAULT_WINDOW,
     metric: Annotated[
         Any,
@@ -98,14 +98,14 @@ def fuse(
     """Learn one weight for each leg of a hybrid search, or say why not to fuse.
 
     Each leg's best documents are candidates, and every leg scores all of them. The weights are a
-    linear model of the legs' scores: upload, search, compare-live and models rollback treat it as
-    any other. It is compared, on queries that it was not learned from, with the best leg alone; the
-    table also has reciprocal rank fusion and the engines' other ways. Candidates without a judgment
-    count as irrelevant.
+    linear model of the legs' scores: an upload, a search, a live comparison and a rollback treat
+    it as any other. It is compared, on queries that it was not learned from, with the best leg
+    alone; the table also has reciprocal rank fusion and the engines' other ways. Candidates without
+    a judgment count as irrelevant.
 
     A `knn` leg searches by the graph and is scored by a script over the same vectors; where the
     engine allows no scripts, by `knn` among the candidates, and then the client scores the model.
-    With `out` the model is written if it is better, else exit code 5.
+    With `out` the model is written if it is better, else refused (exit code 5).
 
     Python: `legs` may be a feature set or an object, `judgments` what was read before. Raises
     BadInput for a leg that finds nothing or cannot score every document, and for vectors of another

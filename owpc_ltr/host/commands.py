@@ -30,7 +30,7 @@ class Command:
 
     `name` is `train`, or `judge clicks` for a command in a group. `function` is `module:function`;
     a group has none. `summary` is the first sentence of the function's docstring. `panel` is the
-    part of `owpc-ltr --help` that lists it.
+    part of the list of commands that it stands in.
     """
 
     name: str
@@ -106,7 +106,7 @@ ReportPage = Annotated[
 Plugins = Annotated[
     Sequence[Path | str],
     Reads(
-        "Also load this plugin file.",
+        "Plugin files to load as well.",
         flag="--plugin",
         metavar="FILE.py",
         cli=list[Path],

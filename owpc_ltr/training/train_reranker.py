@@ -95,8 +95,8 @@ def train_reranker(
     """Train a reranker, which reorders the lists of a base ranker.
 
     The base ranker alone is kept unless a reranker is better on the validation queries. Queries are
-    split as by `owpc-ltr train`. The settings are those of the loss and of the reranker: `settings`
-    reranker.NAME=VALUE.
+    split as by `train()`. The settings are those of the loss and of the reranker, as
+    `settings={"reranker.terms": 2}`.
 
     Python: `reranker` is a name or a class; everything else is as for `train`.
     Raises UsageError for a choice that cannot be made.

@@ -122,7 +122,7 @@ def judge_clicks(
     settings: Annotated[
         Mapping[str, Any] | None,
         Help(
-            "A setting of the click model, NAME=VALUE.",
+            "Settings of the click model by name.",
             flag="--set",
             cli=list[str],
             parse=click_model_settings,
@@ -152,7 +152,7 @@ def judge_clicks(
 
     Users click on what they examine, and they examine what is at the top; a click model separates
     the two. Every event is used, or left out for a reason that is printed. The judgments contain no
-    user or session. log-features reads them, with their weights.
+    user or session. `log_features()` reads them, with their weights.
 
     Python: `events` may also be a data frame of pandas, polars, Arrow or DuckDB. `cluster` is by
     default that of `connect()`.

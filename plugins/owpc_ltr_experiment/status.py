@@ -55,7 +55,7 @@ Events = Annotated[
     Sequence[Path | str],
     Reads(
         "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
-        "as the impressions of serve; may be repeated.",
+        "as `serve(impressions=…)` appends.",
         cli=list[Path],
     ),
     Argument.LIST,
@@ -158,7 +158,8 @@ def experiment_status(
 
     The verdict may be asked for every day: its interval holds at all times at once, so that
     looking often does not make it wrong. Each client counts as a whole, with all of its searches.
-    `out` writes it as evidence, for `upload(require=…)` and `models_promote(require=…)`.
+    `out` writes it as evidence, for `cluster.upload(require=…)` and
+    `cluster.models.promote(require=…)`.
 
     Raises BadInput where the log has no search of the experiment.
     """

@@ -70,7 +70,7 @@ class Sheet:
         return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
 
 
-SheetFile = Annotated[Path | str, Reads("The sheet that judge pool wrote (CSV).", cli=Path)]
+SheetFile = Annotated[Path | str, Reads("The sheet that `judge_pool()` wrote (CSV).", cli=Path)]
 
 
 def read_sheet(path: Path | str, columns: Mapping[str, str] | None = None) -> Sheet:
@@ -236,9 +236,9 @@ def judge_page(
     """Write a page on which people grade a sheet.
 
     The page is one file that works without a network: each rater opens it, grades by key (0 to 3),
-    and exports the answers, which judge merge and log-features read. The browser keeps every answer
-    at once. No rank, ranker or earlier grade is shown; the order is random within a query; 3 % of
-    the pairs are shown a second time, for judge agree.
+    and exports the answers, which `judge_merge()` and `log_features()` read. The browser keeps
+    every answer at once. No rank, ranker or earlier grade is shown; the order is random within a
+    query; 3 % of the pairs are shown a second time, for `judge_agree()`.
 
     Raises UsageError for a field that the sheet does not show, BadInput for what is no sheet.
     """

@@ -86,7 +86,7 @@ def serve(
         Path | str | None,
         Help(
             "Append which documents each search showed, with what the user typed, to this file "
-            "(JSON lines, queries of UBI): judge clicks reads it.",
+            "(JSON lines, queries of UBI): `judge_clicks()` reads it.",
             metavar="FILE",
             cli=Path,
         ),

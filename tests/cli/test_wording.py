@@ -39,6 +39,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
         ("`featuresets.push('f.json')`", "owpc-ltr featureset push f.json"),
         ("`judge_pool(sample=N)`", "owpc-ltr judge pool --sample N"),
         ("`cluster.compare_live(['a', 'b'])`", "owpc-ltr compare-live a b"),
+        ("`cluster.models.promote(require=…)`", "owpc-ltr models promote --require …"),
+        ("`experiment_status(out=…)`", "owpc-ltr experiment status --out …"),
         ("`plugins()`", "owpc-ltr plugins"),
         ("`plugins`", "--plugin"),
     ],

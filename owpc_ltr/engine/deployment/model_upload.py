@@ -209,7 +209,7 @@ def upload_model(engine: Engine, store: Store, request: UploadRequest) -> Upload
     if not samples:
         raise Refused(
             "the model remembers no judged documents to compare scores on: give some with "
-            "`data` FILE, or train on a dataset that log-features wrote"
+            "`data`, or train on a dataset that log-features wrote"
         )
     check_name("model", name)
     # Before anything is stored: it raises where there is no such index.

@@ -104,12 +104,12 @@ def upload(
     """Store a model, check its scores in the engine, switch its alias.
 
     The model is stored under an immutable name, NAME-HASH. If a score differs, or a feature has
-    drifted since training, the upload is rolled back: the model is deleted, the alias NAME is not
-    switched, and the exit code is 5.
+    drifted since training, the upload is refused (exit code 5): the model is deleted again, and the
+    alias NAME is not switched.
 
-    A champion is replaced only with evidence: `require`, which compare-live wrote, must find this
-    model, query template and window better than what the alias serves now; or with a reason,
-    `unproven`, which is recorded. Else nothing is uploaded, and the exit code is 5. The
+    A champion is replaced only with evidence: `require`, which `compare_live(out=…)` wrote,
+    must find this model, query template and window better than what the alias serves now; or with
+    a reason, `unproven`, which is recorded. Else it is refused before anything is uploaded. The
     first model of NAME, and a challenger, need none.
 
     `query_template` (default: the champion's) is also stored as a search template NAME, if the

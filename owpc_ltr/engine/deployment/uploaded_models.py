@@ -299,9 +299,9 @@ def promote(
     """Switch an alias to its challenger, or to another of its models.
 
     It replaces the champion with evidence (`require`) that it is better than what the alias serves
-    now, or for a reason (`unproven`) that is recorded; else the exit code is 5. Its search template
-    is switched, too. Whole requests that applications already hold keep the former model: fetch
-    them again.
+    now, or for a reason (`unproven`) that is recorded; else it is refused (exit code 5). Its search
+    template is switched, too. Whole requests that applications already hold keep the former model:
+    fetch them again.
 
     Raises Refused where there is no challenger or the alias may not be switched, BadInput where
     there is no such model.

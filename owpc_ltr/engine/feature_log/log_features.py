@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, DuplicatePolicy, Labels, SkipUnjudged, Topics
 from owpc_ltr.engine.feature_log.snapshot import MAX_ABSENT, MOST_DOCUMENTS, LogOptions
-from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
+from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, OnlyIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.files.output import output_file
 from owpc_ltr.signatures import (
@@ -47,7 +47,7 @@ def log_features(
             project="data",
         ),
     ],
-    index: SearchIndex = None,
+    index: OnlyIndex = None,
     featureset: Annotated[
         str | None,
         Help("A feature set of the cluster; default: the only one.", project="featureset"),
@@ -57,7 +57,7 @@ def log_features(
     candidates: Annotated[
         FeatureSet | Mapping[str, Any] | Path | str | None,
         Reads(
-            "Log the documents that these legs bring (see fuse), those without a judgment as "
+            "Log the documents that these legs bring (see `fuse()`), those without a judgment as "
             "irrelevant, in place of the judged documents.",
             cli=Path,
             metavar="LEGS.json",
@@ -73,7 +73,9 @@ def log_features(
     ] = None,
     buckets: Annotated[
         int | None,
-        Help("Write a folder of parts, for data larger than memory; see partition.", panel="Data"),
+        Help(
+            "Write a folder of parts, for data larger than memory; see `partition()`.", panel="Data"
+        ),
     ] = None,
     columns: Columns = None,
     labels: Labels = None,
@@ -109,7 +111,7 @@ def log_features(
     Judged = logged + absent from the index + rejected. All values are from one snapshot of the
     index. Unfinished work is kept in OUT.run: the same command resumes it, to the same bytes. With
     `candidates` a model learns to order what the legs of a hybrid search bring; then search with
-    the query template that fuse writes.
+    the query template that `fuse()` writes.
 
     Python: `extra_features` may also be data frames.
     """

@@ -110,13 +110,13 @@ def compare_live(
     models rescore the best documents of a query, and are stored in the cluster only during the
     command: an uploaded one those of its own query template, which users have; any other those of
     `query_template`, by default the uploaded one's. Figures, tests and verdicts are those of
-    `compare`.
+    `compare()`.
 
     `out` writes the comparison of a new model with what an alias serves as evidence, for
-    `upload(require=…)` and `models_promote(require=…)`. Comparisons with an alias are counted in
-    the cluster, and p is corrected for earlier ones on these queries. With `proxy_labels` of all
-    queries, those of `judgments` are human labels of a random sample, and prediction-powered
-    figures decide.
+    `cluster.upload(require=…)` and `cluster.models.promote(require=…)`. Comparisons with an alias
+    are counted in the cluster, and p is corrected for earlier ones on these queries. With
+    `proxy_labels` of all queries, those of `judgments` are human labels of a random sample, and
+    prediction-powered figures decide.
 
     One ranker is compared with the query template alone.
 

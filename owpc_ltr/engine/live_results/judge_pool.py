@@ -158,10 +158,10 @@ def judge_pool(
 ) -> JudgmentPool:
     """Write a sheet of the rankers' top documents, for people to grade.
 
-    People fill in the column `grade`; log-features then reads the sheet. Each document of a query
-    is listed once, in random order, so that nobody sees ranks or rankers. Models rescore the query
-    template, and are stored in the cluster only during the command. The same seed draws the same
-    queries, and a larger sample has those of a smaller one.
+    People fill in the column `grade`; `log_features()` then reads the sheet. Each document of a
+    query is listed once, in random order, so that nobody sees ranks or rankers. Models rescore the
+    query template, and are stored in the cluster only during the command. The same seed draws the
+    same queries, and a larger sample has those of a smaller one.
 
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
