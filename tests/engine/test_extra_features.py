@@ -134,7 +134,7 @@ def test_a_model_that_clients_score_is_proved_by_what_it_remembers_and_served_al
     assert code == 5
     assert "reads 'ctr' (from ctr.parquet), which is in no index" in line
     assert "train without it" in line
-    assert "`client_scored`" in line
+    assert "--client-scored" in line
     assert small.store.list_models() == []
     code, out, err = upload(run, small, place, "--client-scored", *QUERY_TEMPLATE)
     assert code == 0, err
