@@ -15,6 +15,7 @@ from owpc_ltr.cli.generator import help_text
 from owpc_ltr.cli.options import named_options
 from owpc_ltr.cli.wording import as_typed, running
 from owpc_ltr.host.commands import plugin_commands
+from owpc_ltr.text_tables import wrapped_text
 from tests.commands import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
         ("`cluster.models.promote(require=…)`", "owpc-ltr models promote --require …"),
         ("`experiment_status(out=…)`", "owpc-ltr experiment status --out …"),
         ("`plugins()`", "owpc-ltr plugins"),
+        ("`models.show('m')`", "owpc-ltr models show m"),
         ("`plugins`", "--plugin"),
     ],
 )
@@ -65,10 +67,41 @@ def test_other_code_stays(text: str) -> None:
     assert as_typed(text, named_options(ltr.train)) == text
 
 
+def test_a_parameter_of_another_command_is_named_with_it(run: Run, tmp_path: Path) -> None:
+    """Such texts are read by commands that lack the parameter: none shows its backticks."""
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
+    (tmp_path / "b.tsv").write_text("query\tdoc_id\tgrade\nred shoes\ta\t1\n")
+    for command, told in {
+        "merge {0}/qrels {0}/b.tsv": "add these with owpc-ltr judge convert --topics FILE",
+        "convert {0}/qrels": "add these with --topics FILE",
+    }.items():
+        words = f"judge {command} -o {{0}}/out.tsv".format(tmp_path).split()
+        assert run.refusal(3, *words).strip().endswith(told)
+
+
 def test_outside_of_a_command_nothing_is_an_option() -> None:
     assert as_typed("`folds`") == "`folds`"
     with running(named_options(ltr.train), {"data": "data in a file"}):
         assert as_typed("`folds` of `data`") == "--folds of data in a file"
+
+
+def test_a_command_does_not_name_itself_before_its_own_options() -> None:
+    options = named_options(ltr.train)
+    for text, typed in {
+        "`train(folds=5)`": "--folds 5",
+        "`train('d.txt', folds=5)`": "owpc-ltr train d.txt --folds 5",
+        "`judge_convert(topics=FILE)`": "owpc-ltr judge convert --topics FILE",
+    }.items():
+        assert as_typed(text, options) == typed
+
+
+def test_options_are_in_a_text_before_it_is_wrapped() -> None:
+    text = "x" * 30 + " give `piecewise_linear=True` or `log_features(extra_features=…)` then"
+    with running(named_options(ltr.train), {}):
+        lines = wrapped_text(text).split("\n")
+    assert "owpc-ltr log-features" in " ".join(lines)
+    assert max(map(len, lines)) <= 80
+    assert "`log_features(extra_features=…)`" in wrapped_text(text)
 
 
 def test_an_error_names_what_its_caller_wrote(run: Run, tmp_path: Path) -> None:
