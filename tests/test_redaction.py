@@ -258,7 +258,7 @@ EXITS = {
 }  # fmt: skip
 DATA = (
     # Judgments, features, models, ids and figures, which stay as they are; no message of others.
-    "data.judgment_tables", "data.judgment_tables", "data.letor", "data.parquet",
+    "data.judgment_tables", "data.letor", "data.parquet",
     "data.partitioned", "data.runs", "engine.evidence", "engine.feature_log.log",
     "engine.feature_sets", "engine.project", "evaluation.rules", "evaluation.compare",
     "files.input", "files.output", "formats.import_export", "fusion.fuse", "host.judgment_lists",

@@ -210,7 +210,7 @@ def test_our_own_tree_model_is_put_on_more_columns_without_another_score(
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "code", "fragment"),
+    ("names", "words", "code", "fragment"),
     [
         ("a\nb\nc\n", (), 3, "needs the feature 'title'"),
         ("title\npop\ntitle\n", (), 3, "line 3"),

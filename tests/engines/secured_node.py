@@ -49,7 +49,7 @@ class SecuredNode:
     def account(self, cluster: Sequence[str], indices: Mapping[str, Sequence[str]]) -> str:
         """A new account with these privileges and PASSWORD: its name."""
         name = f"account-{uuid.uuid4().hex[:8]}"
-        named = [{"text": [of], "privileges": [*has]} for of, has in indices.items() if has]
+        named = [{"names": [of], "privileges": [*has]} for of, has in indices.items() if has]
         # YAML is a superset of JSON.
         role = {name: {"cluster": [*cluster], "indices": named}}
         for file, line in (

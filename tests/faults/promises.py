@@ -111,7 +111,7 @@ def _differences(where: str, state: State, wanted: State) -> list[str]:
     for what, now, then in (
         ("indices", _documents(state), _documents(wanted)),
         ("store", state["store"], wanted["store"]),
-        ("text", state["text"], wanted["text"]),
+        ("names", state["names"], wanted["names"]),
     ):
         other = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
         if other:
@@ -135,7 +135,7 @@ def _between(clean: Clean, state: State, ended: Ended, *, cut_off: bool) -> Iter
 
 
 def _half_names(clean: Clean, state: State) -> Iterator[str]:
-    for part in ("store", "text"):
+    for part in ("store", "names"):
         before, now, after = clean.before[part], state[part], clean.after[part]
         for name in sorted(now.keys() | before.keys() | after.keys()):
             if now.get(name) not in (before.get(name), after.get(name)):
@@ -143,7 +143,7 @@ def _half_names(clean: Clean, state: State) -> Iterator[str]:
     models = {
         document["name"] for document in state["store"].values() if document.get("type") == "model"
     }
-    for name, content in state["text"].items():
+    for name, content in state["names"].items():
         used = {content.get("current"), content.get("challenger"), *content.get("previous", ())}
         gone = sorted(used - models - {None})
         if gone and not name.startswith("deployment_record"):

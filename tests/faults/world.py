@@ -198,7 +198,7 @@ class World:
             "indices": {name: self._documents(name) for name in changing},
             "aliases": {name: sorted(indices[name]["aliases"]) for name in changing},
             "store": self._documents(f"owpc-ltr-store-{self.own}"),
-            "text": {
+            "names": {
                 name: source | dict.fromkeys(source.keys() & {"last_rollback"}, _A_TIME)
                 for name, source in self._documents("owpc-ltr-aliases").items()
                 if self.own in name
@@ -233,7 +233,7 @@ class World:
                 self.engine.request("PUT", f"/{name}", body=MAPPINGS)
                 self._write(name, documents, {})
         self._write(f"owpc-ltr-store-{self.own}", state["store"], now["store"])
-        self._write("owpc-ltr-aliases", state["text"], now["text"])
+        self._write("owpc-ltr-aliases", state["names"], now["names"])
         assert self.state() == state
 
     def _write(self, index: str, wanted: Mapping[str, Any], there: Mapping[str, Any]) -> None:
@@ -249,7 +249,7 @@ class World:
 
     def clear(self) -> None:
         """Take everything away that is on the node, from this run or one that was cut off."""
-        names = self.state()["text"]
+        names = self.state()["names"]
         for name in (*self._indices(), f"owpc-ltr-store-{self.own}"):
             with contextlib.suppress(NoSuchIndex):
                 self.engine.request("DELETE", f"/{name}")

@@ -52,7 +52,7 @@ def test_parts_rotate_as_letor_says() -> None:
 
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.xz"])
 @pytest.mark.parametrize(
-    "text", [("train", "vali", "test"), ("trainingset", "validationset", "testset")]
+    "names", [("train", "vali", "test"), ("trainingset", "validationset", "testset")]
 )
 def test_folds_are_the_same_however_they_are_laid_out(
     tmp_path: Path, ending: str, names: tuple[str, ...]
