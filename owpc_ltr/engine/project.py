@@ -113,10 +113,16 @@ def _next(values: Mapping[str, Proposal], judgments: Sequence[str]) -> Iterator[
 
 
 def _featureset(cluster: Cluster, index: str) -> Proposal:
-    names = cluster.holding_set(None).store.list_featuresets()
-    if not names:
-        return None, _NONE
-    return _only(names, "", preferred=index)
+    """The feature set that is called as the index, or whose fields the index has."""
+    from owpc_ltr.engine.index_fields import refuse_unmapped
+
+    store, fitting = cluster.holding_set(None).store, []
+    for name in store.list_featuresets():
+        with suppress(OwpcLtrError):  # of another index: it has not the fields
+            if name != index:
+                refuse_unmapped(cluster.engine, store.get_featureset(name), index, {})
+            fitting.append(name)
+    return _only(fitting, _NONE, preferred=index)
 
 
 def _alias(cluster: Cluster, index: str) -> Proposal:
@@ -145,7 +151,8 @@ def _only(
     if preferred in names:
         return preferred, "called as the index"
     if names:
-        return None, f"one of {', '.join(names[:8])}"
+        more = " …" if len(names) > 8 else ""
+        return None, f"one of {', '.join(names[:8])}{more}"
     return (None, what) if otherwise is None else (otherwise, "log-features writes it")
 
 

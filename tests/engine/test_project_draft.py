@@ -55,6 +55,15 @@ def test_a_file_has_what_the_cluster_and_the_folder_tell(world: World) -> None:
     assert "wrote owpc-ltr.toml" in str(draft)
 
 
+def test_a_feature_set_of_another_index_is_not_chosen(world: World) -> None:
+    draft = init(cluster_of(world.engine), index="docs")
+    assert draft.values["featureset"] == (None, "none is there yet")
+    assert draft.next[:2] == (
+        "owpc-ltr featureset suggest --out features.json",
+        "owpc-ltr featureset push features.json",
+    )
+
+
 def test_of_several_none_is_chosen_and_what_is_lacking_is_the_next_command(world: World) -> None:
     for name in ("a.csv", "b.csv"):
         Path(name).write_text("query,doc_id,grade\nq,d,1\n")
