@@ -69,7 +69,9 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     text = read_text(path)
     mark, names = header_delimiter(text), header_names(text)
     roles = checked_columns(columns or {})
-    tabled = roles or set(names) & set(_TEXTS)
+    # A table without such a column is no list of queries: its lines are of other things, too.
+    is_table = path.suffix in {".csv", ".tsv"} and len(names) > (2 if mark == "\t" else 1)
+    tabled = roles or is_table or set(names) & set(_TEXTS)
     rows = _table(text, mark, path, roles) if tabled else _lines(text)
     queries: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
@@ -115,7 +117,8 @@ def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_
     double = next((name for name in header if name and header.count(name) > 1), None)
     if double is not None or not set(header) & set(_TEXTS):
         what = f"two columns {shown(double)}" if double else f"no column {' or '.join(_TEXTS)}"
-        raise BadInput(f"cannot read {path}: the header names {what}: name each once")
+        fix = "name each once" if double else "call one 'query', or say which it is by `columns`"
+        raise BadInput(f"cannot read {path}: the header names {what}: {fix}")
     place = {name: column for column, name in enumerate(header)}
     text_column = next(place[name] for name in _TEXTS if name in place)
     id_column = next((place[name] for name in _IDS if name in place), text_column)

@@ -155,6 +155,22 @@ def test_queries_that_cannot_be_right_are_named(tmp_path: Path, text: str, messa
         read_queries(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("q.csv", "Search Term,sku\nshoes,1\n"), ("q.tsv", "Search Term\tsku\tgrade\nshoes\t1\t2\n")],
+)
+def test_lines_of_a_table_are_no_queries(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(
+        BadInput, match=r"the header names no column .* say which it is by `columns`"
+    ):
+        read_queries(path)
+    assert [query.query_id for query in read_queries(path, {"query": "Search Term"})] == ["shoes"]
+    path.write_text("q1\tred, or blue\nq2\tgreen\n" if name == "q.tsv" else "shoes\nred hats\n")
+    assert len(read_queries(path)) == 2
+
+
 def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order() -> None:
     heard: list[tuple[str, str]] = []
 
