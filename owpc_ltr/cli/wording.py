@@ -64,8 +64,11 @@ def _typed(code: str, options: Options) -> str | None:
         command = _commands().get(job.removeprefix("cluster.").replace(".", "_"))
         if command is None:
             return None
-        options = named_options(command.load())
-        words.append(f"owpc-ltr {command.name.removesuffix(' show')}")
+        here, options = options, named_options(command.load())
+        # Options of the running command itself need no name of it.
+        if call.args or options != here:
+            # A group shows its list without a word, and of one thing with it.
+            words += ["owpc-ltr", command.name if call.args else command.name.removesuffix(" show")]
     for argument in call.args:
         option = options.get(argument.id) if isinstance(argument, ast.Name) else None
         words += _values(argument) if option is None else _with_value(option, [option.metavar])

@@ -544,7 +544,7 @@ def test_a_model_and_data_that_are_swapped_are_told(
     [
         (
             ("judge", "convert", "twice.csv", "--out", "x.tsv"),
-            "choose with owpc-ltr judge convert --duplicates …: first",
+            "choose with --duplicates …: first",
         ),
         (
             ("compare", "a", "b", "--data", "twice.csv"),

@@ -15,6 +15,7 @@ from owpc_ltr.cli.generator import help_text
 from owpc_ltr.cli.options import named_options
 from owpc_ltr.cli.wording import as_typed, running
 from owpc_ltr.host.commands import plugin_commands
+from owpc_ltr.text_tables import wrapped_text
 from tests.commands import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
         ("`judge_pool(sample=N)`", "owpc-ltr judge pool --sample N"),
         ("`cluster.compare_live(['a', 'b'])`", "owpc-ltr compare-live a b"),
         ("`plugins()`", "owpc-ltr plugins"),
+        ("`models.show('m')`", "owpc-ltr models show m"),
         ("`plugins`", "--plugin"),
     ],
 )
@@ -67,6 +69,25 @@ def test_outside_of_a_command_nothing_is_an_option() -> None:
     assert as_typed("`folds`") == "`folds`"
     with running(named_options(ltr.train), {"data": "data in a file"}):
         assert as_typed("`folds` of `data`") == "--folds of data in a file"
+
+
+def test_a_command_does_not_name_itself_before_its_own_options() -> None:
+    options = named_options(ltr.train)
+    for text, typed in {
+        "`train(folds=5)`": "--folds 5",
+        "`train('d.txt', folds=5)`": "owpc-ltr train d.txt --folds 5",
+        "`judge_convert(topics=FILE)`": "owpc-ltr judge convert --topics FILE",
+    }.items():
+        assert as_typed(text, options) == typed
+
+
+def test_options_are_in_a_text_before_it_is_wrapped() -> None:
+    text = "x" * 30 + " give `piecewise_linear=True` or `log_features(extra_features=…)` then"
+    with running(named_options(ltr.train), {}):
+        lines = wrapped_text(text).split("\n")
+    assert "owpc-ltr log-features" in " ".join(lines)
+    assert max(map(len, lines)) <= 80
+    assert "`log_features(extra_features=…)`" in wrapped_text(text)
 
 
 def test_an_error_names_what_its_caller_wrote(run: Run, tmp_path: Path) -> None:
