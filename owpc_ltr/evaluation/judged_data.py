@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -250,9 +249,7 @@ def _judgments(
         if asked or topics is not None:
             raise
         # Runs are measured without the queries' texts, which qrels lack.
-        with suppress(BadInput):
-            return read_judgments(path, topics=_Ids(), columns=columns)
-        raise
+        return read_judgments(path, topics=_Ids(), columns=columns)
 
 
 class _Ids(dict[str, str]):

@@ -341,6 +341,10 @@ def test_runs_need_judgments_alone(tmp_path: Path, runs: dict[str, Path]) -> Non
     for model in (SHARP, "feature:bm25"):
         with pytest.raises(UsageError, match="judgments have no features, by which models rank"):
             ltr.compare([rankers[0], model], data=tmp_path / "qrels")
+    # What is wrong with qrels is said, and not that they lack texts, which no run needs.
+    (tmp_path / "twice").write_text("\n".join([*lines, lines[0]]) + "\n")
+    with pytest.raises(BadInput, match=r"twice, line .* is judged as .*duplicates"):
+        ltr.compare(rankers, data=tmp_path / "twice", **QUICK)
 
 
 def test_a_run_of_other_queries_is_refused(tmp_path: Path) -> None:
