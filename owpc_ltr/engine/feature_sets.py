@@ -486,7 +486,7 @@ def _derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> l
     if store.kind != "ltr-plugin":
         return [
             f"{names}: only the LTR plugin computes this inside a search, so that here the client "
-            "must score a model that uses it: upload it with `client_scored`, or leave it out"
+            "must score a model that uses it: give `upload(client_scored=True)`, or leave it out"
         ]
     about = engine.about()
     if serving_profile(about.distribution, about.version).missing == "zero":

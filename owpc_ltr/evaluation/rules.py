@@ -437,7 +437,7 @@ def fewer_training_queries(
             "fewer-training-queries",
             f"{loser} is measured by models that learned from fewer queries than it did, and that "
             "they are worse does not show that it is",
-            "judge more queries, or hold some out (train without `folds`)",
+            "judge more queries, or hold some out (`train(test_share=…)`)",
         )
 
 

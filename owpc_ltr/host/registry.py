@@ -343,7 +343,7 @@ def checked_name(kind: str, cls: object) -> str:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or name != name.lower() or " " in name or not name:
         raise PluginError(
-            f"{kind} {cls.__name__} needs a class attribute `name` in lower case, not {name!r}"
+            f"{kind} {cls.__name__} needs a class attribute 'name' in lower case, not {name!r}"
         )
     if not (dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise PluginError(

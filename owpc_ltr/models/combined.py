@@ -392,7 +392,7 @@ def load_reordering(path: Path | str, plugins: Iterable[Path | str] = ()) -> Reo
     """A reordering from its file. Raises BadInput for a model of single documents too."""
     ranker = load_model(path, plugins)
     if not isinstance(ranker, ReorderingModel):
-        raise BadInput(f"{path} is not a reordering: upload it, and search with `model`")
+        raise BadInput(f"{path} is not a reordering: upload it, and search with it")
     return ranker
 
 

@@ -163,7 +163,7 @@ class NextSteps:
         yield f"where the cluster has several, add {lacking}--featureset NAME to log-features"
         yield (
             "add --query-template QUERY.json, your application's query, to the last three; name "
-            "the live ranker in place of `query` where there is one"
+            "the live ranker in place of 'query' where there is one"
         )
 
 

@@ -38,8 +38,8 @@ class Qrels:
         text = read_text(path)
         if topics is None:
             raise BadInput(
-                f"cannot read {path}: TREC judgments do not have the queries' texts: name a topics "
-                "file too"
+                f"cannot read {path}: TREC judgments do not have the queries' texts: add "
+                "these with `judge_convert(topics=FILE)`"
             )
         numbers, (query_ids, doc_ids, grades) = _rows(text, path)
         texts = look_up_texts(query_ids, topics)

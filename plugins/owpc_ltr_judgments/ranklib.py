@@ -117,7 +117,7 @@ class _Lines:
             raise lines.bad(
                 row,
                 f"query {shown(query_ids[row])} has no text: write '# qid:{query_ids[row]}: "
-                "keywords' above, or name a topics file",
+                "keywords' above, or give `judge_convert(topics=FILE)`",
             )
         return lines
 

@@ -118,7 +118,7 @@ class Release:
             raise UsageError(
                 f"`version` {self.version[:40]} of {self.engine}"
                 f"{' with vectors' * self.vectors} cannot be assembled, only {', '.join(known)}: "
-                f"start another one yourself, and name it with `url`"
+                "start another one yourself, and name it by OWPC_LTR_URL"
             )
 
     def __str__(self) -> str:

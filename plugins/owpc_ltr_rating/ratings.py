@@ -288,7 +288,7 @@ def _read(path: Path, columns: Mapping[str, str] | None = None) -> Votes:
     # Several votes and second ratings are what these commands are for.
     unnamed = [
         "it does not name who judged: its grades are those of one rater, for whom nobody vouches; "
-        "add a column judged_by, or compare with `judged_by`"
+        "add a column judged_by, or give `compare_live(judged_by=…)`"
     ] * ("" in raters)
     notes = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
     return Votes(

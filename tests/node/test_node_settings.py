@@ -34,7 +34,9 @@ def test_a_heap_is_read_with_its_unit(heap: str, size: int) -> None:
     assert LocalNode(heap=heap).heap == heap
 
 
-KNOWN = r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it with `url`"
+KNOWN = (
+    r"cannot be assembled, only 2\.13\.0, 2\.19\.6, 3\.8\.0, 3\.9\.0: .* name it by OWPC_LTR_URL"
+)
 
 
 @pytest.mark.parametrize(

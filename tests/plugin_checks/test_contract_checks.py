@@ -431,7 +431,7 @@ METRICS = [
     (OnPaper(), "has the option deep only on paper"),
     (NoDefault(depth=1), "has no default for its setting 'depth'"),
     (declaring("BadName", name="Mean Rank"),
-     "needs a class attribute `name` in lower case, not 'Mean Rank'"),
+     "needs a class attribute 'name' in lower case, not 'Mean Rank'"),
     (declaring("BadVariant", variants={"Of One": {"relevant_above": 1.0}}),
      "cannot be read from its text: there is no metric 'mean-rank-of one'"),
     (declaring("TwinVariants", variants={name: {"relevant_above": 1.0} for name in "ab"}),
