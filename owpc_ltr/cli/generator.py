@@ -43,6 +43,8 @@ _FIRST_PAGE = 15
 """Options on the first page of a command's help."""
 ALL = "owpc_ltr.help_all"
 _PROJECT = "owpc_ltr.project"
+_WRITERS = {"data": "log-features", "model": "train"}
+"""The commands that write what the project file has under these keys."""
 
 _NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
 
@@ -207,6 +209,8 @@ def callback_of(about: Command) -> Callable[..., None]:
             try:
                 with _printing_to_stderr(as_json):
                     arguments = _with_project(function, arguments, taken, connection)
+                    for name in taken.keys() - arguments.keys():
+                        del places[name]
                     result = run_job(about, function, arguments, connection)
                 _show(None if result is None else shows(result), outputs, as_json=as_json)
                 # A script learns of a bad result by the command's exit code.
@@ -256,6 +260,13 @@ def _with_project(
     if apply:
         words = (in_words(key, arguments[name]) for name, key in apply.items())
         print(f"{PROJECT_FILE}: {', '.join(words)}", file=sys.stderr)
+    outputs = _outputs(function, arguments)
+    for name, key in apply.items():
+        path = arguments[name][0] if isinstance(arguments[name], list) else arguments[name]
+        if key in _WRITERS and path not in outputs and not os.path.lexists(path):
+            raise BadInput(
+                f"cannot read {path}: it is not there yet: owpc-ltr {_WRITERS[key]} writes it"
+            )
     return typed | {name: arguments[name] for name in apply}
 
 

@@ -74,9 +74,11 @@ TAKES = [
 
 
 def write(**changes: str) -> None:
-    """The project file, in the test's own folder."""
+    """The project file, in the test's own folder, and files that it names."""
     lines = (f"{key} = {text}\n" for key, text in {**IN_FILE, **changes}.items() if text)
     Path(PROJECT_FILE).write_text("".join(lines))
+    for key in ("data", "model"):
+        Path(IN_FILE[key].strip('"')).touch()
 
 
 def words_of(command: Command, typed: Mapping[str, str] | None = None) -> list[str]:
@@ -264,6 +266,29 @@ def test_a_value_is_checked_as_the_option_is_and_named_by_its_key(
     Path(PROJECT_FILE).write_text(text)
     _, _, err = run(*words.split())
     assert complaint in err.splitlines()[-1]
+
+
+def test_an_error_names_no_value_of_the_file_that_does_not_apply(run: Run) -> None:
+    """Columns of the file are those of its judgments, and not of a file of queries."""
+    Path(PROJECT_FILE).write_text('columns = {query = "q"}\njudgments = "j.csv"\n')
+    Path("asked.csv").write_text("words,year\nred shoes,1982\n")
+    refusal = run.refusal(
+        3, "judge", "pool", "--queries", "asked.csv", "--rankers", "query", "-o", "s.csv",
+        "--url", "http://127.0.0.1:9",
+    )  # fmt: skip
+    assert refusal.strip().endswith("say which it is by --columns")
+
+
+@pytest.mark.parametrize(
+    ("words", "writer"), [("train", "log-features"), ("upload", "train"), ("compare-live", "train")]
+)
+def test_what_is_not_written_yet_is_named_with_the_command_that_writes_it(
+    words: str, writer: str, run: Run
+) -> None:
+    Path("j.tsv").write_text("query\tdoc_id\tgrade\nq\td\t1\n")
+    Path(PROJECT_FILE).write_text('data = "d.parquet"\nmodel = "m.json"\njudgments = "j.tsv"\n')
+    assert run.refusal(3, words).strip().endswith(f"not there yet: owpc-ltr {writer} writes it")
+    assert "yet" not in run.refusal(3, "train", "x.parquet")
 
 
 def test_a_command_that_lacks_a_value_says_that_the_file_can_give_it(run: Run) -> None:
