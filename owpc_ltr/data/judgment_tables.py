@@ -458,6 +458,11 @@ def find_roles(
         lacking.insert(0, "query")
     lacking = [columns.get(role, role) for role in lacking]
     if lacking:
+        if " ".join(names).upper().split()[1:2] == ["Q0"]:
+            raise BadInput(
+                f"cannot read {path}: it is a TREC run, which has ranks and no grades: measure it "
+                "with `evaluate(model, data)`"
+            )
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{listed}; {where} must name query_id, query, doc_id, grade, "

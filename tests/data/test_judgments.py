@@ -254,6 +254,8 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("long field", HEADER + f"q,{'r' * 200_000},d,1\n", "line 2: field larger than field limit"),
     ("json", '{"query": "r"}\n', "no key is called 'doc_id' or 'grade': found"),
     ("qrels without topics", "301 0 d 1\n", "TREC judgments do not have the queries' texts"),
+    ("run", "q1 Q0 d1 1 9.5 bm25\nq1 Q0 d2 2 9.1 bm25\n", "it is a TREC run, which has ranks"),
+    ("run with tabs", "q1\tQ0\td1\t1\t9.5\tbm25\n", "it is a TREC run, which has ranks"),
     ("topics", TOPICS, "these are topics, which have no grades"),
     (
         "ranklib without text",
