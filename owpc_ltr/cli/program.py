@@ -145,8 +145,10 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
         return None
     message = " ".join(describe().split()).rstrip(".").replace("Value error, ", "")
     if "unexpected extra argument" in message:
-        message += ": put a text of several words in quotes"
+        message += ": put a text of several words in quotes, and commas between values"
     context = getattr(error, "ctx", None)
+    if "such option" in message and context is not None and context.parent is None:
+        message += ": options stand after the command"
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     return message[:1].lower() + message[1:] + hint, 2
 

@@ -19,6 +19,14 @@ MISTAKES = {
         (2, "(b c): put a text of several words in quotes"),
         ("search", "a", "b", "c", "--model", "NAME"),
     ),
+    "values without commas": (
+        (2, "and commas between values"),
+        ("judge", "pool", "--queries", "q.txt", "--rankers", "query", "m.json", "-o", "s.csv"),
+    ),
+    "an option before the command": (
+        (2, "no such option: --no-project: options stand after the command"),
+        ("--no-project", "train", "set.json"),
+    ),
     "search for nothing": ((2, " is empty: give the words of a query"), ("search", " ", "ON")),
     "search with a file": (
         (3, "it is a file: owpc-ltr upload model.json first"),
