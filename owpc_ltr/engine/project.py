@@ -114,7 +114,7 @@ def _next(values: Mapping[str, Proposal], judgments: Sequence[str]) -> Iterator[
 
 def _featureset(cluster: Cluster, index: str) -> Proposal:
     """The feature set that is called as the index, or whose fields the index has."""
-    from owpc_ltr.engine.index_fields import refuse_unmapped
+    from owpc_ltr.engine.legs import refuse_unmapped
 
     store, fitting = cluster.holding_set(None).store, []
     for name in store.list_featuresets():

@@ -14,8 +14,8 @@ from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.generator import help_text
 from owpc_ltr.cli.options import named_options
 from owpc_ltr.cli.wording import as_typed, running
+from owpc_ltr.data.blocks import wrapped_text
 from owpc_ltr.host.commands import plugin_commands
-from owpc_ltr.text_tables import wrapped_text
 from tests.commands import Run
 
 ROOT = Path(__file__).resolve().parents[2]
