@@ -31,6 +31,7 @@ from scipy.stats import ttest_1samp
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.deployment.alias import Alias
+from owpc_ltr.evaluation.attempts import Pairs, Sketch, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.measurement import (
     ComparedQueries,
@@ -38,7 +39,6 @@ from owpc_ltr.evaluation.measurement import (
     PerQueryResults,
     RankerResults,
 )
-from owpc_ltr.evaluation.rules import Pairs, Sketch, corrected_for, same_queries, sketch_of
 from owpc_ltr.evaluation.significance import LEVEL, Outcome
 from owpc_ltr.inspection.result import Finding
 from owpc_ltr.metrics import parse_metric

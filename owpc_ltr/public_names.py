@@ -188,7 +188,7 @@ def public_name(
     else:
         value = None if otherwise is None else otherwise(name)
     if value is None:
-        from owpc_ltr.text import did_you_mean
+        from owpc_ltr.names import did_you_mean
 
         hint = "" if name.startswith("_") else did_you_mean(name, homes)
         raise AttributeError(

@@ -379,7 +379,7 @@ def _is_listed(function: Callable[..., Any], name: str, value: object) -> bool:
 
 def closest_parameter(name: str, parameters: Iterable[str]) -> str | None:
     """The parameter that is so called in other libraries, or whose name is most alike."""
-    from owpc_ltr.text import closest
+    from owpc_ltr.names import closest
 
     names = [*parameters]
     other = _OTHER_NAMES.get(name)

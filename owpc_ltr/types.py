@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from owpc_ltr.models.networks import NetworkModel as NetworkModel
     from owpc_ltr.models.trees import Forest as Forest
     from owpc_ltr.models.trees import TreeModel as TreeModel
+    from owpc_ltr.names import check_name as check_name
     from owpc_ltr.protocols import Certificate as Certificate
     from owpc_ltr.protocols import ClickFit as ClickFit
     from owpc_ltr.protocols import ClickModel as ClickModel
@@ -183,7 +184,6 @@ if TYPE_CHECKING:
     from owpc_ltr.signatures import Reads as Reads
     from owpc_ltr.signatures import Writes as Writes
     from owpc_ltr.signatures import job as job
-    from owpc_ltr.text import check_name as check_name
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
 else:

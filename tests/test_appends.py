@@ -20,7 +20,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.engine.experiments import Experiment
 from owpc_ltr.errors import BadInput, DiskFault, OwpcLtrWarning
-from owpc_ltr.evaluation.rules import AttemptsFile, sketch_of
+from owpc_ltr.evaluation.attempts import AttemptsFile, sketch_of
 from owpc_ltr.files.output import Journal, open_to_append, unsealed
 from owpc_ltr.files.strict_json import json_lines
 from tests.faults.disk import failing_disk, full_after
@@ -106,7 +106,7 @@ def _answers(folder: Path, _: pytest.MonkeyPatch) -> Appender:
 def _attempts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Appender:
     monkeypatch.setenv("OWPC_LTR_HOME", str(folder))
     said: list[str] = []
-    monkeypatch.setattr("owpc_ltr.evaluation.rules.give_warning", said.append)
+    monkeypatch.setattr("owpc_ltr.evaluation.attempts.give_warning", said.append)
     path = AttemptsFile().path
 
     def append(number: int) -> bool:
@@ -127,7 +127,7 @@ APPENDERS = {
     name: made
     for name, made in {
         "owpc_ltr/files/output.py: Journal": _journal,
-        "owpc_ltr/evaluation/rules.py: AttemptsFile": _attempts,
+        "owpc_ltr/evaluation/attempts.py: AttemptsFile": _attempts,
         "plugins/owpc_ltr_rating/page.py: create_app": _answers,
         "plugins/owpc_ltr_serve/experiment_search.py: ImpressionLog": _impressions,
     }.items()

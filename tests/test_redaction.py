@@ -24,8 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opensearchpy import OpenSearch
 
-from owpc_ltr import connect
-from owpc_ltr import errors as redaction
+from owpc_ltr import connect, redaction
 from owpc_ltr.cli.program import crash_message
 from owpc_ltr.cli.terminal import OutputStream, print_json
 from owpc_ltr.data.blocks import Bars, FactList, Table, html_of, text_table, wrapped_text
@@ -33,7 +32,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import find_settings
-from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, Secret, give_warnings, reason_of, redacted
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, give_warnings, reason_of
+from owpc_ltr.redaction import Secret, redacted
 from owpc_ltr.text import message_line, printable_lines
 from tests.engine.fake_engine import FakeEngine, Reply
 
@@ -260,7 +260,7 @@ DATA = (
     # Judgments, features, models, ids and figures, which stay as they are; no message of others.
     "data.judgment_tables", "data.letor", "data.parquet",
     "data.partitioned", "data.runs", "engine.evidence", "engine.feature_log.log",
-    "engine.feature_sets", "engine.project", "evaluation.rules", "evaluation.compare",
+    "engine.feature_sets", "engine.project", "evaluation.attempts", "evaluation.compare",
     "files.input", "files.output", "formats.import_export", "fusion.fuse", "host.judgment_lists",
     "models.model_file", "plugin_checks.readers", "training.cross_validation",
     "owpc_ltr_clicks.judgments", "owpc_ltr_dask.on_worker", "owpc_ltr_demo.preparation",

@@ -18,8 +18,9 @@ from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.log import open_run
-from owpc_ltr.errors import Refused, redacted, secrets_of
+from owpc_ltr.errors import Refused
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.redaction import redacted, secrets_of
 from owpc_ltr.text import message_line, printable, printable_lines
 from tests.commands import Run
 

@@ -21,17 +21,9 @@ from typing import Any, NoReturn
 
 from owpc_ltr.cli.signals import Interrupted, Stops
 from owpc_ltr.cli.terminal import standard_streams
-from owpc_ltr.errors import (
-    DiskFault,
-    OwpcLtrError,
-    OwpcLtrWarning,
-    PluginError,
-    Refused,
-    Stopped,
-    redacted_trace,
-    secrets_of,
-)
+from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, PluginError, Refused, Stopped
 from owpc_ltr.files.input import state_folder
+from owpc_ltr.redaction import redacted_trace, secrets_of
 from owpc_ltr.text import message_line, printable
 from owpc_ltr.version import VERSION
 

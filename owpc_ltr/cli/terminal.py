@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from owpc_ltr.errors import redacted, redacted_values
+from owpc_ltr.redaction import redacted, redacted_values
 from owpc_ltr.text import printable, printable_lines
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from typing import get_origin
 
 from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.options import Option, named_options
-from owpc_ltr.data.blocks import SPELLING
 from owpc_ltr.host.commands import Command, plugin_commands
+from owpc_ltr.text import SPELLING
 
 Options = Mapping[str, Option]
 """The options of a command by the names of its parameters."""

@@ -12,17 +12,13 @@ import math
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
-from owpc_ltr.text import ShortRepr, printable
-
-SPELLING: ContextVar[Callable[[str], str]] = ContextVar("spelling", default=str)
-"""What becomes of a text before it is wrapped: a command names its options."""
+from owpc_ltr.text import SPELLING, ShortRepr, printable
 
 _NARROWEST = 12
 """Characters that a column of text keeps where the others need room."""

@@ -22,7 +22,7 @@ from owpc_ltr.engine.versioned_documents import (
     VersionedDocuments,
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, give_warnings
-from owpc_ltr.evaluation.rules import (
+from owpc_ltr.evaluation.attempts import (
     Pairs,
     Sketch,
     corrected_for,

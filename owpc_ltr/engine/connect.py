@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.errors import give_warning
+from owpc_ltr.names import check_store
 from owpc_ltr.signatures import public
-from owpc_ltr.text import check_store
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

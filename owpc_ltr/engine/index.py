@@ -37,8 +37,8 @@ from owpc_ltr.engine.staging_index import (
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warning
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.commands import NO_STORE
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, silent
-from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -38,8 +38,8 @@ from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import is_client_scored
 from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent
-from owpc_ltr.text import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector

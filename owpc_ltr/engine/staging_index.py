@@ -24,8 +24,7 @@ from owpc_ltr.engine.client.responses import (
     check_refreshed,
 )
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warning
-from owpc_ltr.signatures import Progress
-from owpc_ltr.text import (
+from owpc_ltr.names import (
     base_index,
     check_index,
     did_you_mean,
@@ -34,6 +33,7 @@ from owpc_ltr.text import (
     only_one,
     staging_mark,
 )
+from owpc_ltr.signatures import Progress
 
 _OURS = "owpc-ltr"
 

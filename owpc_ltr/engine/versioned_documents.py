@@ -25,7 +25,7 @@ from owpc_ltr.engine.client.responses import (
     part_of,
 )
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 
 INDEX = "owpc-ltr-aliases"
 """The index of aliases, and of the deployment records, experiments and attempts beside them."""

@@ -104,7 +104,7 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
 
     from owpc_ltr.data.judgment_tables import lines_of_list
     from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer
-    from owpc_ltr.text import check_name
+    from owpc_ltr.names import check_name
 
     check_name("judgment list", name)
     path = f"judgments/{quote(name, safe='')}"

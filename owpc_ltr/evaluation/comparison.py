@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured, PerQueryResults, Resampling
@@ -24,13 +25,11 @@ from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, wit
 from owpc_ltr.evaluation.rules import (
     DecidingDocuments,
     contradictions,
-    corrected_for,
     fewer_training_queries,
     judged_share_warnings,
     machine_warnings,
     ranked_list_warnings,
     rater_warnings,
-    sketch_of,
     table_warnings,
     treatment_warnings,
 )

@@ -13,6 +13,7 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector, pandas_for
 from owpc_ltr.data.blocks import Block, BlockResult, Latex, Table, latex_of
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
@@ -26,7 +27,6 @@ from owpc_ltr.evaluation.compared_pair import (
 )
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
-from owpc_ltr.evaluation.rules import earlier_words
 from owpc_ltr.evaluation.significance import (
     ROUNDING,
     ResultWarning,

@@ -27,6 +27,7 @@ from owpc_ltr.data.partitioned import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.compared_pair import ComparedPair, PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
@@ -57,7 +58,6 @@ from owpc_ltr.evaluation.rules import (
     cluster_warnings,
     contradictions,
     copied_label_warnings,
-    corrected_for,
     random_sample_warnings,
 )
 from owpc_ltr.evaluation.significance import OPPOSITE, holm, room_of

@@ -30,6 +30,7 @@ from owpc_ltr.data.partitioned import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation import options
+from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, AttemptCounter
 from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.ranked_lists import (
     RankedLists,
@@ -38,7 +39,6 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_depth,
     within_window,
 )
-from owpc_ltr.evaluation.rules import ATTEMPTS_FILE, AttemptCounter
 from owpc_ltr.evaluation.significance import (
     LEVEL,
     ResultWarning,

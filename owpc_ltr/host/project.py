@@ -21,7 +21,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text
-from owpc_ltr.text import did_you_mean, printable
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.text import printable
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from owpc_ltr.errors import PluginError, reason_of
 from owpc_ltr.files.input import why_unsafe
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import GROUP, third_party_import
-from owpc_ltr.text import did_you_mean
+from owpc_ltr.names import did_you_mean
 
 T = TypeVar("T")
 

@@ -33,7 +33,8 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.host.settings import check_settings, convert
 from owpc_ltr.kernels.kernel import sort_ascending
-from owpc_ltr.text import ShortRepr, did_you_mean, printable
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.text import ShortRepr, printable
 
 Ties = Literal["expected", "file-order"]
 Gain = Literal["exponential", "linear"]

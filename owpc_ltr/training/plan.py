@@ -24,8 +24,8 @@ from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, installed
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, RankedQueries, first_metric, uneven
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Optimizer, Reordering
-from owpc_ltr.text import did_you_mean
 from owpc_ltr.training.options import (
     DEFAULT_C,
     DEFAULT_LOSS,

@@ -10,8 +10,8 @@ from owpc_ltr.engine.evidence import now
 from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.options import SearchIndex
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.names import check_name, split_immutable
 from owpc_ltr.signatures import Help, job
-from owpc_ltr.text import check_name, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

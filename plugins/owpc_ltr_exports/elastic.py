@@ -17,8 +17,8 @@ from owpc_ltr.files.strict_json import parse_json, take_object
 from owpc_ltr.formats.elastic_trees import WEIGHTED_SUM, read_ensemble
 from owpc_ltr.formats.stored_model import body_text, positions
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name
 from owpc_ltr.version import parse_version, version_text
 
 _FIRST, _WITHOUT_INPUT = (8, 13), (8, 15)

@@ -15,8 +15,8 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.ltr_plugin import emulate, export_to_plugin
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source, serving_profile
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name
 from owpc_ltr.version import version_text
 
 

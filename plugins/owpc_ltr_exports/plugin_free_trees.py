@@ -26,8 +26,8 @@ from owpc_ltr.formats.plugin_free import (
 )
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.host.settings import check_settings
+from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name
 from owpc_ltr.version import parse_version, version_text
 
 _OLDEST = (1,)

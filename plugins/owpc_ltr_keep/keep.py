@@ -22,7 +22,6 @@ from owpc_ltr.errors import (
     EngineUnavailable,
     OwpcLtrError,
     Refused,
-    Secret,
     UsageError,
     give_warning,
     reason_of,
@@ -31,6 +30,7 @@ from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.host.project import PROJECT_FILE
 from owpc_ltr.host.report_parts import ReportPart, ReportSection, ReportVerdict, capital
+from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Progress, Reads, job, silent
 from owpc_ltr.text import ShortRepr
 from owpc_ltr_keep.state import (

@@ -23,8 +23,8 @@ from owpc_ltr.host.project import KEYS, read_project, read_table, refuse_unknown
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CHECKS
 from owpc_ltr.metrics import parse_metrics
+from owpc_ltr.names import check_alias, check_index, check_name
 from owpc_ltr.signatures import Reads, described, help_of
-from owpc_ltr.text import check_alias, check_index, check_name
 from owpc_ltr.training.train import train
 
 _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plugins"})

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from owpc_ltr.errors import BadInput, OwpcLtrError, redacted
+from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.output import LockHeld, lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.project import read_table
+from owpc_ltr.redaction import redacted
 
 SKEW = timedelta(hours=1)
 """By which the clocks of two machines may differ."""

@@ -28,13 +28,15 @@ from owpc_ltr.cli.generator import run_job
 from owpc_ltr.cli.program import fault_of, hidden_texts
 from owpc_ltr.cli.signals import handling
 from owpc_ltr.engine.evidence import read_evidence
-from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError, redacted
+from owpc_ltr.errors import OwpcLtrWarning, Refused, Stopped, UsageError
+from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.comparison_result import RankerComparison
-from owpc_ltr.evaluation.rules import corrected_for
 from owpc_ltr.files.input import confined_to
 from owpc_ltr.files.output import finite_json
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.redaction import redacted
 from owpc_ltr.signatures import Help, Progress, Writes, job
-from owpc_ltr.text import ShortRepr, did_you_mean, message_line, printable, printable_lines
+from owpc_ltr.text import ShortRepr, message_line, printable, printable_lines
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.tools import JobTool, folder_at, job_tools
 

@@ -22,8 +22,8 @@ from owpc_ltr.errors import PluginError, Refused, UsageError, give_warning
 from owpc_ltr.files.input import is_inside, refuse_outside
 from owpc_ltr.host.commands import Command, plugin_commands
 from owpc_ltr.host.project import PROJECT_FILE
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import Reads, Writes, described
-from owpc_ltr.text import did_you_mean
 
 _NO_TOOLS = frozenset({"demo", "engine", "init", "mcp", "serve"})
 """Commands that start or end processes of their own, or write what people's commands read."""

@@ -11,8 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from owpc_ltr.errors import EngineUnavailable, redacted_trace
+from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import disk_faults, sync_folder
+from owpc_ltr.redaction import redacted_trace
 from owpc_ltr.signatures import Progress
 from owpc_ltr_node.release import (
     ELASTICSEARCH,

@@ -35,13 +35,13 @@ from owpc_ltr.errors import (
     EngineUnavailable,
     OwpcLtrError,
     Refused,
-    Secret,
     UsageError,
     give_warning,
 )
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.files.strict_json import read_json_value
+from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.text import shortened
 from owpc_ltr_rating.page import NEED, Pair, Sheet, SheetFile, read_sheet

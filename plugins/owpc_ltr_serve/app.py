@@ -28,8 +28,9 @@ from starlette.routing import Route
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.search.search import DEADLINE
-from owpc_ltr.errors import OwpcLtrError, Secret
+from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host.web_service import FIRST_BYTE
+from owpc_ltr.redaction import Secret
 from owpc_ltr_serve.endpoint import (
     STATUS_HEADER,
     Call,

@@ -28,7 +28,7 @@ from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json, kind_of, nesting, read_json_value
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.names import check_index, check_name
 from owpc_ltr_serve.endpoint import DEEPEST_NESTING, Call, check_params
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from owpc_ltr.formats.ltr_plugin import import_linear
 from owpc_ltr.formats.stored_model import client_model, is_client_scored, joined_in, joined_sources
 from owpc_ltr.models.combined import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 from owpc_ltr_serve.endpoint import NoSuchModel
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from owpc_ltr.engine.client.settings import is_loopback
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
-from owpc_ltr.errors import BadInput, Secret, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
+from owpc_ltr.redaction import Secret
 from owpc_ltr.signatures import Help, Reads, job
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.endpoint import Endpoint

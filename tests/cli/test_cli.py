@@ -21,7 +21,7 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.data.blocks import text_table
 from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 from tests.commands import Run
 from tests.session_node import free_port
 

@@ -32,7 +32,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.rules import AttemptsFile
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_engine import whole

@@ -20,8 +20,8 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.deployment.alias import all_aliases, pinned_models
 from owpc_ltr.engine.versioned_documents import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning
+from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.rules import AttemptsFile, Sketch, sketch_of
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import Unreliable
 from tests.engine.test_write_faults import EVERY, KINDS, Faulty

@@ -24,7 +24,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.text import base_index
+from owpc_ltr.names import base_index
 from tests.datasets import dataset
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
 from tests.engine.small_cluster import Through, Unreliable

@@ -19,7 +19,7 @@ from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.engine.search.client_scoring import query_alone
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.rules import ATTEMPTS_FILE
+from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE
 from owpc_ltr.models.linear import LinearModel
 from tests.datasets import seen_sides
 from tests.engine.deployed import put, unknowing

@@ -23,12 +23,13 @@ from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.stores import NoWindowScores, choose_store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import Refused, Secret, UsageError
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.ltr_plugin import export_linear, export_to_plugin
 from owpc_ltr.formats.stored_model import LINEAR, StoredModel, serving_profile
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.redaction import Secret
 from tests.engine.deployed import Plugin, connected
 from tests.engine.documents import PARAMS, QUERIES, featureset_of
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

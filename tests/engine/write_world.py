@@ -23,7 +23,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.text import base_index
+from owpc_ltr.names import base_index
 from tests.engine.deployed import UNPROVEN
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear

@@ -26,7 +26,8 @@ from owpc_ltr_node.settings import LocalNode
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials
-from owpc_ltr.errors import EngineUnavailable, Secret
+from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.redaction import Secret
 from tests.session_node import running_node
 
 ADMIN, PASSWORD, _ROUNDS = "admin", "a-password-of-tests", 10_000

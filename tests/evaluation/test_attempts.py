@@ -19,6 +19,13 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
+from owpc_ltr.evaluation.attempts import (
+    AttemptsFile,
+    Sketch,
+    corrected_for,
+    same_queries,
+    sketch_of,
+)
 from owpc_ltr.evaluation.comparison import (
     MOST_RESAMPLES,
     compare_all,
@@ -32,13 +39,6 @@ from owpc_ltr.evaluation.measurement import (
     PerQueryResults,
     RankerResults,
     Resampling,
-)
-from owpc_ltr.evaluation.rules import (
-    AttemptsFile,
-    Sketch,
-    corrected_for,
-    same_queries,
-    sketch_of,
 )
 from owpc_ltr.evaluation.significance import Outcome, sign_flips
 from owpc_ltr.metrics import parse_metric

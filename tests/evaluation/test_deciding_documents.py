@@ -17,10 +17,11 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments, is_machine
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import judged_queries, with_judge
 from owpc_ltr.engine.live_results.comparison import LiveResults
+from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import corrected_over, verdict_line
 from owpc_ltr.evaluation.judged_data import ChosenQueries, judgment_warnings, without_features
 from owpc_ltr.evaluation.measurement import ComparisonPlan, Resampling
-from owpc_ltr.evaluation.rules import copied_label_warnings, earlier_words, unnamed_judges
+from owpc_ltr.evaluation.rules import copied_label_warnings, unnamed_judges
 from owpc_ltr.evaluation.significance import Outcome, Verdict, compare_paired
 from owpc_ltr.metrics import parse_metric
 from tests.benchmark_scripts import benchmark_script

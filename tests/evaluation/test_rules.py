@@ -15,8 +15,8 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments import machines_among
 from owpc_ltr.data.splits import clusters_of, linked_queries, seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
-from owpc_ltr.evaluation.rules import AttemptsFile
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
 from tests.datasets import train_on_all

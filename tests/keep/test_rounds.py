@@ -23,7 +23,7 @@ from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.evidence import BY_USERS
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.evaluation.rules import sketch_of
+from owpc_ltr.evaluation.attempts import sketch_of
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files import output
 from owpc_ltr.inspection.result import WARNING, Finding

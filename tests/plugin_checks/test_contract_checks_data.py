@@ -21,10 +21,10 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.names import check_name
 from owpc_ltr.plugin_checks import check_click_model, check_export
 from owpc_ltr.plugin_checks.exports import sample_models
 from owpc_ltr.protocols import ClickFit, ExportedFile, ExportTarget, Model
-from owpc_ltr.text import check_name
 from owpc_ltr.version import parse_version
 from tests.liars import lying, lying_class, named
 

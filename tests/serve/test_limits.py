@@ -26,9 +26,10 @@ from owpc_ltr_serve.rerank import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
 
 from owpc_ltr import connect
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Secret, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, UsageError
 from owpc_ltr.host.web_service import WebServer
 from owpc_ltr.models.model_file import save_model
+from owpc_ltr.redaction import Secret
 from tests.commands import Run
 from tests.serve.searched_engine import MODEL, features_of
 from tests.serve.service import HEAD, JSON, NotedMetrics, Service, in_a_thread, service

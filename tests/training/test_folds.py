@@ -14,8 +14,8 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.data.splits import known_sides, seen_queries
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.attempts import AttemptsFile
 from owpc_ltr.evaluation.judged_data import NothingHeldOut, choose_queries
-from owpc_ltr.evaluation.rules import AttemptsFile
 from owpc_ltr.models.combined import (
     CrossValidated,
     fold_records,

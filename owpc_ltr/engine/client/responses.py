@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, redacted
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
+from owpc_ltr.redaction import redacted
 
 if TYPE_CHECKING:
     from owpc_ltr.files.strict_json import Json

@@ -21,7 +21,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from owpc_ltr.engine.client.responses import one_line
-from owpc_ltr.errors import EngineUnavailable, Secret, UsageError
+from owpc_ltr.errors import EngineUnavailable, UsageError
+from owpc_ltr.redaction import Secret
 
 if TYPE_CHECKING:
     from opensearchpy import OpenSearchException, Transport

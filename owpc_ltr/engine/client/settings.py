@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from owpc_ltr.errors import BadInput, Secret, UsageError
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.redaction import Secret
 
 DEFAULT_URL = "http://127.0.0.1:9200"
 TIMEOUT = 60.0

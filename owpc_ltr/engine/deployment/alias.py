@@ -46,8 +46,7 @@ from owpc_ltr.engine.versioned_documents import (
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.text import (
-    ShortRepr,
+from owpc_ltr.names import (
     check_alias,
     check_name,
     did_you_mean,
@@ -55,6 +54,7 @@ from owpc_ltr.text import (
     only_one,
     split_immutable,
 )
+from owpc_ltr.text import ShortRepr
 
 MAX_AGE = timedelta(days=30)
 """How old evidence may be: users and the index change."""

@@ -26,8 +26,9 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.analysis import ScoreInterval, importances
 from owpc_ltr.models.combined import load_model, without_other_folds
 from owpc_ltr.models.model_file import content_of, model_of
+from owpc_ltr.names import immutable, split_immutable
 from owpc_ltr.protocols import Model
-from owpc_ltr.text import ShortRepr, immutable, split_immutable
+from owpc_ltr.text import ShortRepr
 
 _KEY = "deployment_record"
 _FORMAT = 1

@@ -30,7 +30,7 @@ from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.text import is_model_of, split_immutable
+from owpc_ltr.names import is_model_of, split_immutable
 
 _SHOWN = 5
 

@@ -56,7 +56,8 @@ from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.engine.versioned_documents import Unsettled
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.formats.stored_model import check_features, is_client_scored
-from owpc_ltr.text import ShortRepr, check_index, check_name
+from owpc_ltr.names import check_index, check_name
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

@@ -45,7 +45,7 @@ from owpc_ltr.formats.stored_model import (
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.metric import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
-from owpc_ltr.text import check_index
+from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store

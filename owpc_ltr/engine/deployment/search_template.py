@@ -46,7 +46,7 @@ from owpc_ltr.errors import BadInput, Refused, give_warning, give_warnings
 from owpc_ltr.features.mustache import TO_JSON, is_structure, strings, variables
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.analysis import ScoreInterval
-from owpc_ltr.text import check_name
+from owpc_ltr.names import check_name
 
 _MARK = re.compile(r"\{\{! owpc-ltr (\S+) (\S+) ([0-9a-f]{16}) \}\}")
 

@@ -36,8 +36,9 @@ from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.models.analysis import UNKNOWN, ScoreInterval, importances
+from owpc_ltr.names import split_immutable
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr, split_immutable
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -21,8 +21,9 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.options import MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warning
 from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr, base_index, check_index
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine

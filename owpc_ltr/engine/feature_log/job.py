@@ -44,7 +44,8 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import Json, json_text
-from owpc_ltr.text import ShortRepr, check_index
+from owpc_ltr.names import check_index
+from owpc_ltr.text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features import ExternalTable, ExternalValues

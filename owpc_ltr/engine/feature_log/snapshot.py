@@ -26,7 +26,7 @@ from owpc_ltr.engine.client.responses import (
     SearchAnswer,
 )
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
-from owpc_ltr.text import check_index
+from owpc_ltr.names import check_index
 
 MOST_IN_FLIGHT = 64
 MOST_DOCUMENTS = 500

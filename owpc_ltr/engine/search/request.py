@@ -45,8 +45,9 @@ from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel, elsewhere, is_client_scored
 from owpc_ltr.models.analysis import LOWEST_RESCORED, ScoreInterval
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Help, job
-from owpc_ltr.text import ShortRepr, check_index, printable_lines
+from owpc_ltr.text import ShortRepr, printable_lines
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -36,8 +36,9 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.models.combined import ReorderingModel, load_reordering
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Help, Writes, job
-from owpc_ltr.text import check_index, cut
+from owpc_ltr.text import cut
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, read_featureset
 from owpc_ltr.formats.stored_model import StoredModel, read_model, same_model
-from owpc_ltr.text import check_name, check_store, did_you_mean, only_one
+from owpc_ltr.names import check_name, check_store, did_you_mean, only_one
 from owpc_ltr.version import Version, parse_version
 
 if TYPE_CHECKING:

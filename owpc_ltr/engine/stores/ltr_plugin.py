@@ -32,7 +32,7 @@ from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
 from owpc_ltr.formats.ltr_plugin import export_to_plugin
 from owpc_ltr.formats.stored_model import StoredModel, ranker_source, serving_profile
 from owpc_ltr.models.linear import AdditiveModel
-from owpc_ltr.text import check_name, split_immutable
+from owpc_ltr.names import check_name, split_immutable
 
 if TYPE_CHECKING:
     from owpc_ltr.protocols import Model

@@ -62,7 +62,7 @@ from owpc_ltr.formats.stored_model import (
     store_for_client,
 )
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.text import check_index, check_name
+from owpc_ltr.names import check_index, check_name
 
 if TYPE_CHECKING:
     from owpc_ltr.files.strict_json import Json

@@ -36,8 +36,8 @@ from owpc_ltr.engine.ubi import (
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import disk_faults
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Progress
-from owpc_ltr.text import check_index
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
 from owpc_ltr_clicks.ubi.query_join import (

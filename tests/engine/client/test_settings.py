@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, port_of, split_url
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr.text import check_index, check_name, check_store
+from owpc_ltr.names import check_index, check_name, check_store
 from tests.engine.fake_engine import (
     WHOLE,
     Clock,

@@ -21,7 +21,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.stored_model import StoredModel, serving_profile
-from owpc_ltr.text import check_name, check_store
+from owpc_ltr.names import check_name, check_store
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_engine import find
 from tests.engine.recorded import REFUSALS, Exchange, answer_of_model, featureset_of, stored
