@@ -56,10 +56,7 @@ def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
     assert len(outcome.modules) <= 360
     # Its text names another command, which is no plugin's.
     assert run(folder, "train", "--help").heavy(allowed={"pydantic"}) == []
-    outcomes = run_all(folder, ("--version",), ("train", "--help"), ("models", "--help"))
-    # It looks for no name that the package lacks, as for the meant one would be searched.
-    assert "owpc_ltr.names" not in outcomes[0].modules
-    for outcome in outcomes:
+    for outcome in run_all(folder, ("--version",), ("train", "--help"), ("models", "--help")):
         assert outcome.code == 0
         # Typer parses with pydantic, once there is something to parse.
         assert outcome.heavy(allowed={"pluggy", "pydantic"}) == []
