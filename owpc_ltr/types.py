@@ -69,7 +69,7 @@ _HOMES = homes(
             "RankingModel Reordering Reranker RerankObjective Run StreamingOptimizer"
         ),
         "signatures": "Argument Help Progress Reads Writes job",
-        "text": "check_name",
+        "names": "check_name",
         "training.cross_validation": "Fold Selection",
     }
 )
