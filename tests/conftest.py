@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from owpc_ltr import errors as redaction
+from owpc_ltr import redaction
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host import registry
 from tests.commands import Run, commands_in

@@ -1180,7 +1180,7 @@ def write_letor(dataset: RankingDataset, path: Path | str) -> None:
     _refuse_pattern(path, "query id", dataset.query_ids, r"[\x00-\x20#]|^$")
     comments = _comments(dataset, path)
     step = max(_CELLS // max(dataset.n_features, 1), 1)
-    with open_output(path) as file, _compressing(path, file) as out:
+    with open_output(path, packs=True) as file, _compressing(path, file) as out:
         for start in range(0, dataset.n_documents, step):
             part = slice(start, start + step)
             queries = dataset.query_ids.take(rows[part])

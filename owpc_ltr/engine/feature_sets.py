@@ -15,7 +15,7 @@ from urllib.parse import quote
 from owpc_ltr.data.blocks import Block, BlockResult, Table, text_table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NO_LIMIT, check_complete
-from owpc_ltr.engine.legs import field_types, refuse_unmapped
+from owpc_ltr.engine.index_fields import field_types, refuse_unmapped
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.engine.stores import Store, naming_close_sets
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings

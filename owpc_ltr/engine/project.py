@@ -73,7 +73,7 @@ def init(
     Raises UsageError where the file is there, or the index is not the only one.
     """
     from owpc_ltr.engine.feature_sets import title_field
-    from owpc_ltr.engine.legs import field_types
+    from owpc_ltr.engine.index_fields import field_types
 
     if os.path.lexists(PROJECT_FILE) and not replace:
         raise UsageError(f"{PROJECT_FILE} is there: edit it, or give `replace` to write it anew")
@@ -114,7 +114,7 @@ def _next(values: Mapping[str, Proposal], judgments: Sequence[str]) -> Iterator[
 
 def _featureset(cluster: Cluster, index: str) -> Proposal:
     """The feature set that is called as the index, or whose fields the index has."""
-    from owpc_ltr.engine.legs import refuse_unmapped
+    from owpc_ltr.engine.index_fields import refuse_unmapped
 
     store, fitting = cluster.holding_set(None).store, []
     for name in store.list_featuresets():

@@ -45,14 +45,18 @@ def write_output(path: Path | str, content: bytes, inputs: Iterable[Path | str] 
 
 @contextmanager
 def open_output(
-    path: Path | str, inputs: Iterable[Path | str] = (), *, binary: bool = False
+    path: Path | str,
+    inputs: Iterable[Path | str] = (),
+    *,
+    binary: bool = False,
+    packs: bool = False,
 ) -> Iterator[IO[bytes]]:
     """A file to write bit by bit, which takes its name when the block ends without an error.
 
     Behind a link it is the link's file that is replaced; `-` is standard output. Raises UsageError
     for what is no plain file and for one of the `inputs`, DiskFault where the disk fails.
     """
-    target = output_file(path, inputs, binary=binary)
+    target = output_file(path, inputs, binary=binary, packs=packs)
     with disk_faults(path):
         if target is None:
             sys.stdout.flush()
@@ -64,7 +68,11 @@ def open_output(
 
 
 def output_file(
-    path: Path | str, inputs: Iterable[Path | str] = (), *, binary: bool = False
+    path: Path | str,
+    inputs: Iterable[Path | str] = (),
+    *,
+    binary: bool = False,
+    packs: bool = False,
 ) -> Path | None:
     """The file that an output's name leads to, None for standard output.
 
@@ -76,7 +84,8 @@ def output_file(
         if binary and os.isatty(1):
             raise UsageError("standard output is a terminal, and the file is binary: name a file")
         return None
-    if _NEVER_WRITTEN.fullmatch(ending := Path(path).suffix.lower()):
+    ending = Path(path).suffix.lower()
+    if _NEVER_WRITTEN.fullmatch(ending) or (ending in _PACKED and not packs):
         raise UsageError(
             f"cannot write {path}: no output is a {ending} file: use another ending, as .html for "
             "a page, .json for a model, .tsv for judgments"
@@ -94,6 +103,8 @@ def output_file(
 _NEVER_WRITTEN = re.compile(
     r"\.(pdf|docx?|odt|xlsx?|ods|png|jpg|svg|zip|bz2|pkl|pickle|joblib|np[yz])"
 )
+_PACKED = {".gz", ".xz", ".zst"}
+"""Endings that only a writer takes which `packs` what it writes."""
 
 
 def check_output(path: Path | str, inputs: Iterable[Path | str], *, needs_folder: bool) -> None:

@@ -295,6 +295,8 @@ def test_functions_refuse_what_commands_refuse_and_follow_links(
     monkeypatch.chdir(tmp_path)
     write = WRITERS[writer]
     for name, _ in special_files(tmp_path).values():
+        if writer == "write_letor" and name.endswith("GZ"):
+            continue  # It packs what it writes.
         with pytest.raises(UsageError):
             write(tmp_path / name)
     (tmp_path / "link").symlink_to("file")

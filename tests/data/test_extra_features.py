@@ -393,7 +393,7 @@ def test_a_model_that_reads_one_is_not_for_an_engine_and_says_which(kind: str, r
     with pytest.raises(Refused) as caught:
         for_engine(model)
     for words in (f"reads '{NAMES[reads]}' (from ctr.parquet)", "no engine can run it",
-                  "train without it", "`client_scored`"):  # fmt: skip
+                  "train without it", "`upload(client_scored=True)`"):  # fmt: skip
         assert words in str(caught.value)
     with pytest.raises(ValueError, match="not used"):
         without_last_columns(model, SOURCE_MODELS.features)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import owpc_ltr
-from owpc_ltr.engine.legs import flattened
+from owpc_ltr.engine.index_fields import flattened
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.query_analysis import NamedField, Use
 from tests.commands import Run

@@ -355,7 +355,7 @@ def test_a_model_on_trial_is_gone_whatever_ends_the_trial(small: Small, stop: An
 def test_a_model_that_cannot_be_taken_out_again_is_named(small: Small) -> None:
     store = Keeping(small.store, "no answer")
     with (
-        pytest.raises(EngineUnavailable, match=f"models delete {PREFIX}"),
+        pytest.raises(EngineUnavailable, match=rf"`models_delete\('{PREFIX}"),
         on_trial(small.engine, cast("Store", store), linear(), FEATURESET),
     ):
         pass

@@ -148,7 +148,10 @@ def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
 
 
 def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(either: Small) -> None:
-    wanted = {"plugin-free": "'twice'.*`client_scored`", "ltr-plugin": "'twice'.*`missing='zero'`"}
+    wanted = {
+        "plugin-free": "'twice'.*`upload.client_scored=True.`",
+        "ltr-plugin": "'twice'.*`missing='zero'`",
+    }
     sets = either.cluster.featuresets
     with pytest.warns(OwpcLtrWarning, match=wanted[either.store.kind]):
         sets.push(derived_set("title * 2"), index=either.index, params={"keywords": "alpha"})

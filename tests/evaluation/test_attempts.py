@@ -190,7 +190,7 @@ def test_the_home_decides_where_and_what_cannot_be_written_is_said(
 def test_a_file_that_grows_too_long_forgets_the_oldest(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.rules._LONGEST", 6)
+    monkeypatch.setattr("owpc_ltr.evaluation.attempts._LONGEST", 6)
     counts = [looks(["a", "b"], rng) for _ in range(8)]
     assert counts == [0, 1, 2, 3, 4, 5, 6, 3]
 
