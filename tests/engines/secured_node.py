@@ -116,7 +116,7 @@ def secured_node(release: Release) -> Iterator[SecuredNode]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_settings, "settings", secured)
-        patch.setattr("owpc_ltr_node.process.ask", ask)
+        patch.setattr("owpc_ltr_node.process.get_json", ask)
         with running_node(release, heap="512m") as node:
             url, folder = node.status.url, Path(str(node.status.folder))
             admin = Engine(ConnectionSettings(url, Credentials("the test", Secret(_basic()))))

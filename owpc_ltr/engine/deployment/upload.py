@@ -120,7 +120,7 @@ def upload(
     Fails if the model does not fit the LTR plugin's cache.
 
     Python: `model` and `data` may also be objects that were read before, and `require` what
-    `compare_live` returned. Warnings of the training are repeated, as OwpcLtrWarning.
+    `compare_live` returned. One OwpcLtrWarning points to the warnings of the training.
 
     Raises Refused if the alias may not be switched, or the upload was rolled back; UsageError for
     arguments that do not go together.
