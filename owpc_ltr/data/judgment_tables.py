@@ -199,44 +199,22 @@ def lines_of_list(content: Json, path: Path) -> JudgmentLines:
     Raises BadInput for what is no list, or not a complete one.
     """
     source = _source(content, path)
-    texts: list[str] = []
-    sizes: list[int] = []
-    failed = 0
-    documents: list[str] = []
-    grades: list[str] = []
-    for entry in source[RATINGS]:
-        query, ratings = _query(entry, path, len(texts) + 1)
+    judge = _judge(source)
+    ratings: list[Rating] = []
+    unrated = failed = 0
+    for number, entry in enumerate(source[RATINGS], 1):
+        query, rated = _query(entry, path, number)
+        unrated += not rated
         failures = entry.get("failures")
         failed += len(failures) if isinstance(failures, list) else 0
-        texts.append(query)
-        sizes.append(len(ratings))
-        for rating in ratings:
-            document, grade = _rating(rating, path, len(documents) + 1)
-            documents.append(document)
-            grades.append(grade)
-    if not documents:
-        raise BadInput(f"cannot read {path}: it has no judgment")
-    column = decode(np.repeat(np.arange(len(texts)), sizes), texts)
+        for rating in rated:
+            place = len(ratings) + 1
+            ratings.append((place, query, *_rating(rating, path, place), judge))
     left_out = {
-        "queries have no rating": sizes.count(0),
+        "queries have no rating": unrated,
         "documents that the model failed to judge were left out": failed,
     }
-    judge = _judge(source)
-    lines = JudgmentLines(
-        path,
-        range(1, len(documents) + 1),
-        column,
-        documents,
-        grades=grades,
-        params={"keywords": column, "query": column},
-        place="rating",
-        notes=tuple(f"{n} {what}" for what, n in left_out.items() if n),
-        judged_by=None if judge is None else [judge] * len(documents),
-    )
-    row = lines.row_without_text()
-    if row is not None:
-        raise lines.bad(row, "its query is empty")
-    return lines
+    return lines_of_ratings(ratings, path, "rating", left_out)
 
 
 def import_body(judgments: Judgments) -> dict[str, Any]:
@@ -277,13 +255,13 @@ def refuse_alike(judgments: Judgments) -> None:
             )
 
 
-def _judge(source: dict[str, Any]) -> str | None:
-    """The judge of a list that was not imported: clicks, or a language model."""
+def _judge(source: dict[str, Any]) -> str:
+    """The judge of a list: clicks, or a language model; '' for one that was imported."""
     if source.get("type") == "UBI_JUDGMENT":
         return CLICKS
     about = source.get("metadata")
     model = about.get("modelId", "unnamed") if isinstance(about, dict) else "unnamed"
-    return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else None
+    return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else ""
 
 
 def _source(content: Json, path: Path) -> dict[str, Any]:
@@ -374,17 +352,62 @@ def are_judges(columns: Sequence[str]) -> bool:
     return bool(columns) and all(_JUDGES.fullmatch(column.strip()) for column in columns)
 
 
-def is_record(line: str) -> bool:
-    """Whether a line is a judgment as a JSON object: it has a document id.
+def begins_object(head: bytes, key: re.Pattern[bytes]) -> bool:
+    r"""Whether a file begins with an object that has a key, and that is no judgment of JSON lines.
 
-    >>> is_record('{"doc_id": "a"}'), is_record('{"pairs": [{"doc_id": "a"}]}'), is_record("{")
-    (True, False, False)
+    >>> begins_object(b'{"pairs": [{"doc_id": "a"}]}', re.compile(b'"pairs"'))
+    True
+    >>> begins_object(b'{"doc_id": "a", "pairs": 1}\n{}', re.compile(b'"pairs"'))
+    False
     """
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
+    line = next(iter(first_lines(head)), "")
+    if not line.startswith("{") or not key.search(head):
         return False
-    return isinstance(content, dict) and any(name in content for name in ROLES["doc_id"])
+    try:
+        return not any(name in json.loads(line) for name in ROLES["doc_id"])
+    except (ValueError, RecursionError):
+        return True  # it goes on in the next line
+
+
+def read_whole_json(text: str, path: Path) -> Any:
+    """The one JSON value of a file. Raises BadInput."""
+    try:
+        return read_json_value(text)
+    except ValueError as error:
+        raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
+
+
+Rating = tuple[int, str, str, str, str]
+"""Number, text of the query, document, grade and judge."""
+
+
+def lines_of_ratings(
+    ratings: Sequence[Rating], path: Path, place: str, left_out: Mapping[str, int]
+) -> JudgmentLines:
+    """Ratings of queries that have no id but their text; notes tell how many of what are left out.
+
+    Raises BadInput for an empty text, and for no rating.
+    """
+    notes = tuple(f"{count} {what}" for what, count in left_out.items() if count)
+    if not ratings:
+        raise BadInput("; ".join([f"cannot read {path}: it has no judgment", *notes]))
+    numbers, queries, documents, grades, judges = zip(*ratings, strict=True)
+    query_ids = text_column(queries)
+    lines = JudgmentLines(
+        path,
+        numbers,
+        query_ids,
+        documents,
+        grades=grades,
+        params={"keywords": query_ids, "query": query_ids},
+        place=place,
+        notes=notes,
+        judged_by=judges if any(judges) else None,
+    )
+    row = lines.row_without_text()
+    if row is not None:
+        raise lines.bad(row, "its query is empty")
+    return lines
 
 
 def find_roles(
