@@ -404,9 +404,7 @@ def lines_of_ratings(
         notes=notes,
         judged_by=judges if any(judges) else None,
     )
-    row = lines.row_without_text()
-    if row is not None:
-        raise lines.bad(row, "its query is empty")
+    lines.check_texts(lambda _: "its query is empty")
     return lines
 
 
@@ -535,10 +533,8 @@ def lines_by_role(
         importance=values[roles["query_weight"]] if "query_weight" in roles else None,
         judged_by=values[roles["judged_by"]] if "judged_by" in roles else None,
     )
-    row = lines.row_without_text()
-    if row is not None:
-        why = "the query is empty" if "query" in roles else "the topics do not have the query"
-        raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
+    fault = "the query is empty" if "query" in roles else "the topics do not have the query"
+    lines.check_texts(lambda query_id: f"{fault} of query id {shown(query_id)}")
     return by_judge(lines, judges) if judges else lines
 
 
