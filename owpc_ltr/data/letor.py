@@ -227,8 +227,6 @@ def _read_features(
             ):
                 return -WRONG, 0, 0
             value, at = np.nan, begin + 4
-        elif status == UNSURE and LARGEST_DOUBLE <= abs(value) < np.inf:
-            value = np.nan
         elif status == UNSURE:
             unsure[pending, 0], unsure[pending, 1] = row, index - 1
             unsure[pending, 2], unsure[pending, 3] = begin, at
