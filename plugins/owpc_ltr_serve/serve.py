@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.settings import is_loopback
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from owpc_ltr.redaction import Secret
@@ -208,11 +208,9 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
             f"`client_ca`"
         )
     if not tls:
-        give_warnings(
-            [
-                f"the token can be read on its way to {host}: give `certificate` "
-                f"and `key`, unless a proxy before this service speaks https"
-            ]
+        give_warning(
+            f"the token can be read on its way to {host}: give `certificate` "
+            f"and `key`, unless a proxy before this service speaks https"
         )
 
 
