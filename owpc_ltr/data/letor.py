@@ -910,8 +910,7 @@ class Rows:
                 f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
                 f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
                 f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
-                f"from 1 on, or give `max_feature_number={self.width}` to "
-                "read it all the same"
+                f"from 1 on, or give `max_feature_number={self.width}` to read it all the same"
             )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
             raise BadInput(

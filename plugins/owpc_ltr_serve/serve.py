@@ -203,9 +203,8 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
         return
     if not token and "ssl_ca_certs" not in tls:
         raise UsageError(
-            f"`host` {host} can be reached from other machines: set {TOKEN} or "
-            f"`token_file`, or demand client certificates with "
-            f"`client_ca`"
+            f"`host` {host} can be reached from other machines: set {TOKEN} or `token_file`, or "
+            "demand client certificates with `client_ca`"
         )
     if not tls:
         give_warning(
