@@ -79,11 +79,9 @@ class Quepid:
         if text.lstrip().startswith("{"):
             content = read_whole_json(text, path)
             return (_book if "query_doc_pairs" in content else _case)(content, path)
-        names = next(csv.reader(io.StringIO(text, newline="")), [])
-        if not columns and are_judges(names[2:]):
-            out = io.StringIO()
-            csv.writer(out, lineterminator="").writerow(names[2:])
-            columns = {"grade": out.getvalue()}
+        header = text.partition("\n")[0].rstrip("\r")
+        if not columns and are_judges(next(csv.reader([header]), [])[2:]):
+            columns = {"grade": header.split(",", 2)[2]}
         lines = parse_table(text, path, ",", None, unjudged_queries=True, columns=columns)
         query, documents = _unguarded(lines)
         params = {"keywords": query, "query": query}
