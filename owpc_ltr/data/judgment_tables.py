@@ -48,7 +48,7 @@ from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.strict_json import Json, kind_of, read_json_value
+from owpc_ltr.files.strict_json import Json, read_json_value, take_list, take_text
 from owpc_ltr.files.tables import inert_column, read_column, sheet_bytes
 from owpc_ltr.text import cut, printable
 
@@ -203,7 +203,8 @@ def lines_of_list(content: Json, path: Path) -> JudgmentLines:
     ratings: list[Rating] = []
     unrated = failed = 0
     for number, entry in enumerate(source[RATINGS], 1):
-        query, rated = _query(entry, path, number)
+        where = f"query {number} of {path}"
+        query, rated = take_text(entry, "query", where), take_list(entry, "ratings", where)
         unrated += not rated
         failures = entry.get("failures")
         failed += len(failures) if isinstance(failures, list) else 0
@@ -289,17 +290,6 @@ def _source(content: Json, path: Path) -> dict[str, Any]:
             "it is"
         )
     return source
-
-
-def _query(entry: Json, path: Path, number: int) -> tuple[str, list[Any]]:
-    query = entry.get("query") if isinstance(entry, dict) else None
-    ratings = entry.get("ratings") if isinstance(entry, dict) else None
-    if not isinstance(query, str) or not isinstance(ratings, list):
-        raise BadInput(
-            f"cannot read {path}, query {number}: it is {kind_of(entry)} without a text 'query' "
-            "and a list 'ratings'"
-        )
-    return query, ratings
 
 
 def _rating(rating: Json, path: Path, number: int) -> tuple[str, str]:

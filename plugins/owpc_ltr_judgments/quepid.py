@@ -42,7 +42,7 @@ from owpc_ltr.data.judgment_tables import (
 from owpc_ltr.data.judgments import JudgmentLines, Judgments, decimal
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
-from owpc_ltr.files.strict_json import Json
+from owpc_ltr.files.strict_json import a_json, take_list, take_text
 from owpc_ltr.protocols import JudgmentReader
 
 _FIRST = ["query", "docid"]
@@ -121,19 +121,21 @@ def _unguarded(lines: JudgmentLines) -> list[Any]:
 
 
 def _book(content: dict[str, Any], path: Path) -> JudgmentLines:
-    pairs = content["query_doc_pairs"]
-    if not isinstance(pairs, list):
-        raise BadInput(f"cannot read {path}: it has no list 'query_doc_pairs', as a book has")
+    pairs = take_list(content, "query_doc_pairs", f"the book {path}")
     entries: list[Rating] = []
     unrateable = 0
     for number, pair in enumerate(pairs, 1):
-        for judgement in _judgements(pair, path, number):
+        where = f"pair {number} of {path}"
+        query, document = (take_text(pair, key, where) for key in ("query_text", "doc_id"))
+        for judgement in take_list(pair, "judgements", where):
+            if not isinstance(judgement, dict):
+                raise BadInput(f"a judgement of {where} is {a_json(judgement)}, not an object")
             rating = judgement.get("rating")
             if rating is None or judgement.get("unrateable") is True:
                 unrateable += 1
                 continue
             judge = str(judgement.get("user_email") or "")
-            entries.append((number, pair["query_text"], pair["doc_id"], str(rating), judge))
+            entries.append((number, query, document, str(rating), judge))
     left_out = {"judgements without a rating were left out": unrateable}
     return lines_of_ratings(entries, path, "pair", left_out)
 
@@ -180,16 +182,3 @@ def _ratings(name: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, list):
         return [(str(document), name) for document in value]
     return [(name, value["gain"] if isinstance(value, dict) else value)]
-
-
-def _judgements(pair: Json, path: Path, number: int) -> list[dict[str, Any]]:
-    of = pair.get("judgements") if isinstance(pair, dict) else None
-    texts = [pair.get(name) for name in ("query_text", "doc_id")] if isinstance(pair, dict) else []
-    if not isinstance(of, list) or not all(isinstance(text, str) for text in [*texts, ""]):
-        raise BadInput(
-            f"cannot read {path}, pair {number}: it needs texts 'query_text' and 'doc_id', and a "
-            "list 'judgements'"
-        )
-    if not all(isinstance(judgement, dict) for judgement in of):
-        raise BadInput(f"cannot read {path}, pair {number}: a judgement is not an object")
-    return of
