@@ -106,10 +106,9 @@ def with_ids(
             field = next((name for name in document if name.lower() in _NAMES_OF_IDS), None)
             if field is not None and str(document[field]) != str(line):
                 raise UsageError(
-                    f"{source}, line {line}: `id_field` is not given, and the "
-                    "document "
-                    f"has a field '{field}': name the field of the ids, or rename this one to have "
-                    "line numbers as ids"
+                    f"{source}, line {line}: `id_field` is not given, and the document has a field "
+                    f"'{field}': name the field of the ids, or rename this one to have line "
+                    "numbers as ids"
                 )
             yield str(line), document
             continue
@@ -120,9 +119,8 @@ def with_ids(
             why = str(error)
         if why:
             raise BadInput(
-                f"{source}, line {line}: no usable id in field '{id_field}' "
-                f"(`id_field`): it {why}; its fields are "
-                f"{shown(', '.join(document))}"
+                f"{source}, line {line}: no usable id in field '{id_field}' (`id_field`): it "
+                f"{why}; its fields are {shown(', '.join(document))}"
             )
         yield identifier, document
 

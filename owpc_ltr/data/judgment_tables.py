@@ -46,15 +46,13 @@ from owpc_ltr.data.judgments import (
 )
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import read_text, shown, why_no_id
+from owpc_ltr.files.input import first_lines, read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.strict_json import Json, kind_of, read_json_value
+from owpc_ltr.files.strict_json import Json, read_json_value, take_list, take_text
 from owpc_ltr.files.tables import inert_column, read_column, sheet_bytes
 from owpc_ltr.text import cut, printable
 
-_TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
-_ROLES = ("doc_id", "grade", "weight", "judged_by")
-_OF_DOCUMENTS = frozenset(name for role in _ROLES for name in ROLES[role])
+_OF_DOCUMENTS = ("doc_id", "grade", "weight", "judged_by")
 
 
 def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[JudgedQuery]:
@@ -71,7 +69,7 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     roles = checked_columns(columns or {})
     # A table without such a column is no list of queries: its lines are of other things, too.
     is_table = path.suffix in {".csv", ".tsv"} and len(names) > (2 if mark == "\t" else 1)
-    tabled = roles or is_table or set(names) & set(_TEXTS)
+    tabled = roles or is_table or set(names) & set(ROLES["query"])
     rows = _table(text, mark, path, roles) if tabled else _lines(text)
     queries: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
@@ -110,45 +108,29 @@ def _lines(text: str) -> list[_Row]:
     return rows
 
 
-def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
-    """The rows below a header."""
+def _table(text: str, mark: str, path: Path, columns: Mapping[str, str]) -> list[_Row]:
+    """The rows below a header; columns of documents may lack."""
     names, fields, lines, _ = table_rows(text, path, mark)
-    header = _by_role([role_name(name) for name in names], roles, path)
-    double = next((name for name in header if name and header.count(name) > 1), None)
-    if double is not None or not set(header) & set(_TEXTS):
-        what = f"two columns {shown(double)}" if double else f"no column {' or '.join(_TEXTS)}"
-        fix = "name each once" if double else "call one 'query', or say which it is by `columns`"
-        raise BadInput(f"cannot read {path}: the header names {what}: {fix}")
-    place = {name: column for column, name in enumerate(header)}
-    text_column = next(place[name] for name in _TEXTS if name in place)
-    id_column = next((place[name] for name in _IDS if name in place), text_column)
-    weight_column = place.get(IMPORTANCE)
-    used = {text_column, id_column, weight_column} | {
-        place[name] for name in _OF_DOCUMENTS if name in place
+    header = [role_name(name) for name in names]
+    columns = {
+        role: name
+        for role, name in columns.items()
+        if role_name(name) in header or role not in _OF_DOCUMENTS
     }
+    roles = find_roles(names, path, with_topics=False, columns=columns, needed=())
+    further = _further(names, roles)
     rows: list[_Row] = []
     for number, line in enumerate(lines):
         row = fields[number * len(names) : (number + 1) * len(names)]
-        words = row[text_column]
+        words = row[roles["query"]]
         params = {"keywords": words, "query": words}
-        for column, name in enumerate(names):
-            if column not in used and row[column] and not name.startswith(SHOWN):
+        for column, name in further:
+            if row[column]:
                 params |= _param(name, row[column], f"{path}, line {line}")
-        importance = None if weight_column is None else _importance(row[weight_column], path, line)
-        rows.append((line, row[id_column], params, importance))
+        cell = row[roles[IMPORTANCE]] if IMPORTANCE in roles else ""
+        query_id = row[roles.get("query_id", roles["query"])]
+        rows.append((line, query_id, params, _importance(cell, path, line)))
     return rows
-
-
-def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:
-    """The header with the columns of these roles called by them; those of documents may lack."""
-    roles_by_column = {role_name(column): role for role, column in roles.items()}
-    for column, role in roles_by_column.items():
-        if column not in header and role not in _ROLES:
-            raise BadInput(
-                f"cannot read {path}: no column is called {shown(column)}, which is given as the "
-                f"{role}: its columns are {', '.join(map(shown, header))}"
-            )
-    return [roles_by_column.get(name, name) for name in header]
 
 
 def _importance(cell: str, path: Path, line: int) -> float | None:
@@ -217,44 +199,23 @@ def lines_of_list(content: Json, path: Path) -> JudgmentLines:
     Raises BadInput for what is no list, or not a complete one.
     """
     source = _source(content, path)
-    texts: list[str] = []
-    sizes: list[int] = []
-    failed = 0
-    documents: list[str] = []
-    grades: list[str] = []
-    for entry in source[RATINGS]:
-        query, ratings = _query(entry, path, len(texts) + 1)
+    judge = _judge(source)
+    ratings: list[Rating] = []
+    unrated = failed = 0
+    for number, entry in enumerate(source[RATINGS], 1):
+        where = f"query {number} of {path}"
+        query, rated = take_text(entry, "query", where), take_list(entry, "ratings", where)
+        unrated += not rated
         failures = entry.get("failures")
         failed += len(failures) if isinstance(failures, list) else 0
-        texts.append(query)
-        sizes.append(len(ratings))
-        for rating in ratings:
-            document, grade = _rating(rating, path, len(documents) + 1)
-            documents.append(document)
-            grades.append(grade)
-    if not documents:
-        raise BadInput(f"cannot read {path}: it has no judgment")
-    column = decode(np.repeat(np.arange(len(texts)), sizes), texts)
+        for rating in rated:
+            place = len(ratings) + 1
+            ratings.append((place, query, *_rating(rating, path, place), judge))
     left_out = {
-        "queries have no rating": sizes.count(0),
+        "queries have no rating": unrated,
         "documents that the model failed to judge were left out": failed,
     }
-    judge = _judge(source)
-    lines = JudgmentLines(
-        path,
-        range(1, len(documents) + 1),
-        column,
-        documents,
-        grades=grades,
-        params={"keywords": column, "query": column},
-        place="rating",
-        notes=tuple(f"{n} {what}" for what, n in left_out.items() if n),
-        judged_by=None if judge is None else [judge] * len(documents),
-    )
-    row = lines.row_without_text()
-    if row is not None:
-        raise lines.bad(row, "its query is empty")
-    return lines
+    return lines_of_ratings(ratings, path, "rating", left_out)
 
 
 def import_body(judgments: Judgments) -> dict[str, Any]:
@@ -295,13 +256,13 @@ def refuse_alike(judgments: Judgments) -> None:
             )
 
 
-def _judge(source: dict[str, Any]) -> str | None:
-    """The judge of a list that was not imported: clicks, or a language model."""
+def _judge(source: dict[str, Any]) -> str:
+    """The judge of a list: clicks, or a language model; '' for one that was imported."""
     if source.get("type") == "UBI_JUDGMENT":
         return CLICKS
     about = source.get("metadata")
     model = about.get("modelId", "unnamed") if isinstance(about, dict) else "unnamed"
-    return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else None
+    return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else ""
 
 
 def _source(content: Json, path: Path) -> dict[str, Any]:
@@ -329,17 +290,6 @@ def _source(content: Json, path: Path) -> dict[str, Any]:
             "it is"
         )
     return source
-
-
-def _query(entry: Json, path: Path, number: int) -> tuple[str, list[Any]]:
-    query = entry.get("query") if isinstance(entry, dict) else None
-    ratings = entry.get("ratings") if isinstance(entry, dict) else None
-    if not isinstance(query, str) or not isinstance(ratings, list):
-        raise BadInput(
-            f"cannot read {path}, query {number}: it is {kind_of(entry)} without a text 'query' "
-            "and a list 'ratings'"
-        )
-    return query, ratings
 
 
 def _rating(rating: Json, path: Path, number: int) -> tuple[str, str]:
@@ -392,17 +342,60 @@ def are_judges(columns: Sequence[str]) -> bool:
     return bool(columns) and all(_JUDGES.fullmatch(column.strip()) for column in columns)
 
 
-def is_record(line: str) -> bool:
-    """Whether a line is a judgment as a JSON object: it has a document id.
+def begins_object(head: bytes, key: re.Pattern[bytes]) -> bool:
+    r"""Whether a file begins with an object that has a key, and that is no judgment of JSON lines.
 
-    >>> is_record('{"doc_id": "a"}'), is_record('{"pairs": [{"doc_id": "a"}]}'), is_record("{")
-    (True, False, False)
+    >>> begins_object(b'{"pairs": [{"doc_id": "a"}]}', re.compile(b'"pairs"'))
+    True
+    >>> begins_object(b'{"doc_id": "a", "pairs": 1}\n{}', re.compile(b'"pairs"'))
+    False
     """
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
+    line = next(iter(first_lines(head)), "")
+    if not line.startswith("{") or not key.search(head):
         return False
-    return isinstance(content, dict) and any(name in content for name in ROLES["doc_id"])
+    try:
+        return not any(name in json.loads(line) for name in ROLES["doc_id"])
+    except (ValueError, RecursionError):
+        return True  # it goes on in the next line
+
+
+def read_whole_json(text: str, path: Path) -> Any:
+    """The one JSON value of a file. Raises BadInput."""
+    try:
+        return read_json_value(text)
+    except ValueError as error:
+        raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
+
+
+Rating = tuple[int, str, str, str, str]
+"""Number, text of the query, document, grade and judge."""
+
+
+def lines_of_ratings(
+    ratings: Sequence[Rating], path: Path, place: str, left_out: Mapping[str, int]
+) -> JudgmentLines:
+    """Ratings of queries that have no id but their text; notes tell how many of what are left out.
+
+    Raises BadInput for an empty text, and for no rating.
+    """
+    notes = tuple(f"{count} {what}" for what, count in left_out.items() if count)
+    if not ratings:
+        raise BadInput("; ".join([f"cannot read {path}: it has no judgment", *notes]))
+    numbers, queries, documents, grades, judges = zip(*ratings, strict=True)
+    query_ids = text_column(queries)
+    lines = JudgmentLines(
+        path,
+        numbers,
+        query_ids,
+        documents,
+        grades=grades,
+        params={"keywords": query_ids, "query": query_ids},
+        place=place,
+        notes=notes,
+        judged_by=judges if any(judges) else None,
+    )
+    lines.check_texts(lambda _: "its query is empty")
+    return lines
 
 
 def find_roles(
@@ -412,10 +405,11 @@ def find_roles(
     where: str = "the first line",
     column: str = "column",
     columns: Mapping[str, str] | None = None,
+    needed: Sequence[str] = ("doc_id", "grade"),
 ) -> dict[str, int]:
     """The column of each role. Raises BadInput with the columns that exist if a role has none.
 
-    `where` and `column` are what messages call header and column.
+    The query is `needed` always. `where` and `column` are what messages call header and column.
     `columns` names the columns of some roles. If it names several of the grade, these are the
     roles `grade:NAME`.
     """
@@ -453,7 +447,7 @@ def find_roles(
         if present:
             positions[role] = lowered.index(present[0])
     known = {role.partition(":")[0] for role in positions}
-    lacking = [role for role in ("doc_id", "grade") if role not in known]
+    lacking = [role for role in needed if role not in known]
     if "query" not in positions and not (with_topics and "query_id" in positions):
         lacking.insert(0, "query")
     lacking = [columns.get(role, role) for role in lacking]
@@ -463,11 +457,16 @@ def find_roles(
                 f"cannot read {path}: it is a TREC run, which has ranks and no grades: measure it "
                 "with `evaluate(model, data)`"
             )
+        advice = '`columns={"query": "q"}`'
+        if needed:
+            advice = (
+                '`columns={"query": "q", "doc_id": "sku"}`, and for a column of each judge '
+                '`columns={"grade": "ann,bob"}`'
+            )
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
-            f"{listed}; {where} must name query_id, query, doc_id, grade, "
-            'or others do: `columns={"query": "q", "doc_id": "sku"}`, and for a column of each '
-            'judge `columns={"grade": "ann,bob"}`'
+            f"{listed}; {where} must name {', '.join(('query_id', 'query', *needed))}, or others "
+            f"do: {advice}"
         )
     return positions
 
@@ -493,13 +492,10 @@ def lines_by_role(
         if "query" in roles
         else look_up_texts(query_ids, topics or {})
     )
-    used = set(roles.values())
     weights = {roles[role] for role in ("weight", "query_weight", "judged_by") if role in roles}
     others = [name for i, name in enumerate(names) if i not in weights]
     params: dict[str, Any] = {"keywords": texts, "query": texts}
-    for i, name in enumerate(names):
-        if i in used or name.startswith(SHOWN) or role_name(name) in TAKEN:
-            continue
+    for i, name in _further(names, roles):
         param, column = name, values[i]
         stem = declared(name)
         if stem is not None:
@@ -527,11 +523,20 @@ def lines_by_role(
         importance=values[roles["query_weight"]] if "query_weight" in roles else None,
         judged_by=values[roles["judged_by"]] if "judged_by" in roles else None,
     )
-    row = lines.row_without_text()
-    if row is not None:
-        why = "the query is empty" if "query" in roles else "the topics do not have the query"
-        raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
+    fault = "the query is empty" if "query" in roles else "the topics do not have the query"
+    lines.check_texts(lambda query_id: f"{fault} of query id {shown(query_id)}")
     return by_judge(lines, judges) if judges else lines
+
+
+def _further(names: Sequence[str], roles: Mapping[str, int]) -> list[tuple[int, str]]:
+    """The columns that are parameters of the query: of no role, and not shown of documents."""
+    return [
+        (column, name)
+        for column, name in enumerate(names)
+        if column not in roles.values()
+        and not name.startswith(SHOWN)
+        and role_name(name) not in TAKEN
+    ]
 
 
 def _free(path: Path, name: str, stem: str, params: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -141,11 +141,13 @@ class JudgmentLines(ShortRepr):
         """The query id of a judgment."""
         return text_at(self.query_ids, row)
 
-    def row_without_text(self) -> int | None:
-        """The first judgment whose query has no text, if there is one."""
+    def check_texts(self, fault: Callable[[str], str]) -> None:
+        """Refuse the first query without a text, whose `fault` is told by its id."""
         codes, texts = encode(self.params["query"])
         blank = np.array([not text.strip() for text in texts], bool)
-        return int(np.argmax(blank[codes])) if blank.any() else None
+        if blank.any():
+            row = int(np.argmax(blank[codes]))
+            raise self.bad(row, fault(self.query_id(row)))
 
 
 def bad_line(path: Path, place: str, number: int, what: str) -> BadInput:
@@ -158,7 +160,7 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
 
     Raises BadInput for lines without a grade unless they are to be skipped, and where none has one.
     """
-    blank = _blank(lines.grades)
+    blank = _blank(lines.grades, nan=True)
     rows = np.flatnonzero(~blank)
     lacking = len(blank) - len(rows)
     if not lacking:
@@ -208,11 +210,11 @@ def by_judge(lines: JudgmentLines, grades: Mapping[str, Column]) -> JudgmentLine
     )
 
 
-def _blank(grades: Column) -> NDArray[np.bool_]:
-    """Where there is no grade: an empty text, a null or NaN."""
-    if is_text(grades):
-        return np.asarray(pc.equal(pc.utf8_trim_whitespace(grades), ""), np.bool_)
-    return np.asarray(pc.is_null(grades, nan_is_null=True), np.bool_)
+def _blank(column: Column, *, nan: bool) -> NDArray[np.bool_]:
+    """Where a column says nothing: an empty text, a null or, if asked for, NaN."""
+    if is_text(column):
+        return np.asarray(pc.equal(pc.utf8_trim_whitespace(column), ""), np.bool_)
+    return np.asarray(pc.is_null(column, nan_is_null=nan), np.bool_)
 
 
 def with_labels(lines: JudgmentLines, labels: Mapping[str, float]) -> JudgmentLines:
@@ -900,15 +902,11 @@ def _read(
     lines: JudgmentLines, column: Column, name: str, largest: float
 ) -> tuple[Vector, NDArray[np.bool_]]:
     """The weights of a column, 1 where nothing is said, and where something is."""
-    if is_text(column):
-        blank = pc.equal(pc.utf8_trim_whitespace(column), "")
-        filled = pc.if_else(blank, "1", column)
-    else:
-        blank = pc.is_null(column)
-        filled = pc.fill_null(column, pa.scalar(1, column.type))
+    blank = _blank(column, nan=False)
+    filled = pc.if_else(pa.array(blank), pa.scalar("1").cast(column.type), column)
     numbers, unfit = read_numbers(filled, largest)
     if unfit is None and len(numbers) and numbers.min() < 0:
         unfit = int(np.flatnonzero(numbers < 0)[0])
     if unfit is not None:
         raise lines.bad(unfit, f"the {name} {shown(text_at(column, unfit))} {_NO_WEIGHT}")
-    return numbers, ~np.asarray(blank.to_numpy(zero_copy_only=False), np.bool_)
+    return numbers, ~blank

@@ -227,8 +227,6 @@ def _read_features(
             ):
                 return -WRONG, 0, 0
             value, at = np.nan, begin + 4
-        elif status == UNSURE and LARGEST_DOUBLE <= abs(value) < np.inf:
-            value = np.nan
         elif status == UNSURE:
             unsure[pending, 0], unsure[pending, 1] = row, index - 1
             unsure[pending, 2], unsure[pending, 3] = begin, at
@@ -912,8 +910,7 @@ class Rows:
                 f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
                 f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
                 f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
-                f"from 1 on, or give `max_feature_number={self.width}` to "
-                "read it all the same"
+                f"from 1 on, or give `max_feature_number={self.width}` to read it all the same"
             )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
             raise BadInput(

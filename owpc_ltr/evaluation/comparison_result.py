@@ -299,9 +299,8 @@ class RankerComparison(BlockResult):
         """The verdict, the first lines, and a line for each pair, as many as a repr shows."""
         lines = [*([self._opening] if self.pairs else []), *self._first_lines]
         lines += [
-            f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, "
-            f"p = {pair.p_holm:.2g} corrected: "
-            f"{outcome_in_words(pair.verdict, pair.smallest_gain)}"
+            f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, p = "
+            f"{pair.p_holm:.2g} corrected: {outcome_in_words(pair.verdict, pair.smallest_gain)}"
             for pair in self.pairs
         ]
         lines += disagreements(self._by_human_labels, self.split)
@@ -594,10 +593,9 @@ def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | Non
 def _label_lines(pairs: Sequence[ComparedPair], earlier: str) -> list[str]:
     """What proxy labels of all queries add to human ones: a line for each pair."""
     lines = [
-        f"{pair.metric} {pair.a} − {pair.b}: {interval.mean:+.4f} "
-        f"[{interval.low:+.4f}, {interval.high:+.4f}] by "
-        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
-        f"{strength_in_words(both)}"
+        f"{pair.metric} {pair.a} − {pair.b}: {interval.mean:+.4f} [{interval.low:+.4f}, "
+        f"{interval.high:+.4f}] by {both.n_human:,} human-labelled and {both.n_queries:,} "
+        f"proxy-labelled queries; {strength_in_words(both)}"
         for pair in pairs
         for both in [pair.prediction_powered]
         if both is not None

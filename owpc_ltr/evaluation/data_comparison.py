@@ -457,9 +457,8 @@ def with_proxy_labels(
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in names)
         if np.isnan(proxy_a - proxy_b).any() or np.isnan(a - b).any():
             raise UsageError(
-                f"{metric} leaves out queries, so that the sample is not random any more: "
-                "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
-                "documents"
+                f"{metric} leaves out queries, so that the sample is not random any more: choose a "
+                "metric that counts all (empty=zero), and zero or condensed for unjudged documents"
             )
         of_all: Vector = np.full(len(ids), np.nan)
         of_all[places] = a - b
@@ -529,8 +528,7 @@ def _among(
     if len(sampled) < 2:
         raise Refused(
             f"{len(sampled)} of the {compared.n_queries} queries that are compared have human "
-            "labels, and an interval needs 2 at least: label more "
-            "(`judge_pool(sample=N)`)"
+            "labels, and an interval needs 2 at least: label more (`judge_pool(sample=N)`)"
         )
     if len(sampled) < sample.n_queries:
         sample, places = sample.select(sampled), places[sampled]

@@ -39,22 +39,24 @@ def from_elastic(content: dict[str, Any]) -> TreeModel:
             "include=definition&decompress_definition=true"
         )
     definition = take_object(content, "definition", where)
-    trained = take_object(definition, "trained_model", where)
-    ensemble = take_object(trained, "ensemble", where)
-    return read_ensemble(trained, take_strings(ensemble, "feature_names", where))
+    return read_ensemble(take_object(definition, "trained_model", where))
 
 
-def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> TreeModel:
-    """The model that an ensemble of trees is. Raises BadInput for any other trained model."""
+def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str] | None = None) -> TreeModel:
+    """The model that an ensemble of trees is, of its own features or of the columns so called.
+
+    Raises BadInput for any other trained model.
+    """
     where = "the ensemble"
     ensemble = take_object(trained, "ensemble", "the trained model")
     aggregation = take_object(ensemble, "aggregate_output", where)
     output = "".join(aggregation)
     if output != WEIGHTED_SUM:
         raise BadInput(
-            f"{where} aggregates by '{shown(output)}', not {WEIGHTED_SUM}: it ranks nothing"
+            f"{where} aggregates by {shown(output)}, not {WEIGHTED_SUM}: it ranks nothing"
         )
     names = take_strings(ensemble, "feature_names", where)
+    feature_names = feature_names or names
     columns = positions(names, feature_names)
     growing = GrowingForest()
     parts = take_list(ensemble, "trained_models", where)

@@ -259,8 +259,7 @@ def trees_for_engine(model: Model, featureset: FeatureSet) -> PluginFreeTrees:
     if size > MOST_BYTES:
         raise Refused(
             f"as tables the trees take {size:,} bytes in every search, and {MOST_BYTES:,} are "
-            "allowed: train fewer or shallower trees, or with "
-            "optimizer.bins=64"
+            "allowed: train fewer or shallower trees, or with optimizer.bins=64"
         )
     return form
 

@@ -269,9 +269,8 @@ def check_judgment_reader(
             unheld = list(check.files_of(write, plain))
         else:
             unheld = [
-                f"{reader.name} was checked on its example alone: with a method "
-                "write(rows) -> bytes, as check_judgment_reader takes, hard ids and bad grades "
-                "are checked too"
+                f"{reader.name} was checked on its example alone: with a method write(rows) -> "
+                "bytes, as check_judgment_reader takes, hard ids and bad grades are checked too"
             ]
         check.cuts(plain)
     return unheld

@@ -207,9 +207,8 @@ def check_choosable(candidates: int, validation: JudgedTable | None) -> None:
     """Refuse several candidates with nothing to choose them by."""
     if candidates > 1 and validation is None:
         raise UsageError(
-            f"{candidates} candidates need validation queries to choose among: give "
-            f"`validation` or a share, or fix the settings with "
-            f"`settings`"
+            f"{candidates} candidates need validation queries to choose among: give `validation` "
+            "or a share, or fix the settings with `settings`"
         )
 
 

@@ -53,9 +53,7 @@ class Qrels:
             params=params,
             negative="zero",
         )
-        row = lines.row_without_text()
-        if row is not None:
-            raise lines.bad(row, f"the topics do not have query {shown(query_ids[row])}")
+        lines.check_texts(lambda query_id: f"the topics do not have query {shown(query_id)}")
         return lines
 
     def to_bytes(self, judgments: Judgments) -> bytes:

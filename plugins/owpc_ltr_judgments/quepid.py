@@ -30,11 +30,19 @@ from typing import Any, ClassVar
 import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgment_tables import are_judges, is_record, parse_table, refuse_alike
+from owpc_ltr.data.judgment_tables import (
+    Rating,
+    are_judges,
+    begins_object,
+    lines_of_ratings,
+    parse_table,
+    read_whole_json,
+    refuse_alike,
+)
 from owpc_ltr.data.judgments import JudgmentLines, Judgments, decimal
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text
-from owpc_ltr.files.strict_json import Json, read_json_value
+from owpc_ltr.files.strict_json import a_json, take_list, take_text
 from owpc_ltr.protocols import JudgmentReader
 
 _FIRST = ["query", "docid"]
@@ -55,7 +63,7 @@ class Quepid:
         """Whether it begins a book or a case, or its header is one of Quepid's."""
         first = next(iter(first_lines(head)), "")
         if first.startswith("{"):
-            return bool(_KEYS.search(head)) and not is_record(first)
+            return begins_object(head, _KEYS)
         names = next(csv.reader([first], skipinitialspace=True), [])
         lowered = [name.strip().lower() for name in names]
         return lowered == [*_FIRST, "rating"] or (lowered[:2] == _FIRST and are_judges(names[2:]))
@@ -69,12 +77,11 @@ class Quepid:
         """The judgments, one entry for each judge of a pair, and a note of what has none."""
         text = read_text(path)
         if text.lstrip().startswith("{"):
-            return _of_json(text, path)
-        names = next(csv.reader(io.StringIO(text, newline="")), [])
-        if not columns and are_judges(names[2:]):
-            out = io.StringIO()
-            csv.writer(out, lineterminator="").writerow(names[2:])
-            columns = {"grade": out.getvalue()}
+            content = read_whole_json(text, path)
+            return (_book if "query_doc_pairs" in content else _case)(content, path)
+        header = text.partition("\n")[0].rstrip("\r")
+        if not columns and are_judges(next(csv.reader([header]), [])[2:]):
+            columns = {"grade": header.split(",", 2)[2]}
         lines = parse_table(text, path, ",", None, unjudged_queries=True, columns=columns)
         query, documents = _unguarded(lines)
         params = {"keywords": query, "query": query}
@@ -113,37 +120,28 @@ def _unguarded(lines: JudgmentLines) -> list[Any]:
     return [pc.replace_substring_regex(column, _GUARDED, r"\1") for column in columns]
 
 
-def _of_json(text: str, path: Path) -> JudgmentLines:
-    """One entry for each judge of a pair of a book, or for each rating of a case."""
-    try:
-        content = read_json_value(text)
-    except ValueError as error:
-        raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
-    return _book(content, path) if "query_doc_pairs" in content else _case(content, path)
-
-
 def _book(content: dict[str, Any], path: Path) -> JudgmentLines:
-    pairs = content["query_doc_pairs"]
-    if not isinstance(pairs, list):
-        raise BadInput(f"cannot read {path}: it has no list 'query_doc_pairs', as a book has")
-    entries: list[tuple[int, str, str, str, str]] = []
+    pairs = take_list(content, "query_doc_pairs", f"the book {path}")
+    entries: list[Rating] = []
     unrateable = 0
     for number, pair in enumerate(pairs, 1):
-        for judgement in _judgements(pair, path, number):
+        where = f"pair {number} of {path}"
+        query, document = (take_text(pair, key, where) for key in ("query_text", "doc_id"))
+        for judgement in take_list(pair, "judgements", where):
+            if not isinstance(judgement, dict):
+                raise BadInput(f"a judgement of {where} is {a_json(judgement)}, not an object")
             rating = judgement.get("rating")
             if rating is None or judgement.get("unrateable") is True:
                 unrateable += 1
                 continue
             judge = str(judgement.get("user_email") or "")
-            entries.append((number, pair["query_text"], pair["doc_id"], str(rating), judge))
-    if not entries:
-        raise BadInput(f"cannot read {path}: the book has no rating")
-    notes = (f"{unrateable} judgements without a rating were left out",) * bool(unrateable)
-    return _lines(path, entries, "pair", notes)
+            entries.append((number, query, document, str(rating), judge))
+    left_out = {"judgements without a rating were left out": unrateable}
+    return lines_of_ratings(entries, path, "pair", left_out)
 
 
 def _case(content: dict[str, Any], path: Path) -> JudgmentLines:
-    entries: list[tuple[int, str, str, str, str]] = []
+    entries: list[Rating] = []
     unrated = 0
     try:
         for text, rated in _queries_of_case(content):
@@ -161,10 +159,7 @@ def _case(content: dict[str, Any], path: Path) -> JudgmentLines:
             "and 'ratings' by document, and no ratings of RRE, with 'placeholders' and "
             "'relevant_documents'"
         ) from error
-    if not entries:
-        raise BadInput(f"cannot read {path}: the case has no rating")
-    notes = (f"{unrated} queries have no rating",) * bool(unrated)
-    return _lines(path, entries, "rating", notes)
+    return lines_of_ratings(entries, path, "rating", {"queries have no rating": unrated})
 
 
 def _queries_of_case(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,37 +182,3 @@ def _ratings(name: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, list):
         return [(str(document), name) for document in value]
     return [(name, value["gain"] if isinstance(value, dict) else value)]
-
-
-def _lines(
-    path: Path,
-    entries: list[tuple[int, str, str, str, str]],
-    place: str = "line",
-    notes: tuple[str, ...] = (),
-) -> JudgmentLines:
-    """Judgments of entries: number, query, document, grade and judge."""
-    numbers, queries, documents, grades, judges = map(list, zip(*entries, strict=True))
-    return JudgmentLines(
-        path,
-        numbers,
-        queries,
-        documents,
-        grades=grades,
-        params={"keywords": queries, "query": queries},
-        place=place,
-        judged_by=judges if any(judges) else None,
-        notes=notes,
-    )
-
-
-def _judgements(pair: Json, path: Path, number: int) -> list[dict[str, Any]]:
-    of = pair.get("judgements") if isinstance(pair, dict) else None
-    texts = [pair.get(name) for name in ("query_text", "doc_id")] if isinstance(pair, dict) else []
-    if not isinstance(of, list) or not all(isinstance(text, str) for text in [*texts, ""]):
-        raise BadInput(
-            f"cannot read {path}, pair {number}: it needs texts 'query_text' and 'doc_id', and a "
-            "list 'judgements'"
-        )
-    if not all(isinstance(judgement, dict) for judgement in of):
-        raise BadInput(f"cannot read {path}, pair {number}: a judgement is not an object")
-    return of

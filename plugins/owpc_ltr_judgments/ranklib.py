@@ -112,13 +112,12 @@ class _Lines:
             notes=tuple(f"{count} {what}" for what, count in counts.items() if count),
             importance=importance if any(importance) else None,
         )
-        row = lines.row_without_text()
-        if row is not None:
-            raise lines.bad(
-                row,
-                f"query {shown(query_ids[row])} has no text: write '# qid:{query_ids[row]}: "
-                "keywords' above, or give `judge_convert(topics=FILE)`",
+        lines.check_texts(
+            lambda query_id: (
+                f"query {shown(query_id)} has no text: write '# qid:{query_id}: keywords' above, "
+                "or give `judge_convert(topics=FILE)`"
             )
+        )
         return lines
 
     def _texts_in_comments(self) -> bool:

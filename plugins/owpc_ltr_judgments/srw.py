@@ -19,11 +19,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgment_tables import RATINGS, import_body, is_record, lines_of_list
+from owpc_ltr.data.judgment_tables import (
+    RATINGS,
+    begins_object,
+    import_body,
+    lines_of_list,
+    read_whole_json,
+)
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, read_text
-from owpc_ltr.files.strict_json import read_json_value
+from owpc_ltr.files.input import read_text
 from owpc_ltr.protocols import JudgmentReader
 
 _KEY = re.compile(rf'"{RATINGS}"\s*:'.encode())
@@ -39,16 +43,11 @@ class Srw:
 
     def recognises(self, _path: Path, head: bytes) -> bool:
         """Whether it begins an object that has `judgmentRatings`, and is no line of jsonl."""
-        first = next(iter(first_lines(head)), "")
-        return first.startswith("{") and bool(_KEY.search(head)) and not is_record(first)
+        return begins_object(head, _KEY)
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
         """The judgments. Raises BadInput for what is no such list, or not a complete one."""
-        try:
-            content = read_json_value(read_text(path))
-        except ValueError as error:
-            raise BadInput(f"cannot read {path}: it is not complete JSON ({error})") from error
-        return lines_of_list(content, path)
+        return lines_of_list(read_whole_json(read_text(path), path), path)
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The body that imports them. Raises BadInput where two queries have the same text."""

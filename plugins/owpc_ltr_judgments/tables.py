@@ -37,6 +37,7 @@ from owpc_ltr.data.judgment_tables import (
     lines_by_role,
     optional_columns,
     parse_table,
+    read_whole_json,
     table_bytes,
 )
 from owpc_ltr.data.judgments import (
@@ -291,11 +292,7 @@ def _of_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _of_list(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        content = read_json_value(text)
-    except ValueError as error:
-        raise BadInput(f"cannot read {path}: it is no whole JSON ({error})") from error
-    for number, record in enumerate(content, 1):
+    for number, record in enumerate(read_whole_json(text, path), 1):
         yield number, _object(record, f"{path}, record {number}")
 
 

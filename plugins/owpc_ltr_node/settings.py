@@ -82,8 +82,7 @@ def _check_heap(heap: str, engine: str) -> None:
         raise UsageError(f"`heap` {heap} is too small for {engine}: give it {LEAST_HEAP} or more")
     if size > memory:
         raise UsageError(
-            f"`heap` {heap} is more than this machine's memory "
-            f"({memory / _UNITS['g']:.1f} GiB): "
+            f"`heap` {heap} is more than this machine's memory ({memory / _UNITS['g']:.1f} GiB): "
             f"{DEFAULT_HEAP} is enough for a few 100,000 documents"
         )
 

@@ -481,9 +481,8 @@ class ChatEndpoint:
         key = os.environ.get(KEY, "").strip()
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
-                f"`endpoint`: '{url.rpartition('@')[2]}' is not an address of an "
-                "endpoint: "
-                f"give https://HOST/v1, and its key by the environment ({KEY})"
+                f"`endpoint`: '{url.rpartition('@')[2]}' is not an address of an endpoint: give "
+                f"https://HOST/v1, and its key by the environment ({KEY})"
             )
         if key and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise UsageError(f"`endpoint`: {KEY} would cross the network unencrypted: use https")

@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.settings import is_loopback
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
-from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warning
 from owpc_ltr.host.commands import Plugins
 from owpc_ltr.host.web_service import LOOPBACK, WebServer, listening
 from owpc_ltr.redaction import Secret
@@ -203,16 +203,13 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
         return
     if not token and "ssl_ca_certs" not in tls:
         raise UsageError(
-            f"`host` {host} can be reached from other machines: set {TOKEN} or "
-            f"`token_file`, or demand client certificates with "
-            f"`client_ca`"
+            f"`host` {host} can be reached from other machines: set {TOKEN} or `token_file`, or "
+            "demand client certificates with `client_ca`"
         )
     if not tls:
-        give_warnings(
-            [
-                f"the token can be read on its way to {host}: give `certificate` "
-                f"and `key`, unless a proxy before this service speaks https"
-            ]
+        give_warning(
+            f"the token can be read on its way to {host}: give `certificate` "
+            f"and `key`, unless a proxy before this service speaks https"
         )
 
 

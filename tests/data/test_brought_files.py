@@ -226,6 +226,17 @@ REFUSED: dict[str, tuple[str | bytes, str, str]] = {
     "a case of no kind": (
         '{"queries": [{"text": "cup"}]}', CONVERT, "it is no case of Quepid, with 'queries' that",
     ),
+    "a book without documents": (
+        '{"query_doc_pairs": [{"query_text": "cup"}]}', CONVERT, "pair 1 of given has no 'doc_id'",
+    ),
+    "a book of words": (
+        '{"query_doc_pairs": [{"query_text": "cup", "doc_id": "a", "judgements": ["good"]}]}',
+        CONVERT, 'a judgement of pair 1 of given is "good", not an object',
+    ),
+    "a book without ratings": (
+        '{"query_doc_pairs": [{"query_text": "cup", "doc_id": "a", "judgements": [{}]}]}',
+        CONVERT, "it has no judgment; 1 judgements without a rating were left out",
+    ),
     "titles, not the texts of queries": (
         "3 qid:1 # a Red cup\n0 qid:1 # b Blue cup\n", CONVERT, "query '1' has no text: write '# ",
     ),

@@ -162,9 +162,10 @@ def test_queries_that_cannot_be_right_are_named(tmp_path: Path, text: str, messa
 def test_lines_of_a_table_are_no_queries(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(
-        BadInput, match=r"the header names no column .* say which it is by `columns`"
-    ):
+    message = (
+        r"no column is called 'query': found 'Search Term', .* do: `columns=\{\"query\": \"q\"\}`$"
+    )
+    with pytest.raises(BadInput, match=message):
         read_queries(path)
     assert [query.query_id for query in read_queries(path, {"query": "Search Term"})] == ["shoes"]
     path.write_text("q1\tred, or blue\nq2\tgreen\n" if name == "q.tsv" else "shoes\nred hats\n")

@@ -345,7 +345,7 @@ QUERIES = _cases(
         ("an empty line first", b"\nquery_id,query\nq1,rambo\n", READ),
         ("empty lines and a short row", b"\n\nquery_id,query\nq1\n", "line 4: 1 fields where"),
         ("open quote in the header", b'query,"a\n', "cannot read"),
-        ("column twice", b"query,query\na,b\n", "two columns 'query'"),
+        ("column twice", b"query,query\na,b\n", "two of 'query': name each column, once"),
         ("gz bomb", _bomb(b"rambo\n"), "decompression bomb"),
     ],
 )

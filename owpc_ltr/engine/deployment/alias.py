@@ -148,8 +148,7 @@ def check_switch(
         raise Refused(
             f"users of '{name}' have '{alias.current}', and would get another "
             f"{', '.join(changes)}: to replace it, show that it is better:{known} {command} and "
-            "then "
-            "`require='better.json'`; or say why without: `unproven='REASON'`"
+            "then `require='better.json'`; or say why without: `unproven='REASON'`"
         )
     return grounds.as_dict(alias.current)
 

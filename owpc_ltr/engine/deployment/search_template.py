@@ -144,9 +144,8 @@ class SearchTemplates:
             if script is None or script.model in {None, model}:
                 return None
             return (
-                f"{serves}, and '{model}' has none: upload it again with "
-                f"`query_template`, or delete the script '{name}' when no "
-                "application sends it"
+                f"{serves}, and '{model}' has none: upload it again with `query_template`, or "
+                f"delete the script '{name}' when no application sends it"
             )
         if script is None:
             return f"the search template '{name}' is gone: {restore}"

@@ -176,8 +176,7 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
     if _chunk_files(path) and not restart:
         raise Refused(
             f"{path} holds unfinished work of another job ({_difference(before, job)}): finish "
-            f"that one, throw it away with `restart`, or name another "
-            f"`out`"
+            "that one, throw it away with `restart`, or name another `out`"
         )
     _remove_chunks(path)
     write_atomically(description, json.dumps(job, indent=1).encode())
@@ -570,9 +569,8 @@ def _check_shares(job: LogJob, counts: LogCounts, snapshot: PointInTime) -> None
             first = "" if counts.judged == judged else f"the first {counts.judged} of "
             columns = "`columns`"
             raise Refused(
-                f"none of {first}{judged} judged documents is in '{index}': "
-                f"{_ids(job, snapshot)}; is it the right index and id field, and are the columns "
-                f"right ({columns})?"
+                f"none of {first}{judged} judged documents is in '{index}': {_ids(job, snapshot)}; "
+                f"is it the right index and id field, and are the columns right ({columns})?"
             )
         allowed = min(1.0, (int(share * 100) + 1) / 100)
         raise Refused(

@@ -97,9 +97,8 @@ class JudgmentPool(BlockResult):
             common = f" ({self.common:,} for a second time, as raters need common pairs)"
         yield (
             f"{drawn}{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
-            f"{common}; "
-            f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
-            "the index"
+            f"{common}; {self.judged:,} left out that are judged already, {self.absent:,} that are "
+            "not in the index"
         )
 
 
