@@ -338,7 +338,7 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     parameters = inspect.signature(function).parameters
     for name in [name for name in named if name not in parameters]:
         close = closest_parameter(name, parameters)
-        ids = next((one for one in _IDS if one in parameters), None)
+        ids = next((name_of_ids for name_of_ids in _IDS if name_of_ids in parameters), None)
         if name in _ARRAYS and Argument.DATA in kinds_of(function).values():
             hint = "make a dataset: owpc_ltr.make_dataset(X, y, qid), or owpc_ltr.from_frame(…)"
         elif name in _GROUPS and ids == "query":

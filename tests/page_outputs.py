@@ -71,12 +71,12 @@ def with_changed_words(
     outputs: Mapping[str, str | None], printed: Sequence[str]
 ) -> dict[str, str | None]:
     """The same, each None replaced by the nearest printed line that no other shown line has."""
-    found = dict(outputs)
+    lines_by_output = dict(outputs)
     for line in [line for line, text in outputs.items() if text is None]:
-        rest = {words_of(text): text for text in printed if text not in found.values()}
+        rest = {words_of(text): text for text in printed if text not in lines_by_output.values()}
         nearest = difflib.get_close_matches(words_of(line), rest, n=1, cutoff=0.7)
-        found[line] = rest[nearest[0]] if nearest else None
-    return found
+        lines_by_output[line] = rest[nearest[0]] if nearest else None
+    return lines_by_output
 
 
 def check_output(page: Path, shown: Shown, out: str, err: str) -> None:

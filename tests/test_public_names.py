@@ -164,14 +164,14 @@ def named_by_users() -> Iterator[tuple[str, Any]]:
         for module in (owpc_ltr, owpc_ltr.plugin_checks)
         for name in module.__all__
     ]
-    for found in (*public, *groups):
-        if inspect.isfunction(found):
-            yield found.__name__, found
-        elif inspect.isclass(found):
-            for name, method in methods(found):
+    for target in (*public, *groups):
+        if inspect.isfunction(target):
+            yield target.__name__, target
+        elif inspect.isclass(target):
+            for name, method in methods(target):
                 job = hasattr(method, "shows") or name in {"models", "featuresets"}
-                if (job or found not in groups) and name not in NOT_CALLED:
-                    yield f"{found.__name__}.{name}", method
+                if (job or target not in groups) and name not in NOT_CALLED:
+                    yield f"{target.__name__}.{name}", method
     for command in plugin_commands().commands:
         if command.function.startswith("owpc_ltr."):
             yield command.public_name, command.load()
@@ -183,20 +183,20 @@ def named_by_authors() -> Iterator[tuple[str, Any]]:
         if name.startswith("ltr_"):
             yield name, hook
     of_plugins = (owpc_ltr.types.Metric, owpc_ltr.types.KernelLoss)
-    for found in (*vars(protocols).values(), *of_plugins):
-        if inspect.isclass(found) and (
-            found.__module__ == protocols.__name__ or found in of_plugins
+    for target in (*vars(protocols).values(), *of_plugins):
+        if inspect.isclass(target) and (
+            target.__module__ == protocols.__name__ or target in of_plugins
         ):
-            yield found.__name__, found
-            for name, method in methods(found):
-                yield f"{found.__name__}.{name}", method
+            yield target.__name__, target
+            for name, method in methods(target):
+                yield f"{target.__name__}.{name}", method
 
 
 def written_classes() -> dict[type, set[str]]:
     """Classes that a user or an author of plugins writes, and in what they are mentioned."""
     written: dict[type, set[str]] = {}
-    for place, found in (*named_by_users(), *named_by_authors()):
-        bare = inspect.unwrap(found)
+    for place, target in (*named_by_users(), *named_by_authors()):
+        bare = inspect.unwrap(target)
         # Of a class its own, and not those of its base.
         annotations = (
             vars(bare).get("__annotations__", {})
@@ -207,8 +207,8 @@ def written_classes() -> dict[type, set[str]]:
             for cls in classes_in(annotation, bare.__module__):
                 if cls.__module__.startswith("owpc_ltr") and cls.__name__ not in INSIDE:
                     written.setdefault(cls, set()).add(place)
-        if inspect.isclass(found):
-            written.setdefault(found, set()).add(place)
+        if inspect.isclass(target):
+            written.setdefault(target, set()).add(place)
     return written
 
 
@@ -228,8 +228,8 @@ def test_what_nobody_writes_is_not_public() -> None:
     imported = {
         name
         for page in pages
-        for found in _OF_TYPES.findall(page.read_text())
-        for name in re.findall(r"\w+", " ".join(found))
+        for listed in _OF_TYPES.findall(page.read_text())
+        for name in re.findall(r"\w+", " ".join(listed))
     }
     written = {cls.__name__ for cls in written_classes()}
     assert {*owpc_ltr.types.__all__} - written - imported == MADE
@@ -266,8 +266,8 @@ def test_the_table_of_public_names_is_that_of_the_type_checkers() -> None:
 def test_a_mistyped_name_leads_to_the_one_that_is_meant(
     module: ModuleType, name: str, why: str
 ) -> None:
-    told = f"module '{module.__name__}' has no attribute '{name}'{why}"
-    with pytest.raises(AttributeError, match=f"^{re.escape(told)}$"):
+    message = f"module '{module.__name__}' has no attribute '{name}'{why}"
+    with pytest.raises(AttributeError, match=f"^{re.escape(message)}$"):
         getattr(module, name)
 
 

@@ -333,9 +333,9 @@ UNTYPED: Any = ltr
 def test_arguments_that_do_not_fit_say_what_does(
     error: type[Exception], call: Any, why: str
 ) -> None:
-    with pytest.raises(error, match=why.replace("()", r"\(\)")) as told:
+    with pytest.raises(error, match=why.replace("()", r"\(\)")) as refused:
         call()
-    assert len(str(told.value).splitlines()) == 1
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_what_is_meant_as_rows_is_taken_as_rows() -> None:

@@ -240,8 +240,8 @@ def read_run(path: Path | str) -> TrecRun:
     for column in tags:
         row = pc.index(pc.equal(column, tag), False).as_py()
         if row >= 0:
-            told = f"the tag {shown(str(column[row]))} after {shown(tag)}"
-            raise bad(row, f"{told}: keep one run a file")
+            change = f"the tag {shown(str(column[row]))} after {shown(tag)}"
+            raise bad(row, f"{change}: keep one run a file")
     duplicate = _second(_keys(queries, documents))
     if duplicate is not None:
         before, row = duplicate

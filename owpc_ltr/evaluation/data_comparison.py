@@ -180,7 +180,7 @@ def _ranking_of(
         raise UsageError("scores and models of other libraries rank data in memory: read these")
     if hasattr(ranker, "predict"):
         return FittedModel(ranker, data.feature_names)
-    if isinstance(ranker, list | tuple) and any(hasattr(one, "record") for one in ranker):
+    if isinstance(ranker, list | tuple) and any(hasattr(model, "record") for model in ranker):
         raise UsageError("a list of models is no ranker: average them, or compare them")
     if np.ndim(ranker) == 1:
         return run_of_scores(ranker, data)

@@ -203,7 +203,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if not any(setting in own for own in owners):
                 raise TypeError(
                     f"{type(self).__name__}{method}() got an unexpected keyword argument '{name}': "
-                    f"{self._meant(setting, [one for own in known.values() for one in own])}"
+                    f"{self._meant(setting, [key for own in known.values() for key in own])}"
                 )
 
     def _meant(self, name: str, settings: list[str]) -> str:

@@ -167,9 +167,9 @@ def _shared_queries(training: JudgedTable, validation: JudgedTable) -> list[str]
     if not (isinstance(training, RankingDataset) and isinstance(validation, RankingDataset)):
         return []
     places = pc.index_in(validation.query_ids, training.query_ids)
-    one = training.features[training.offsets[places.drop_null().to_numpy()]]
+    rows = training.features[training.offsets[places.drop_null().to_numpy()]]
     other = validation.features[validation.offsets[np.flatnonzero(places.is_valid())]]
-    shared = int(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1).sum())
+    shared = int(((rows == other) | (np.isnan(rows) & np.isnan(other))).all(axis=1).sum())
     if not shared:
         return []
     return [

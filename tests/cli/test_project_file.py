@@ -130,8 +130,8 @@ def test_the_file_gives_what_options_give_options_win_and_it_can_be_ignored(
     assert silence == ""
     write()
     from_file, line = taken(*words_of(command))
-    told = {it.split(" ")[0] for it in line.removeprefix(f"{PROJECT_FILE}: ").strip().split(", ")}
-    applies = {key for key in keys.values() if key in told}
+    named = {it.split(" ")[0] for it in line.removeprefix(f"{PROJECT_FILE}: ").strip().split(", ")}
+    applies = {key for key in keys.values() if key in named}
     assert {name: from_file.get(name) for name, key in keys.items() if key in applies} == {
         name: from_options[name] for name, key in keys.items() if key in applies
     }
@@ -157,7 +157,7 @@ def test_what_deletes_or_switches_by_name_needs_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ("search words", "alias docs-ranker"),
         ("search words --reranker r.json", ""),
@@ -171,14 +171,14 @@ def test_what_deletes_or_switches_by_name_needs_the_name() -> None:
     ],
 )
 def test_a_value_is_taken_only_where_it_is_of_what_is_used(
-    words: str, told: str, taken: Any
+    words: str, expected: str, taken: Any
 ) -> None:
     write()
     line = taken(*words.split())[1]
     for key in ("alias", "columns", "judged_by", "data"):
-        if told.startswith(key):
-            assert told in line
-    if not told:
+        if expected.startswith(key):
+            assert expected in line
+    if not expected:
         assert not re.search("alias|judged_by", line)
         assert ("columns" in line) is ("proxy" in words)
     assert ("url" in line) is (not words.startswith(("explain", "evaluate")))

@@ -71,12 +71,12 @@ def test_a_parameter_of_another_command_is_named_with_it(run: Run, tmp_path: Pat
     """Such texts are read by commands that lack the parameter: none shows its backticks."""
     (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
     (tmp_path / "b.tsv").write_text("query\tdoc_id\tgrade\nred shoes\ta\t1\n")
-    for command, told in {
+    for command, typed in {
         "merge {0}/qrels {0}/b.tsv": "add these with owpc-ltr judge convert --topics FILE",
         "convert {0}/qrels": "add these with --topics FILE",
     }.items():
         words = f"judge {command} -o {{0}}/out.tsv".format(tmp_path).split()
-        assert run.refusal(3, *words).strip().endswith(told)
+        assert run.refusal(3, *words).strip().endswith(typed)
 
 
 def test_outside_of_a_command_nothing_is_an_option() -> None:

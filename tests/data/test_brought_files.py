@@ -144,10 +144,10 @@ def test_a_judgment_list_is_read_with_what_was_taken_for_what(kind: str, run: Ru
     Path(file).write_bytes(raw)
     Path("topics.tsv").write_text("query_id\tquery\tquery_class\n7\tcup\tkitchen\n")
     code, _, err = run("judge", "convert", file, "--out", "read.tsv", *shlex.split(options))
-    told = " ".join(err.split())
-    assert code == 0, told
-    assert notes in told
-    assert bool(told) == bool(notes)
+    messages = " ".join(err.split())
+    assert code == 0, messages
+    assert notes in messages
+    assert bool(messages) == bool(notes)
     queries = ltr.read_judgments("read.tsv").queries
     assert {
         query.params["query"]: dict(zip(query.doc_ids, query.grades.tolist(), strict=True))
@@ -271,11 +271,11 @@ REFUSED: dict[str, tuple[str | bytes, str, str]] = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_file_that_is_not_read_is_refused_by_its_kind_in_one_line(kind: str, run: Run) -> None:
-    content, command, told = REFUSED[kind]
+    content, command, message = REFUSED[kind]
     Path("given").write_bytes(content if isinstance(content, bytes) else content.encode())
     Path("data.txt").write_text("1 qid:q 1:1 # a\n0 qid:q 1:0 # b\n")
     err = run.refusal(3, *command.split())
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert not list(Path().glob("read.tsv*"))
 
@@ -293,8 +293,8 @@ def test_a_file_that_is_not_read_is_refused_by_its_kind_in_one_line(kind: str, r
 def test_a_run_of_each_form_ranks_the_same(content: str, tag: str, run: Run) -> None:
     Path("given.run").write_text(content)
     Path("data.txt").write_text("1 qid:q 1:1 # a\n0 qid:q 1:0 # b\n")
-    found = read_run("given.run")
-    assert (found.tag, found.lists()) == (tag, {"q": ["b", "a"]})
+    ranking = read_run("given.run")
+    assert (ranking.tag, ranking.lists()) == (tag, {"q": ["b", "a"]})
     out = run.output("evaluate", "given.run", "--data", "data.txt", "--metric", "mrr")
     assert "mrr" in out
     assert "0.5000" in out
@@ -441,7 +441,7 @@ DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_what_no_engine_scores_is_refused_in_a_dump_too(damage: str, tmp_path: Path) -> None:
-    change, told = DAMAGE[damage]
+    change, message = DAMAGE[damage]
     leaves = [{"leaf_value": 0.5}, {"leaf_value": -0.5}]
     split = {"split_feature": 0, "threshold": 0.5, "decision_type": "<=", "default_left": True}
     children = dict(zip(("left_child", "right_child"), leaves, strict=True))
@@ -455,7 +455,7 @@ def test_what_no_engine_scores_is_refused_in_a_dump_too(damage: str, tmp_path: P
     assert ltr.import_model(path).score(ROWS[:, ::-1]).tolist() == [-0.5, 0.5, 0.5, 0.5]
     change(content)
     path.write_text(json.dumps(content))
-    with pytest.raises(ltr.OwpcLtrError, match=told):
+    with pytest.raises(ltr.OwpcLtrError, match=message):
         ltr.import_model(path)
 
 
@@ -474,8 +474,8 @@ def test_merging_tells_of_grades_without_0_and_of_two_scales(run: Run, tmp_path:
     three = graded(tmp_path / "three.csv", "pan", range(4))
     Path(three).write_text(Path(three).read_text().replace("ann", "model:m"))
     _, _, err = run("judge", "merge", four, three, "--out", "m.tsv")
-    told = "raters may use different scales (ann 0 to 4, model:m 0 to 3)"
-    assert told in " ".join(err.split())
+    warning = "raters may use different scales (ann 0 to 4, model:m 0 to 3)"
+    assert warning in " ".join(err.split())
     _, _, err = run("judge", "merge", four, "--out", "m.tsv")
     assert err == ""
 

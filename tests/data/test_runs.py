@@ -553,13 +553,13 @@ def test_a_run_is_measured_by_judgments_alone(run: Run, tmp_path: Path) -> None:
         means = [row["mean"] for row in printed["rankers"][0]["metrics"]]
         assert means == pytest.approx([expected, 0.2])
     for of_data in (tmp_path / "qrels", ltr.read_judgments(tmp_path / "j.csv")):
-        found = ltr.evaluate(tmp_path / "a.run", of_data, metrics="map")
-        assert found["map"].mean == pytest.approx(expected)
+        evaluation = ltr.evaluate(tmp_path / "a.run", of_data, metrics="map")
+        assert evaluation["map"].mean == pytest.approx(expected)
         assert "1 of 3 queries are not in it: they count 0 (as trec_eval -c has it)" in (
-            found.warnings
+            evaluation.warnings
         )
-        told = ltr.explain_metric(tmp_path / "a.run", of_data, "map")
-        assert told.value == pytest.approx(expected)
+        explanation = ltr.explain_metric(tmp_path / "a.run", of_data, "map")
+        assert explanation.value == pytest.approx(expected)
         with pytest.raises(UsageError, match="judgments have no features"):
             ltr.evaluate("feature:1", of_data, baseline=tmp_path / "a.run")
     both = run.output("compare", "a.run", "b.run", "--data", "qrels", "--metric", "map")

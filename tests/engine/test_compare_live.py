@@ -107,7 +107,8 @@ def test_an_index_without_any_judged_document_is_refused_and_is_no_attempt(
     compare: Compare, judgments: Judgments
 ) -> None:
     others = [
-        replace(one, doc_ids=[f"sku-{name}" for name in one.doc_ids]) for one in judgments.queries
+        replace(query, doc_ids=[f"sku-{name}" for name in query.doc_ids])
+        for query in judgments.queries
     ]
     counted = ATTEMPTS_FILE.path.read_bytes() if ATTEMPTS_FILE.path.exists() else None
     with pytest.raises(BadInput, match=r"has none of the judged documents \(\d+ looked for, first"):
@@ -189,8 +190,8 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32), judged_by=[])
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    found = compare(asked, judgments=data, unjudged="skip", **QUICK)
-    assert found.pairs[0].comparison.n_queries == 23
+    comparison = compare(asked, judgments=data, unjudged="skip", **QUICK)
+    assert comparison.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
         compare(asked, judgments=half(data), unjudged="skip")
 

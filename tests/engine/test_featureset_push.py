@@ -122,12 +122,14 @@ def test_random_scores_without_a_seed_are_warned_of(place: Place) -> None:
     seeded = {"seed": 1, "field": "votes"}
     for name, drawn, warned in (("dice", {}, True), ("fixed", seeded, False)):
         template = {"function_score": {"random_score": drawn, "boost_mode": "replace"}}
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             place.featuresets.push(
                 FeatureSet(name, (Feature(name, (), template),)), index=place.index
             )
-        lines = [str(one.message) for one in told if "random_score" in str(one.message)]
+        lines = [
+            str(warning.message) for warning in caught if "random_score" in str(warning.message)
+        ]
         assert bool(lines) == warned
         assert not warned or "'dice': random_score without a seed gives other values" in lines[0]
 

@@ -82,13 +82,13 @@ def test_a_mistake_is_named_with_what_was_meant(
         put(small, linear())
     stands = {"NAME": (small.name,), "INDEX": (small.index,), "ON": small.place}
     (code, said), words = MISTAKES[mistake]
-    told = run.refusal(code, *(word for each in words for word in stands.get(each, (each,))))
-    assert said in told.splitlines()[-1]
-    assert "Value error" not in told
+    err = run.refusal(code, *(word for each in words for word in stands.get(each, (each,))))
+    assert said in err.splitlines()[-1]
+    assert "Value error" not in err
 
 
 def test_the_address_of_another_service_is_no_engine(run: Run, fake: FakeEngine) -> None:
     fake.on("GET", "*", Reply({"message": "nothing is here"}, 404))
-    told = run.refusal(4, "models", "--url", fake.url)
-    assert f"{fake.url} is no engine, which would answer GET / (404)" in told
-    assert "not that of owpc-ltr serve" in told
+    err = run.refusal(4, "models", "--url", fake.url)
+    assert f"{fake.url} is no engine, which would answer GET / (404)" in err
+    assert "not that of owpc-ltr serve" in err

@@ -114,9 +114,9 @@ def test_a_command_needs_the_rights_of_its_row_and_names_the_one_that_is_missing
     guarded.plan = Plan(act=act, on=denied, times=FOR_EVER)
     for name in ("OWPC_LTR_USER", "OWPC_LTR_PASSWORD"):
         monkeypatch.setenv(name, "eves-own")
-    code, _, told = run(*COMMANDS[row], "--url", guarded.url)
+    code, _, err = run(*COMMANDS[row], "--url", guarded.url)
     if lacking is None:
-        assert code == 0, told
+        assert code == 0, err
     else:
-        assert code in {4, 5}, told
-        assert re.search(rf"privileges \[[^]]*\b{lacking.name},", told.splitlines()[-1])
+        assert code in {4, 5}, err
+        assert re.search(rf"privileges \[[^]]*\b{lacking.name},", err.splitlines()[-1])

@@ -55,9 +55,9 @@ def test_an_account_with_the_rights_of_a_row_needs_no_other_and_each_of_them(
     write_files(tmp_path)
     monkeypatch.setenv("OWPC_LTR_USER", account)
     monkeypatch.setenv("OWPC_LTR_PASSWORD", PASSWORD)
-    code, _, told = run(*COMMANDS[row], "--url", secured.url)
+    code, _, err = run(*COMMANDS[row], "--url", secured.url)
     if lacking is None:
-        assert code == 0, told
+        assert code == 0, err
         return
-    assert code in {4, 5}, told
-    assert f"[{lacking.name}," in told or f",{lacking.name}," in told, told
+    assert code in {4, 5}, err
+    assert f"[{lacking.name}," in err or f",{lacking.name}," in err, err

@@ -200,10 +200,10 @@ def test_canaries_find_what_sways_a_model(sheet: Path, stub: Stub) -> None:
 
 def test_a_shift_has_students_interval_and_few_pairs_sway_nobody() -> None:
     changes = np.array([1, 1, -1, 1, 0, 1, 0], np.float64)
-    found, student = _shift("half of the text", changes), ttest_1samp(changes, 0)
-    assert (found.low, found.high) == pytest.approx(tuple(student.confidence_interval()))
-    assert found.shift > 0.25
-    assert not found.sways
+    shift, student = _shift("half of the text", changes), ttest_1samp(changes, 0)
+    assert (shift.low, shift.high) == pytest.approx(tuple(student.confidence_interval()))
+    assert shift.shift > 0.25
+    assert not shift.sways
     assert _shift("", np.repeat(changes, 4)).sways
     # Two equal changes are no certainty, and of one nothing is known.
     assert not _shift("", np.ones(2)).sways

@@ -172,8 +172,8 @@ def test_what_nobody_vouches_for_is_not_vouched_for_by_a_merge(tmp_path: Path) -
         lines = "".join(f"q{n},text {n},d{n},{grade}\n" for n in range(4))
         (tmp_path / f"{name}.csv").write_text(f"query_id,query,doc_id,grade\n{lines}")
     out = tmp_path / "merged.tsv"
-    told = r"\.csv: it does not name who judged: .* give `compare_live\(judged_by=…\)`"
-    with pytest.warns(OwpcLtrWarning, match=told):
+    advice = r"\.csv: it does not name who judged: .* give `compare_live\(judged_by=…\)`"
+    with pytest.warns(OwpcLtrWarning, match=advice):
         judge_merge([tmp_path / "old.csv", tmp_path / "new.csv"], out=out)
     # A merged list may be merged again: its raters keep their names.
     again = judge_merge([out]).judgments
