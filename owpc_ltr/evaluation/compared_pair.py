@@ -577,7 +577,9 @@ def outcome_in_words(verdict: Verdict, smallest_gain: float) -> str:
 
 def measured_live_by(names: Sequence[str]) -> str:
     """The call that measures live results."""
-    call = f"cluster.compare_live({list(names)}, judgments=…, query_template=…)"
+    # Names of more than one word are of objects, and nothing that is typed.
+    rankers = "rankers" if any(" " in name for name in names) else list(names)
+    call = f"cluster.compare_live({rankers}, judgments=…, query_template=…)"
     return f"measure what users get: `{call}`"
 
 

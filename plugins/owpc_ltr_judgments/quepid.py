@@ -64,7 +64,7 @@ class Quepid:
         first = next(iter(first_lines(head)), "")
         if first.startswith("{"):
             return begins_object(head, _KEYS)
-        names = next(csv.reader([first], skipinitialspace=True), [])
+        names = _names(first)
         lowered = [name.strip().lower() for name in names]
         return lowered == [*_FIRST, "rating"] or (lowered[:2] == _FIRST and are_judges(names[2:]))
 
@@ -80,7 +80,7 @@ class Quepid:
             content = read_whole_json(text, path)
             return (_book if "query_doc_pairs" in content else _case)(content, path)
         header = text.partition("\n")[0].rstrip("\r")
-        if not columns and are_judges(next(csv.reader([header]), [])[2:]):
+        if not columns and are_judges(_names(header)[2:]):
             columns = {"grade": header.split(",", 2)[2]}
         lines = parse_table(text, path, ",", None, unjudged_queries=True, columns=columns)
         query, documents = _unguarded(lines)
@@ -108,6 +108,11 @@ class Quepid:
 def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     """Offer the format `quepid`."""
     return [Quepid]
+
+
+def _names(header: str) -> list[str]:
+    """The names of the columns; a carriage return within the line does not end it."""
+    return next(csv.reader([header.replace("\r", " ")], skipinitialspace=True), [])
 
 
 def _guarded(text: str) -> str:

@@ -276,7 +276,7 @@ def test_an_error_names_no_value_of_the_file_that_does_not_apply(run: Run) -> No
         3, "judge", "pool", "--queries", "asked.csv", "--rankers", "query", "-o", "s.csv",
         "--url", "http://127.0.0.1:9",
     )  # fmt: skip
-    assert refusal.strip().endswith("say which it is by --columns")
+    assert refusal.strip().endswith("or others do: --columns query=q")
 
 
 @pytest.mark.parametrize(

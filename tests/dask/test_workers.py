@@ -346,7 +346,7 @@ def test_a_loss_of_a_plugin_file_is_had_by_workers(
     file = tmp_path / "squares.py"
     file.write_text(PLUGIN)
     squares = load([file]).find("loss", "squares")(2.0)
-    with pytest.raises(PluginError, match=r"has not .*owpc_ltr_file_squares"):
+    with pytest.raises(PluginError, match=r"lacks code .*owpc_ltr_file_squares"):
         RiskOfWeights(squares, workers.parts(parts)).value_and_gradient(np.zeros(5))
     with use_workers_of(cluster, file) as other:
         # It is loaded from what was sent, not from where it was.
@@ -405,7 +405,7 @@ def test_a_worker_without_what_is_called_is_named(
     module = ModuleType("only_here")
     monkeypatch.setitem(sys.modules, "only_here", module)
     exec("def count(part):\n    return 1", vars(module))  # noqa: S102 - a module of the driver's
-    with pytest.raises(PluginError, match=r"worker tls://127.0.0.1:\d+ has not .*only_here"):
+    with pytest.raises(PluginError, match=r"worker tls://127.0.0.1:\d+ lacks code .*only_here"):
         list(workers.parts(parts).each(module.count))
 
 

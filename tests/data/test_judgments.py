@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from owpc_ltr_judgments.qrels import Qrels
 
@@ -344,6 +344,7 @@ def test_what_is_written_reads_back_equal(judgments: Judgments, tmp_path: Path) 
 
 
 @given(content=st.text(max_size=60) | st.binary(max_size=60))
+@example(content="query\r,docid")
 def test_any_content_is_a_list_or_one_line_of_error(content: str | bytes, tmp_path: Path) -> None:
     for head in ("", HEADER, "# qid:1: r\n"):
         raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")

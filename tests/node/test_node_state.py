@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import psutil
 import pytest
@@ -53,7 +53,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sleeping(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words]) as process:
+    line = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", *words]
+    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+        # Before it runs, the kernel may have no command line of it.
+        cast("IO[bytes]", process.stdout).readline()
         yield process
         process.kill()
 
