@@ -41,9 +41,7 @@ class JsonLines:
         ids, texts, documents, grades = (list(column) for column in zip(*rows, strict=True))
         params = {"query": texts, "keywords": texts}
         lines = JudgmentLines(path, numbers, ids, documents, grades=grades, params=params)
-        row = lines.row_without_text()
-        if row is not None:
-            raise lines.bad(row, f"query {shown(ids[row])} has no text")
+        lines.check_texts(lambda query_id: f"query {shown(query_id)} has no text")
         return lines
 
     def example(self) -> bytes:
