@@ -216,7 +216,8 @@ def main() -> NoReturn:
         # There was not even enough to report it where all other errors are reported.
         code = _tell("there is not enough memory for this", Refused.exit_code)
     finally:
-        stops.end()
+        with suppress(MemoryError):  # The process ends, and what handles its signals with it.
+            stops.end()
     sys.exit(code)
 
 
