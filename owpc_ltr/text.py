@@ -16,7 +16,13 @@ from typing import Any
 from owpc_ltr.redaction import redacted
 
 SPELLING: ContextVar[Callable[[str], str]] = ContextVar("spelling", default=str)
-"""What becomes of a text before it is wrapped: a command names its options."""
+"""What becomes of a sentence before it is wrapped: a command names its options."""
+
+
+def spelled(sentence: str) -> str:
+    """A sentence of ours in the words of the caller; data, such as cells of a table, are none."""
+    return SPELLING.get()(sentence)
+
 
 _INVISIBLE = (
     "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"

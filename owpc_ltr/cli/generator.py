@@ -285,7 +285,7 @@ def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
     if result is not None and as_json:
         print_json(result.as_dict())
     elif result is not None:
-        typer.echo(as_typed(str(result)))
+        typer.echo(str(result))
     for path in () if as_json else outputs:
         typer.echo(f"wrote {path}")
 

@@ -24,7 +24,8 @@ from owpc_ltr.text import SPELLING
 Options = Mapping[str, Option]
 """The options of a command by the names of its parameters."""
 
-_CODE = re.compile(r"`([^`]+)`")
+_CODE = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|`([^`]+)`")
+"""A value in quotes, which may hold anything and stays, or code between backticks."""
 _OPTIONS: ContextVar[tuple[Options, Mapping[str, str]]] = ContextVar("options", default=({}, {}))
 """Those of the running command, and where parameters stand that are not given by an option."""
 
@@ -49,7 +50,12 @@ def as_typed(text: str, options: Options | None = None) -> str:
     Other code between backticks, and parameters that the command has not, stay as they are.
     """
     known, places = _OPTIONS.get() if options is None else (options, {})
-    return _CODE.sub(lambda code: places.get(code[1]) or _typed(code[1], known) or code[0], text)
+
+    def typed(match: re.Match[str]) -> str:
+        code = match[1]
+        return (code and (places.get(code) or _typed(code, known))) or match[0]
+
+    return _CODE.sub(typed, text)
 
 
 def _typed(code: str, options: Options) -> str | None:

@@ -18,7 +18,7 @@ from html import escape
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
-from owpc_ltr.text import SPELLING, ShortRepr, printable
+from owpc_ltr.text import ShortRepr, printable, spelled
 
 _NARROWEST = 12
 """Characters that a column of text keeps where the others need room."""
@@ -54,7 +54,7 @@ def wrapped_text(text: str, first: str = "", others: str = "  ") -> str:
     """
     return "\n".join(
         textwrap.wrap(
-            printable(SPELLING.get()(text)),
+            printable(spelled(text)),
             columns(),
             initial_indent=first,
             subsequent_indent=others,
@@ -88,7 +88,7 @@ def cell_text(value: object) -> str:
     """A cell of a table: numbers with four decimals, a dash for NaN."""
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
-    return printable(SPELLING.get()(str(value)))
+    return printable(str(value))
 
 
 Row = Sequence[Any]

@@ -39,6 +39,7 @@ from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.host.commands import NO_STORE
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, job, silent
+from owpc_ltr.text import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -74,7 +75,7 @@ class IndexReport:
     def __str__(self) -> str:
         new = self.sent - self.replaced
         counts = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
-        ids = "; ids are line numbers (`id_field` names a field for them)"
+        ids = spelled("; ids are line numbers (`id_field` names a field for them)")
         return (
             f"indexed {self.sent} documents{counts}; '{self.index}' holds {self.documents}"
             f"{ids if self.ids_are_lines else ''}"

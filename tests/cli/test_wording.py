@@ -14,7 +14,7 @@ from owpc_ltr.cli.commands import COMMANDS
 from owpc_ltr.cli.generator import help_text
 from owpc_ltr.cli.options import named_options
 from owpc_ltr.cli.wording import as_typed, running
-from owpc_ltr.data.blocks import wrapped_text
+from owpc_ltr.data.blocks import text_table, wrapped_text
 from owpc_ltr.host.commands import plugin_commands
 from tests.commands import Run
 
@@ -65,6 +65,17 @@ def test_a_parameter_is_typed_as_its_option(text: str, typed: str) -> None:
 )
 def test_other_code_stays(text: str) -> None:
     assert as_typed(text, named_options(ltr.train)) == text
+
+
+def test_data_stay_as_they_are() -> None:
+    """A title or a query of a user may hold what looks like a parameter."""
+    with running(named_options(ltr.train), {}):
+        assert (
+            as_typed("'say `folds`' is no file: give `data`")
+            == "'say `folds`' is no file: give DATA"
+        )
+        assert as_typed("the models' `folds` of 'a'") == "the models' --folds of 'a'"
+        assert "`folds`" in text_table(["TITLE"], [["how to use `folds`"]])
 
 
 def test_a_parameter_of_another_command_is_named_with_it(run: Run, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from owpc_ltr.formats.stored_model import StoredModel, is_client_scored
 from owpc_ltr.models.analysis import UNKNOWN, ScoreInterval, importances
 from owpc_ltr.names import split_immutable
 from owpc_ltr.signatures import Argument, Help, job
-from owpc_ltr.text import ShortRepr
+from owpc_ltr.text import ShortRepr, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -200,7 +200,7 @@ class Removal(ShortRepr):
         if self.done and self.alias is not None:
             lines.append(f"deleted the alias '{self.alias}'")
         if self.models and not self.done:
-            lines.append("nothing was deleted yet: confirm with `yes=True`")
+            lines.append(spelled("nothing was deleted yet: confirm with `yes=True`"))
         return "\n".join(lines)
 
 
