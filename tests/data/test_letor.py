@@ -18,16 +18,8 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.letor import (
-    BAD,
-    READ,
-    UNSURE,
-    nearest_float32,
-    powers_of_ten,
-    read_decimal,
-    read_letor,
-    write_letor,
-)
+from owpc_ltr.data.letor import powers_of_ten, read_letor, write_letor
+from owpc_ltr.data.letor_kernel import BAD, READ, UNSURE, nearest_float32, read_decimal
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import why_unseen
 from tests.datasets import same as same_bits
