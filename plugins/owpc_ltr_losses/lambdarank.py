@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import IntVector, Labels, Vector
 from owpc_ltr.compiling import compiled
+from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import logistic, reset
+from owpc_ltr.metrics.metric import Gain
 from owpc_ltr.protocols import Loss
 
 Measure = Literal["ndcg", "map", "mrr", "winner-takes-all", "pairwise-error"]
@@ -34,8 +36,11 @@ Normalise = Literal["none", "pairs", "queries", "both"]
 _NDCG, _MAP, _MRR, _WINNER, _PAIRWISE_ERROR = range(5)
 _MARGIN = 1
 _NONE, _PAIRS, _QUERIES, _BOTH = range(4)
-_SCORE, _WEIGHT, _UP, _DOWN = range(4)
+_SCORE, _WEIGHT, _UP, _DOWN, _GAIN, _DISCOUNT = range(6)
 _SLOPE, _BEND, _VALUE, _FORCE = range(4)
+_EXPONENTIAL = 0
+_HIGHEST_LABEL = 31  # of an exponential gain; XGBoost has the same
+_LANES = 8  # float64 numbers in the longest vector of a processor
 _NEAR = 0.01
 _WIDE = 600.0  # a range of scores whose exponentials are still finite
 
@@ -54,9 +59,11 @@ def _lambdarank(
     ranked = _rank(scores, labels, weights, _ranks_that_count(parameters))
     # From here on everything is in the order of the ranks: neighbours in memory, too.
     n = len(ranked)
-    query = _best_first(scores[ranked], weights[ranked], parameters)
-    sums = np.zeros((4, n))
-    _add_forces(labels[ranked].astype(np.float64), query, parameters, sums)
+    # Columns beyond the last rank have weight 0: every row is a whole number of vectors.
+    width = n + -n % _LANES
+    query, sums = np.zeros((6, width)), np.zeros((4, width))
+    _fill_best_first(ranked, scores, weights, parameters, query)
+    _add_forces(ranked, labels, query, parameters, sums)
     share, alpha = _share(sums[_FORCE].sum(), int(parameters[5])), parameters[4]
     value = share * sums[_VALUE].sum()
     for rank in range(n):
@@ -74,11 +81,13 @@ def _lambdarank(
 class LambdaRank(KernelLoss):
     """pairwise forces times |change of the measure when the two documents trade places|.
 
-    `measure`: ndcg (gain 2^label − 1, discount 1 / log2(1 + rank), down to rank `truncation`,
-    0 for all ranks), pairwise-error (any grades), map, mrr, winner-takes-all (relevant is a
-    label above 0). `pair` is the force: logistic, or margin, with its width `margin`. `alpha`
-    adds α s_i to the slope, which regularises. `normalise`: pairs (near ones count more), queries
-    (those of large forces count less), both, or none. With both and rank 30 it is LightGBM's.
+    `measure`: ndcg (discount 1 / log2(1 + rank), down to rank `truncation`, 0 for all ranks),
+    pairwise-error (any grades), map, mrr, winner-takes-all (relevant is a label above 0). `gain`
+    is that of ndcg: 2^label − 1 (exponential) or the label (linear). Where it is not set, training
+    takes that of the metric that chooses (`ndcg@10,gain=linear`). `pair` is the force: logistic, or
+    margin, with its width `margin`. `alpha` adds α s_i to the slope, which regularises.
+    `normalise`: pairs (near ones count more), queries (those of large forces count less), both, or
+    none. With both and rank 30 it is LightGBM's.
 
     The value is Σ |Δ_ij| C(s_i − s_j), with C the cost of the pair force alone: it serves to
     watch the training, and its gradient is the one returned only where |Δ| is held fixed.
@@ -95,6 +104,7 @@ class LambdaRank(KernelLoss):
     convex: ClassVar[bool] = False
     conservative: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
+    from_metric: ClassVar[tuple[str, ...]] = ("gain",)
 
     measure: Measure = "ndcg"
     truncation: int = 30
@@ -102,6 +112,7 @@ class LambdaRank(KernelLoss):
     margin: float = 1.0
     alpha: float = 0.0
     normalise: Normalise = "both"
+    gain: Gain = "exponential"
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -113,8 +124,18 @@ class LambdaRank(KernelLoss):
     def parameters(self) -> Vector:
         """The settings as numbers."""
         measure, pair = choice_number(self, "measure"), choice_number(self, "pair")
-        normalise = choice_number(self, "normalise")
-        return np.array([measure, self.truncation, pair, self.margin, self.alpha, normalise])
+        normalise, gain = choice_number(self, "normalise"), choice_number(self, "gain")
+        return np.array([measure, self.truncation, pair, self.margin, self.alpha, normalise, gain])
+
+    def check_labels(self, highest: float) -> None:
+        """Refuse labels beside whose gain 2^label − 1 all others count nothing."""
+        exponential = self.measure == "ndcg" and self.gain == "exponential"
+        if exponential and highest > _HIGHEST_LABEL:
+            raise Refused(
+                f"the largest label is {highest:g}, and loss '{self.name}' takes labels up to "
+                f"{_HIGHEST_LABEL} with the gain 2^label − 1: set loss.gain=linear, or use "
+                '`metric="ndcg@10,gain=linear"`, whose gain the loss takes over'
+            )
 
 
 @compiled
@@ -131,8 +152,8 @@ def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVecto
     """
     present = np.flatnonzero(weights > 0.0)
     if top == 0 or 4 * top > len(present):
-        sort_ascending(labels, present)
         sort_ascending(-scores, present)
+        _sort_ties(scores, labels, present)
         return present
     for k in range(1, len(present)):
         document, place = present[k], k
@@ -149,6 +170,17 @@ def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVecto
 
 
 @compiled
+def _sort_ties(scores: Vector, labels: Labels, ranked: IntVector) -> None:
+    """Sort each run of equal scores by the labels; equal labels keep their order."""
+    first = 0
+    for rank in range(1, len(ranked) + 1):
+        if rank == len(ranked) or scores[ranked[rank]] != scores[ranked[first]]:
+            if rank - first > 1:
+                sort_ascending(labels, ranked[first:rank])
+            first = rank
+
+
+@compiled
 def _goes_before(document: int, other: int, scores: Vector, labels: Labels) -> bool:
     if scores[document] != scores[other]:
         return bool(scores[document] > scores[other])
@@ -158,38 +190,50 @@ def _goes_before(document: int, other: int, scores: Vector, labels: Labels) -> b
 
 
 @compiled
-def _best_first(scores: Vector, weights: Labels, parameters: Vector) -> NDArray[np.float64]:
-    """A query, one column a rank: scores, weights, exp(s − c) and exp(c − s), c in the middle.
+def _fill_best_first(
+    ranked: IntVector,
+    scores: Vector,
+    weights: Labels,
+    parameters: Vector,
+    query: NDArray[np.float64],
+) -> None:
+    """Write one column a rank: score, weight, exp(s − c) and exp(c − s), c in the middle.
 
     exp(−|s_i − s_j|) is a product of two of them: exponentials of documents, not of pairs. They
     are 0 where they would overflow, and with the margin, which needs none.
     """
-    query = np.zeros((4, len(scores)))
-    query[_SCORE], query[_WEIGHT] = scores, weights
-    if len(scores) > 0 and int(parameters[2]) != _MARGIN:
-        low, high = scores.min(), scores.max()
-        if high - low < _WIDE:
-            query[_UP] = np.exp(scores - 0.5 * (low + high))
-            query[_DOWN] = 1.0 / query[_UP]
-    return query
+    low, high = np.inf, -np.inf
+    for rank in range(len(ranked)):
+        score = scores[ranked[rank]]
+        low, high = min(low, score), max(high, score)
+        query[_SCORE, rank], query[_WEIGHT, rank] = score, weights[ranked[rank]]
+    if int(parameters[2]) != _MARGIN and high - low < _WIDE:
+        middle = 0.5 * (low + high)
+        for rank in range(len(ranked)):
+            query[_UP, rank] = math.exp(query[_SCORE, rank] - middle)
+            query[_DOWN, rank] = 1.0 / query[_UP, rank]
 
 
 @compiled
 def _add_forces(
-    labels: Vector, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+    ranked: IntVector,
+    labels: Labels,
+    query: NDArray[np.float64],
+    parameters: Vector,
+    sums: NDArray[np.float64],
 ) -> None:
-    """Add the forces of all pairs of a query; labels are in the order of the ranks as well."""
+    """Add the forces of all pairs of a query."""
     measure = int(parameters[0])
     if measure == _NDCG:
-        _add_ndcg(labels, query, parameters, sums)
+        _add_ndcg(ranked, labels, query, parameters, sums)
         return
-    relevant = labels > 0.0
-    if measure == _PAIRWISE_ERROR and len(labels) > 0:
-        middle = 0.5 * (labels.min() + labels.max())
-        relevant = labels > middle
-        two_grades = ((labels == labels.min()) | (labels == labels.max())).all()
-        if not two_grades:
-            _add_error(labels, query, parameters, sums)
+    ranked_labels = labels[ranked].astype(np.float64)
+    relevant = ranked_labels > 0.0
+    if measure == _PAIRWISE_ERROR and len(ranked) > 0:
+        lowest, highest = ranked_labels.min(), ranked_labels.max()
+        relevant = ranked_labels > 0.5 * (lowest + highest)
+        if not ((ranked_labels == lowest) | (ranked_labels == highest)).all():
+            _add_error(ranked_labels, query, parameters, sums)
             return
     _add_binary(relevant, query, parameters, sums)
 
@@ -213,15 +257,22 @@ def _push(
     scores, weights = query[_SCORE], query[_WEIGHT]
     for k in range(first, last):
         sizes[k] *= weights[row] * weights[k]
-    divided = int(parameters[5]) in (_PAIRS, _BOTH) and scores[0] != scores[-1]
+    near, far = _divisor(query, len(sizes), parameters)
     if query[_UP, 0] > 0.0:
-        # The size of a pair at distance d is divided by near + far d.
-        near, far = (_NEAR, 1.0) if divided else (1.0, 0.0)
         _push_many(row, np.uint64(first), np.uint64(last), sizes, query, near, far, sums)
     else:
         for k in range(first, last):
             if sizes[k] != 0.0:
-                _push_one(row, k, sizes[k], scores, divided, parameters, sums)
+                _push_one(row, k, sizes[k], scores, near, far, parameters, sums)
+
+
+@compiled
+def _divisor(query: NDArray[np.float64], n: int, parameters: Vector) -> tuple[float, float]:
+    """Two numbers: the size of a pair at distance d is divided by the first + the second · d."""
+    divided = int(parameters[5]) in (_PAIRS, _BOTH)
+    if divided and query[_SCORE, 0] != query[_SCORE, n - 1]:
+        return _NEAR, 1.0
+    return 1.0, 0.0
 
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
@@ -241,17 +292,10 @@ def _push_many(
     score, own_up, own_down = scores[row], up[row], down[row]
     slope, bend, value, force = 0.0, 0.0, 0.0, 0.0
     for k in range(first, last):
-        difference = score - scores[k]
-        gap = abs(difference)
-        signed = sizes[k] / (near + far * gap)
-        size = abs(signed)
-        rising, falling = own_up * down[k], own_down * up[k]
-        small = falling if falling < rising else rising
-        half = 1.0 / (1.0 + small)
-        right = signed * difference >= 0.0
-        push = signed * half * (small if right else 1.0)
-        curve = size * small * half * half
-        value += size * (_log_of_one_and(small) + (0.0 if right else gap))
+        push, curve, cost = _logistic_force(
+            sizes[k], score - scores[k], own_up * down[k], own_down * up[k], near, far
+        )
+        value += cost
         force += abs(push)
         slope += push
         slopes[k] += push
@@ -263,15 +307,36 @@ def _push_many(
     sums[_FORCE, row] += 2.0 * force
 
 
-@compiled(fastmath={"contract"})
-def _log_of_one_and(small: float) -> float:
-    """log(1 + x) for x from 0 to 1: the series of 2 artanh(x / (2 + x))."""
-    z = small / (2.0 + small)
-    square = z * z
+@compiled(fastmath={"reassoc", "contract", "nsz"})
+def _logistic_force(
+    size: float, difference: float, rising: float, falling: float, near: float, far: float
+) -> tuple[float, float, float]:
+    """Slope, curvature and value of a pair; `rising` is exp(difference), `falling` its inverse."""
+    gap = abs(difference)
+    small = falling if falling < rising else rising
+    divisor, one_and, two_and = near + far * gap, 1.0 + small, 2.0 + small
+    # One division in place of three.
+    share = 1.0 / (divisor * one_and * two_and)
+    half = share * divisor * two_and
+    z = small * share * divisor * one_and
+    size *= share * one_and * two_and
+    right = size * difference >= 0.0
+    push = size * half * (small if right else 1.0)
+    size = abs(size)
+    curve = size * small * half * half
+    return push, curve, size * (2.0 * z * _artanh_over(z * z) + (0.0 if right else gap))
+
+
+@compiled(fastmath={"reassoc", "contract", "nsz"})
+def _artanh_over(square: float) -> float:
+    """artanh(z) / z of z²: log(1 + x) is 2 artanh(x / (2 + x)). Here z is up to 1/3.
+
+    The series ends where the rest is below 1e-10.
+    """
     total = 0.0
-    for k in range(33, 0, -2):
+    for k in range(17, 0, -2):
         total = total * square + 1.0 / k
-    return 2.0 * z * total
+    return total
 
 
 @compiled
@@ -280,14 +345,15 @@ def _push_one(
     k: int,
     size: float,
     scores: Vector,
-    divided: bool,
+    near: float,
+    far: float,
     parameters: Vector,
     sums: NDArray[np.float64],
 ) -> None:
     """The force of one pair, of any scores."""
     i, j = (row, k) if size > 0.0 else (k, row)
     x = 0.0 if scores[i] == scores[j] else scores[i] - scores[j]
-    size = abs(size) / (_NEAR + abs(x)) if divided else abs(size)
+    size = abs(size) / (near + far * abs(x)) if far > 0.0 else abs(size)
     if size == 0.0:
         return
     if int(parameters[2]) == _MARGIN:
@@ -327,23 +393,104 @@ def _share(total: float, normalise: int) -> float:
 
 @compiled
 def _add_ndcg(
-    labels: Vector, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+    ranked: IntVector,
+    labels: Labels,
+    query: NDArray[np.float64],
+    parameters: Vector,
+    sums: NDArray[np.float64],
 ) -> None:
     """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal; ranks from 0 here."""
-    n = len(labels)
+    n = len(ranked)
     last = n if parameters[1] == 0.0 else min(n, int(parameters[1]))
-    gains, discounts, sizes = 2.0**labels - 1.0, np.zeros(n), np.empty(n)
-    best, ideal = np.sort(gains), 0.0
+    gains, discounts = query[_GAIN], query[_DISCOUNT]
     for rank in range(last):
         discounts[rank] = 1.0 / math.log2(rank + 2.0)
+    best, ideal = np.empty(n), 0.0
+    _fill_gains(ranked, labels, int(parameters[6]) == _EXPONENTIAL, gains[:n], best)
+    for rank in range(last):
         ideal += best[n - 1 - rank] * discounts[rank]
     if not ideal > 0.0:
         return
     gains /= ideal
+    near, far = _divisor(query, n, parameters)
+    if query[_UP, 0] > 0.0:
+        _push_all(last, query, near, far, sums)
+        return
+    sizes = np.empty(n)
     for a in range(last):
         for b in range(a + 1, n):
             sizes[b] = (gains[a] - gains[b]) * (discounts[a] - discounts[b])
         _push(a, a + 1, n, sizes, query, parameters, sums)
+
+
+@compiled
+def _fill_gains(
+    ranked: IntVector, labels: Labels, exponential: bool, gains: Vector, increasing: Vector
+) -> None:
+    """Write the gain of each rank, and all gains in increasing order."""
+    highest, whole = 0.0, True
+    for rank in range(len(ranked)):
+        label = float(labels[ranked[rank]])
+        gains[rank] = label
+        highest = max(highest, label)
+        whole &= 0.0 <= label <= _HIGHEST_LABEL and label == math.floor(label)
+    if whole:
+        _fill_whole_gains(exponential, gains, increasing)
+        return
+    if exponential:
+        # All gains are divided by 2^highest, and so is the ideal: no label is too large.
+        for rank in range(len(gains)):
+            gains[rank] = 2.0 ** (gains[rank] - highest) - 2.0**-highest
+    increasing[:] = np.sort(gains)
+
+
+@compiled
+def _fill_whole_gains(exponential: bool, gains: Vector, increasing: Vector) -> None:
+    """The same for whole labels, which `gains` holds: counting them is faster than a sort."""
+    counts = np.zeros(_HIGHEST_LABEL + 1, dtype=np.int64)
+    for rank in range(len(gains)):
+        level = int(gains[rank])
+        counts[level] += 1
+        gains[rank] = (1 << level) - 1 if exponential else level
+    first = 0
+    for level in range(len(counts)):
+        for place in range(first, first + counts[level]):
+            increasing[place] = (1 << level) - 1 if exponential else level
+        first += counts[level]
+
+
+@compiled(fastmath={"reassoc", "contract", "nsz"})
+def _push_all(
+    last: int, query: NDArray[np.float64], near: float, far: float, sums: NDArray[np.float64]
+) -> None:
+    """The logistic forces of NDCG between each rank before `last` and all ranks below it.
+
+    A row begins at a whole vector: of the ranks above its own, |Δ| is taken as 0.
+    """
+    scores, weights, up, down = query[_SCORE], query[_WEIGHT], query[_UP], query[_DOWN]
+    gains, discounts = query[_GAIN], query[_DISCOUNT]
+    slopes, bends = sums[_SLOPE], sums[_BEND]
+    for row in range(last):
+        score, own_up, own_down = scores[row], up[row], down[row]
+        gain, discount, weight = gains[row], discounts[row], weights[row]
+        slope, bend, value, force = 0.0, 0.0, 0.0, 0.0
+        for k in range(np.uint64(row - row % _LANES), np.uint64(len(scores))):
+            drop = discount - discounts[k]
+            drop = drop if drop > 0.0 else 0.0
+            size = (gain - gains[k]) * drop * (weight * weights[k])
+            push, curve, cost = _logistic_force(
+                size, score - scores[k], own_up * down[k], own_down * up[k], near, far
+            )
+            value += cost
+            force += abs(push)
+            slope += push
+            slopes[k] += push
+            bend += curve
+            bends[k] += curve
+        slopes[row] -= slope
+        bends[row] += bend
+        sums[_VALUE, row] += value
+        sums[_FORCE, row] += 2.0 * force
 
 
 @compiled

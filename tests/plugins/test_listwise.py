@@ -22,7 +22,9 @@ from owpc_ltr_losses.position_sensitive import PositionSensitive
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
+from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import bind, evaluate_query
+from owpc_ltr.metrics.metric import Gain
 from owpc_ltr.protocols import Loss
 from tests.plugins.oracles import Array
 
@@ -273,8 +275,8 @@ def test_weights_between_two_numbers_lie_between(rng: np.random.Generator) -> No
 Measured = Callable[[Array], float]
 
 
-def ndcg(labels: Array, truncation: int) -> float:
-    gains = 2.0**labels - 1
+def ndcg(labels: Array, truncation: int, gain: Gain = "exponential") -> float:
+    gains = 2.0**labels - 1 if gain == "exponential" else labels
     discounts = 1 / np.log2(np.arange(2, len(labels) + 2))
     discounts[truncation or len(labels) :] = 0
     return float(gains @ discounts / (np.sort(gains)[::-1] @ discounts))
@@ -350,6 +352,50 @@ def test_no_truncation_counts_every_rank(rng: np.random.Generator) -> None:
     _, gradient = LambdaRank(truncation=0, normalise="none").value_and_gradient(scores, labels)
     expected = forces_by_swapping(scores, labels.astype(float), lambda y: ndcg(y, 0), False)
     assert gradient == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+@pytest.mark.parametrize("labels", [[3, 0, 1, 2], [99, 0, 50, 33], [2.5, 0.5, 0, 1.25], [7.5, 40]])
+def test_forces_follow_the_gain(gain: Gain, labels: Any, rng: np.random.Generator) -> None:
+    for length in (5, 8, 17, 40):
+        scores, grades = rng.normal(size=length), rng.choice(labels, length)
+        loss = LambdaRank(truncation=4, gain=gain)
+        _, gradient = loss.value_and_gradient(scores, grades.astype(np.float32))
+        expected = forces_by_swapping(
+            scores, grades.astype(float), lambda y: ndcg(y, 4, gain), False, "both"
+        )
+        assert gradient == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_linear_gain_ignores_the_unit_of_the_labels(rng: np.random.Generator) -> None:
+    scores, labels = rng.normal(size=20), rng.integers(0, 4, 20).astype(np.float32)
+    value, gradient = LambdaRank(gain="linear").value_and_gradient(scores, labels)
+    for factor in (np.float32(33), np.float32(0.25)):
+        scaled = LambdaRank(gain="linear").value_and_gradient(scores, factor * labels)
+        assert scaled[0] == pytest.approx(value, rel=1e-12)
+        assert scaled[1] == pytest.approx(gradient, rel=1e-12)
+
+
+def test_binary_labels_have_the_same_linear_and_exponential_gain() -> None:
+    scores, labels = np.array([0.5, -2.0, 1.0]), np.array([1, 0, 0], np.float32)
+    value, gradient = LambdaRank(gain="linear").value_and_gradient(scores, labels)
+    exponential = LambdaRank().value_and_gradient(scores, labels)
+    assert value == exponential[0]
+    assert np.array_equal(gradient, exponential[1])
+
+
+@pytest.mark.parametrize("highest", [32, 1024, 30000])
+def test_large_labels_give_numbers_and_are_refused_by_name(highest: int) -> None:
+    labels = np.array([0, highest, 1, highest - 1], np.float32)
+    value, gradient = LambdaRank().value_and_gradient(np.array([0.5, -2.0, 1.0, 0.0]), labels)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    assert gradient[1] < 0
+    with pytest.raises(Refused, match=rf"the largest label is {highest}, .* set loss\.gain=linear"):
+        LambdaRank().check_labels(highest)
+    for loss in (LambdaRank(gain="linear"), LambdaRank(measure="map")):
+        loss.check_labels(highest)
+    LambdaRank().check_labels(31)
 
 
 @pytest.mark.parametrize("margin", [0.5, 1.0, 2.0])
