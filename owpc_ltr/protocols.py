@@ -38,7 +38,9 @@ class Loss(Protocol):
     continuous) are claims, which `owpc_ltr.plugin_checks.check_loss` verifies. They may be
     properties of the settings. A loss that tells two grades apart by default, and more by a
     setting, may have a mapping `for_grades` of such settings: training takes them for metrics with
-    a use for grades.
+    a use for grades. `from_metric` may name settings that are also options of metrics: where they
+    are not set, training takes them from the metric that chooses. `check_labels(highest)` may raise
+    Refused where the loss does not take the highest label.
     """
 
     name: ClassVar[str]

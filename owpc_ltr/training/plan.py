@@ -22,7 +22,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned import JudgedTable
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, installed
-from owpc_ltr.host.settings import configure, values_of
+from owpc_ltr.host.settings import choices_of, configure, values_of
 from owpc_ltr.metrics import Metric, RankedQueries, first_metric, uneven
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Optimizer, Reordering
@@ -202,10 +202,11 @@ class Plan(CandidatePlan[Optimizer]):
     knots: int = KNOTS
 
     def for_labels(self, levels: Vector) -> Plan:
-        """The plan with the loss's settings for grades, where the metric has a use for these.
+        """The plan with the loss's settings for these labels and the metric that chooses.
 
-        `levels` are the different labels in increasing order, or the lowest of them. Raises
-        Refused where the metric, or the loss, takes every document for relevant.
+        `levels` are the different labels in increasing order, or the lowest of them and the
+        highest. Raises Refused where the metric, or the loss, takes every document for relevant,
+        and where the loss does not take the highest label.
         """
         metric, lowest = self.metric, float(levels[0])
         line = getattr(metric, "relevant_above", 0.0)
@@ -215,14 +216,30 @@ class Plan(CandidatePlan[Optimizer]):
                 f"whatever is above {line:g} is relevant: choose by a metric of grades, as "
                 f"ndcg@10, or say what is irrelevant, as {metric.name},relevant-above={lowest:g}"
             )
-        settings: Mapping[str, Any] = getattr(self.loss, "for_grades", {})
+        added = self._from_metric()
         # To a loss for two grades a label above 0 is relevant, whatever the metric takes for it.
         several = metric.graded and 2 < len(levels) <= _MOST_GRADES
-        if not (several or lowest > 0):
-            return self
-        added = {f"loss.{name}": value for name, value in settings.items()}
-        fixed = {name: value for name, value in added.items() if name not in self.grid}
-        return replace(self, settings={**fixed, **self.settings})
+        if several or lowest > 0:
+            added |= getattr(self.loss, "for_grades", {})
+        named = {f"loss.{name}": value for name, value in added.items()}
+        fixed = {name: value for name, value in named.items() if name not in self.grid}
+        plan = replace(self, settings={**fixed, **self.settings})
+        for settings in plan.candidates():
+            loss, optimizer = plan.make(settings)
+            if optimizer.uses_loss and hasattr(loss, "check_labels"):
+                loss.check_labels(float(levels[-1]))
+        return plan
+
+    def _from_metric(self) -> dict[str, Any]:
+        """The metric's options that the loss takes over, where they are not its own default."""
+        names: Sequence[str] = getattr(self.loss, "from_metric", ())
+        options = {name: getattr(self.metric, name, None) for name in names}
+        choices = choices_of(self.loss)
+        return {
+            name: value
+            for name, value in options.items()
+            if value in choices[name] and value != getattr(self.loss, name)
+        }
 
     def beyond(self, tried: Sequence[tuple[Settings, float]]) -> dict[str, Any] | None:
         """One more candidate, of a C beyond the default ones, where that at their end is the best.
@@ -408,9 +425,11 @@ def means_of(metrics: Sequence[Metric], model: Model, data: JudgedTable) -> list
 
 
 def levels_of(data: JudgedTable) -> Vector:
-    """The different labels in increasing order; of many the lowest."""
+    """The different labels in increasing order; of many the lowest and the highest."""
     levels = np.unique(np.concatenate(list(data.each(lambda part: np.unique(part.labels)))))
-    return levels[: _MOST_GRADES + 1].astype(np.float64)
+    if len(levels) > _MOST_GRADES:
+        levels = np.append(levels[:_MOST_GRADES], levels[-1])
+    return levels.astype(np.float64)
 
 
 def _check_parts(

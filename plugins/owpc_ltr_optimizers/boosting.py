@@ -163,9 +163,10 @@ def what_own_objectives_need(objective: str, data: RankingDataset) -> dict[str, 
         )
     malformed = (labels != np.floor(labels)) | (labels > _HIGHEST_GRADE)
     if objective == "rank:ndcg" and malformed.any():
+        linear = " and loss.gain=linear" if labels.max() > _HIGHEST_GRADE else ""
         raise Refused(
             f"XGBoost's rank:ndcg takes whole grades up to {_HIGHEST_GRADE}, not "
-            f"{labels[malformed][0]:g}: use objective=loss with `loss='lambdarank'`"
+            f"{labels[malformed][0]:g}: use objective=loss with `loss='lambdarank'`{linear}"
         )
     weights = {} if data.query_weights is None else {"weight": data.query_weights}
     return {

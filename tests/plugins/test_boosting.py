@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from owpc_ltr_optimizers import boosting as xgboost_growth
 from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
+import owpc_ltr as ltr
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
@@ -28,6 +30,8 @@ from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Fit, Loss, Run
+from owpc_ltr.training.model_search import kinds
+from owpc_ltr.training.plan import model_plan
 from tests.datasets import in_parts, learnable
 
 
@@ -103,6 +107,71 @@ def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
     predicted = booster.predict(xgboost.DMatrix(data.features)).astype(float)
     assert np.isnan(data.features).any()
     assert solution.model.score(data.features) == pytest.approx(predicted, abs=1e-6)
+
+
+LAMBDAMART: dict[str, Any] = {"loss": "lambdarank", "optimizer": "boosting"}
+
+
+def times(factor: float) -> RankingDataset:
+    data = problem(6)
+    return replace(data, labels=factor * data.labels)
+
+
+def test_the_gain_of_lambdarank_is_that_of_the_metric_unless_it_is_set() -> None:
+    def gain(metric: str, **settings: Any) -> Any:
+        few = {"trees": 2, **settings}
+        model = ltr.train(problem(6), **LAMBDAMART, metric=metric, settings=few)
+        return model.record["loss"]["settings"]["gain"]
+
+    for metric in ("ndcg@10", "map", "rbp,gain=binary", "rbp,gain=exponential"):
+        assert gain(metric) == "exponential"
+    for metric in ("ndcg@10,gain=linear", "rbp,gain=linear"):
+        assert gain(metric) == "linear"
+        assert gain(metric, gain="exponential") == "exponential"
+    assert gain("ndcg@10", gain="linear") == "linear"
+
+
+def test_select_and_the_comparison_of_kinds_take_the_gain_of_the_metric_too() -> None:
+    metric, few = "ndcg@10,gain=linear", {"optimizer.trees": 2}
+    how: dict[str, Any] = {"folds": 3, "losses": ["lambdarank"], "optimizers": ["boosting"]}
+    selection = ltr.select(times(33), metrics=metric, settings=few, **how)
+    assert {row.settings["loss.gain"] for row in selection.rows} == {"linear"}
+    trees = kinds(partial(model_plan, metric=metric), 5)[-1].plan
+    assert trees.for_labels(np.array([0.0, 99.0])).settings["loss.gain"] == "linear"
+    with pytest.raises(Refused, match="the largest label is 66"):
+        ltr.select(times(33), metrics="ndcg@10", settings=few, **how)
+
+
+def test_with_a_linear_gain_trees_do_not_depend_on_the_unit_of_the_labels() -> None:
+    how: dict[str, Any] = {**LAMBDAMART, "metric": "ndcg@10,gain=linear", "settings": {"trees": 9}}
+    model, other = (ltr.train(times(factor), **how) for factor in (1, 32))
+    features = problem(7).features
+    assert np.array_equal(model.score(features), other.score(features))
+
+
+@pytest.mark.parametrize("optimizer", ["boosting", "gradient"])
+@pytest.mark.parametrize("factor", [25, 1000])
+def test_labels_above_31_are_refused_before_training_where_the_gain_is_exponential(
+    optimizer: str, factor: float, tmp_path: Path
+) -> None:
+    data = times(factor)
+    how: dict[str, Any] = {"loss": "lambdarank", "optimizer": optimizer, "metric": "map"}
+    expected = (
+        rf"the largest label is {2 * factor}, and loss 'lambdarank' takes labels up to 31 with the "
+        r'gain 2\^label − 1: set loss\.gain=linear, or use `metric="ndcg@10,gain=linear"`'
+    )
+    for table in (data, in_parts(data, tmp_path)):
+        with pytest.raises(Refused, match=expected):
+            ltr.train(table, **how)
+    few = {"trees": 2} if optimizer == "boosting" else {"epochs": 1}
+    for settings in ({"gain": "linear"}, {"measure": "map"}):
+        ltr.train(data, **how, settings={**few, **settings})
+
+
+def test_xgboosts_own_ndcg_refuses_labels_that_lambdarank_takes_with_a_linear_gain() -> None:
+    for factor, advice in ((0.75, "`loss='lambdarank'`"), (25, " and loss.gain=linear")):
+        with pytest.raises(Refused, match=f"takes whole grades up to 31, .*{advice}$"):
+            fit(times(factor), objective="rank:ndcg")
 
 
 @pytest.mark.thorough(sample=1)
