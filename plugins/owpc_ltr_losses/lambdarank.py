@@ -63,9 +63,17 @@ def _lambdarank(
     width = n + -n % _LANES
     query, sums = np.zeros((6, width)), np.zeros((4, width))
     _fill_best_first(ranked, scores, weights, parameters, query)
-    _add_forces(ranked, labels, query, parameters, sums)
-    share, alpha = _share(sums[_FORCE].sum(), int(parameters[5])), parameters[4]
-    value = share * sums[_VALUE].sum()
+    if int(parameters[0]) == _NDCG:
+        last = _fill_worth(ranked, labels, parameters, query)
+        _add_ndcg(n, last, query, parameters, sums)
+    else:
+        _add_others(ranked, labels, query, parameters, sums)
+    value, force = 0.0, 0.0
+    for rank in range(n):
+        value += sums[_VALUE, rank]
+        force += sums[_FORCE, rank]
+    share, alpha = _share(force, int(parameters[5])), parameters[4]
+    value *= share
     for rank in range(n):
         document = ranked[rank]
         spring = alpha * weights[document]
@@ -150,12 +158,20 @@ def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVecto
 
     With `top` only so many are put in order, ahead of all others: one pass in place of a sort.
     """
-    present = np.flatnonzero(weights > 0.0)
-    if top == 0 or 4 * top > len(present):
-        sort_ascending(-scores, present)
-        _sort_ties(scores, labels, present)
+    documents, n = np.empty(len(weights), dtype=np.int64), 0
+    for document in range(len(weights)):
+        if weights[document] > 0.0:
+            documents[n] = document
+            n += 1
+    present = documents[:n]
+    if top == 0 or 4 * top > n:
+        keys = np.empty(len(scores))
+        for document in range(len(scores)):
+            keys[document] = -scores[document]
+        sort_ascending(keys, present)
+        _sort_ties(scores, labels, present, keys)
         return present
-    for k in range(1, len(present)):
+    for k in range(1, n):
         document, place = present[k], k
         if k >= top:
             if not _goes_before(document, present[top - 1], scores, labels):
@@ -170,13 +186,19 @@ def _rank(scores: Vector, labels: Labels, weights: Labels, top: int) -> IntVecto
 
 
 @compiled
-def _sort_ties(scores: Vector, labels: Labels, ranked: IntVector) -> None:
-    """Sort each run of equal scores by the labels; equal labels keep their order."""
+def _sort_ties(scores: Vector, labels: Labels, ranked: IntVector, keys: Vector) -> None:
+    """Sort each run of equal scores by the labels; equal labels keep their order.
+
+    `keys` has room for one number a document.
+    """
     first = 0
     for rank in range(1, len(ranked) + 1):
         if rank == len(ranked) or scores[ranked[rank]] != scores[ranked[first]]:
             if rank - first > 1:
-                sort_ascending(labels, ranked[first:rank])
+                tied = ranked[first:rank]
+                for document in tied:
+                    keys[document] = labels[document]
+                sort_ascending(keys, tied)
             first = rank
 
 
@@ -215,61 +237,63 @@ def _fill_best_first(
 
 
 @compiled
-def _add_forces(
+def _add_others(
     ranked: IntVector,
     labels: Labels,
     query: NDArray[np.float64],
     parameters: Vector,
     sums: NDArray[np.float64],
 ) -> None:
-    """Add the forces of all pairs of a query."""
-    measure = int(parameters[0])
-    if measure == _NDCG:
-        _add_ndcg(ranked, labels, query, parameters, sums)
-        return
-    ranked_labels = labels[ranked].astype(np.float64)
-    relevant = ranked_labels > 0.0
-    if measure == _PAIRWISE_ERROR and len(ranked) > 0:
-        lowest, highest = ranked_labels.min(), ranked_labels.max()
-        relevant = ranked_labels > 0.5 * (lowest + highest)
-        if not ((ranked_labels == lowest) | (ranked_labels == highest)).all():
-            _add_error(ranked_labels, query, parameters, sums)
-            return
-    _add_binary(relevant, query, parameters, sums)
+    """Add the forces of all pairs of a query, for the measures other than NDCG."""
+    grades, n = np.empty(len(ranked)), len(ranked)
+    lowest, highest = np.inf, -np.inf
+    for rank in range(n):
+        grades[rank] = labels[ranked[rank]]
+        lowest, highest = min(lowest, grades[rank]), max(highest, grades[rank])
+    limit = 0.0
+    if int(parameters[0]) == _PAIRWISE_ERROR:
+        limit = 0.5 * (lowest + highest)
+        for rank in range(n):
+            if lowest < grades[rank] < highest:
+                _add_error(grades, query, parameters, sums)
+                return
+    for rank in range(n):
+        grades[rank] = 1.0 if grades[rank] > limit else 0.0
+    _add_binary(grades, query, parameters, sums)
 
 
 @compiled
 def _push(
     row: int,
-    first: int,
     last: int,
     sizes: Vector,
     query: NDArray[np.float64],
     parameters: Vector,
     sums: NDArray[np.float64],
 ) -> None:
-    """Add the forces between the document of rank `row` and those from rank `first` to `last`.
+    """Add the forces between the document of rank `row` and those before rank `last`.
 
     A size is |Δ| where the document of the row is the better one, −|Δ| where the other is, and 0
     where there is no force. Each row of `sums` has one entry a document: slope, curvature, and
     what the pairs of a row add to the value and to Σ λ.
     """
-    scores, weights = query[_SCORE], query[_WEIGHT]
-    for k in range(first, last):
+    weights = query[_WEIGHT]
+    for k in range(last):
         sizes[k] *= weights[row] * weights[k]
     near, far = _divisor(query, len(sizes), parameters)
     if query[_UP, 0] > 0.0:
-        _push_many(row, np.uint64(first), np.uint64(last), sizes, query, near, far, sums)
+        _push_many(row, np.uint64(last), sizes, query, near, far, sums)
     else:
-        for k in range(first, last):
+        for k in range(last):
             if sizes[k] != 0.0:
-                _push_one(row, k, sizes[k], scores, near, far, parameters, sums)
+                _push_one(row, k, sizes[k], query[_SCORE], near, far, parameters, sums)
 
 
 @compiled
 def _divisor(query: NDArray[np.float64], n: int, parameters: Vector) -> tuple[float, float]:
     """Two numbers: the size of a pair at distance d is divided by the first + the second · d."""
-    divided = int(parameters[5]) in (_PAIRS, _BOTH)
+    normalise = int(parameters[5])
+    divided = normalise == _PAIRS or normalise == _BOTH  # noqa: PLR1714 - compiles far faster
     if divided and query[_SCORE, 0] != query[_SCORE, n - 1]:
         return _NEAR, 1.0
     return 1.0, 0.0
@@ -278,7 +302,6 @@ def _divisor(query: NDArray[np.float64], n: int, parameters: Vector) -> tuple[fl
 @compiled(fastmath={"reassoc", "contract", "nsz"})
 def _push_many(
     row: int,
-    first: np.uint64,
     last: np.uint64,
     sizes: Vector,
     query: NDArray[np.float64],
@@ -291,7 +314,7 @@ def _push_many(
     slopes, bends = sums[_SLOPE], sums[_BEND]
     score, own_up, own_down = scores[row], up[row], down[row]
     slope, bend, value, force = 0.0, 0.0, 0.0, 0.0
-    for k in range(first, last):
+    for k in range(last):
         push, curve, cost = _logistic_force(
             sizes[k], score - scores[k], own_up * down[k], own_down * up[k], near, far
         )
@@ -386,20 +409,20 @@ def _margin_cost(x: float, margin: float) -> tuple[float, float, float]:
 @compiled
 def _share(total: float, normalise: int) -> float:
     """What multiplies the forces of a query, of the sum Σ λ."""
-    if normalise in (_QUERIES, _BOTH) and 0.0 < total < np.inf:
+    divided = normalise == _QUERIES or normalise == _BOTH  # noqa: PLR1714 - compiles far faster
+    if divided and 0.0 < total < np.inf:
         return math.log2(1.0 + total) / total
     return 1.0
 
 
 @compiled
-def _add_ndcg(
-    ranked: IntVector,
-    labels: Labels,
-    query: NDArray[np.float64],
-    parameters: Vector,
-    sums: NDArray[np.float64],
-) -> None:
-    """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal; ranks from 0 here."""
+def _fill_worth(
+    ranked: IntVector, labels: Labels, parameters: Vector, query: NDArray[np.float64]
+) -> int:
+    """Write gain / ideal and discount of each rank; the number of ranks with a discount.
+
+    It is 0 where no document has a gain.
+    """
     n = len(ranked)
     last = n if parameters[1] == 0.0 else min(n, int(parameters[1]))
     gains, discounts = query[_GAIN], query[_DISCOUNT]
@@ -410,17 +433,35 @@ def _add_ndcg(
     for rank in range(last):
         ideal += best[n - 1 - rank] * discounts[rank]
     if not ideal > 0.0:
+        return 0
+    for rank in range(n):
+        gains[rank] /= ideal
+    return last
+
+
+@compiled
+def _add_ndcg(
+    n: int, last: int, query: NDArray[np.float64], parameters: Vector, sums: NDArray[np.float64]
+) -> None:
+    """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal, of n documents; ranks from 0."""
+    if last == 0:
         return
-    gains /= ideal
     near, far = _divisor(query, n, parameters)
     if query[_UP, 0] > 0.0:
         _push_all(last, query, near, far, sums)
         return
-    sizes = np.empty(n)
+    scores, weights, gains, discounts = (
+        query[_SCORE],
+        query[_WEIGHT],
+        query[_GAIN],
+        query[_DISCOUNT],
+    )
     for a in range(last):
         for b in range(a + 1, n):
-            sizes[b] = (gains[a] - gains[b]) * (discounts[a] - discounts[b])
-        _push(a, a + 1, n, sizes, query, parameters, sums)
+            size = (gains[a] - gains[b]) * (discounts[a] - discounts[b])
+            if size != 0.0:
+                size *= weights[a] * weights[b]
+                _push_one(a, b, size, scores, near, far, parameters, sums)
 
 
 @compiled
@@ -441,7 +482,12 @@ def _fill_gains(
         # All gains are divided by 2^highest, and so is the ideal: no label is too large.
         for rank in range(len(gains)):
             gains[rank] = 2.0 ** (gains[rank] - highest) - 2.0**-highest
-    increasing[:] = np.sort(gains)
+    order = np.empty(len(gains), dtype=np.int64)
+    for rank in range(len(gains)):
+        order[rank] = rank
+    sort_ascending(gains, order)
+    for place in range(len(gains)):
+        increasing[place] = gains[order[place]]
 
 
 @compiled
@@ -511,21 +557,21 @@ def _add_error(
     for b in range(n):
         below = 0.0  # Σ_k sign(label_b − label_k)
         for a in range(b - 1, -1, -1):
-            sign = np.sign(labels[b] - labels[a])
-            sizes[a] = (sign + above[a] + below) / pairs if sign != 0.0 else 0.0
+            sign = int(labels[b] > labels[a]) - int(labels[b] < labels[a])
+            sizes[a] = (sign + above[a] + below) / pairs if sign != 0 else 0.0
             below += sign
             above[a] += sign
-        _push(b, 0, b, sizes, query, parameters, sums)
+        _push(b, b, sizes, query, parameters, sums)
 
 
 @compiled
 def _add_binary(
-    relevant: NDArray[np.bool_],
+    relevant: Vector,
     query: NDArray[np.float64],
     parameters: Vector,
     sums: NDArray[np.float64],
 ) -> None:
-    """Forces between each relevant and each irrelevant document, |Δ| in constant time."""
+    """Forces between each relevant (1) and each irrelevant (0) document, |Δ| in constant time."""
     measure, n = int(parameters[0]), len(relevant)
     # hits[r] relevant documents, with 1/rank summed in shares[r], within the r first ranks.
     hits, shares, sizes = np.zeros(n + 1), np.zeros(n + 1), np.empty(n)
@@ -533,18 +579,18 @@ def _add_binary(
     for r in range(1, n + 1):
         hits[r] = hits[r - 1] + relevant[r - 1]
         shares[r] = shares[r - 1] + relevant[r - 1] / r
-        if relevant[r - 1] and hits[r] == 1.0:
+        if relevant[r - 1] > 0.0 and hits[r] == 1.0:
             first = float(r)
-        elif relevant[r - 1] and hits[r] == 2.0:
+        elif relevant[r - 1] > 0.0 and hits[r] == 2.0:
             second = float(r)
     pairs = hits[n] * (n - hits[n])
     for r in range(1, n + 1):
-        if not relevant[r - 1]:
+        if relevant[r - 1] == 0.0:
             continue
         for k in range(1, n + 1):
             size = 0.0
             a, b = min(r, k), max(r, k)
-            if relevant[k - 1]:
+            if relevant[k - 1] > 0.0:
                 size = 0.0
             elif measure == _MAP:
                 size = (hits[a - 1] + 1.0) / a - hits[b] / b + shares[b - 1] - shares[a]
@@ -559,7 +605,7 @@ def _add_binary(
             elif a == 1:
                 size = 1.0
             sizes[k - 1] = max(size, 0.0)
-        _push(r - 1, 0, n, sizes, query, parameters, sums)
+        _push(r - 1, n, sizes, query, parameters, sums)
 
 
 @hookimpl
