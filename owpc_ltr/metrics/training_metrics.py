@@ -93,7 +93,18 @@ class Judge(Generic[T]):
     def mean_of(self, scores: Vector, queries: RankingDataset | JudgedLabels) -> float:
         """The mean of the metric over the queries, weighted by their importance."""
         weights = uneven(queries.query_importance)
-        return self.metric.mean(scores, queries.labels, queries.offsets, weights)
+        if self._compiled is None or not np.isfinite(scores).all():
+            return self.metric.mean(scores, queries.labels, queries.offsets, weights)
+        return self.metric.average(self._compiled.at(scores), weights)
+
+    @cached_property
+    def _compiled(self) -> SteppedMetric | None:
+        """The metric of the validation queries, which is measured after each of many passes."""
+        data = self.validation
+        if not isinstance(data, RankingDataset) or not is_compiled(self.metric):
+            return None
+        at_rest = self.metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
+        return SteppedMetric(self.metric, data, at_rest)
 
     @property
     def lost_patience(self) -> bool:
@@ -184,6 +195,12 @@ class SteppedMetric:
         self.running = np.concatenate([[0.0], np.cumsum(self.places)])
         if metric.short == "zero" and metric.cutoff is not None:
             self.whole[queries.lengths < metric.cutoff] = 0.0
+
+    def at(self, scores: Vector) -> Vector:
+        """The value of each query at these scores, all finite."""
+        scores = np.asarray(scores, dtype=np.float64)
+        values: Vector = self.along(scores, np.zeros_like(scores), np.zeros(1))[0]
+        return values
 
     def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
         """Values at scores + step · direction, all finite: one row a step, one column a query."""
