@@ -144,13 +144,15 @@ def relative_gap(gap: float, gain: float) -> float:
 class Fit(ShortRepr):
     """What an optimizer found: a model, how it got there, and how near the optimum it is.
 
-    `history` has one row a pass. `state` is the optimizer's own, for a warm start.
+    `history` has one row a pass. `state` is the optimizer's own, for a warm start. `after` gives
+    the model after so many passes of `history`, where an optimizer that stops early can tell.
     """
 
     model: Model
     certificate: Certificate
     history: tuple[dict[str, float], ...] = ()
     state: object = None
+    after: Callable[[int], Model] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -270,8 +270,9 @@ def _on_grid(values: Vector, largest: float) -> Vector:
     return rounded
 
 
-_TO_FIND_PAIRS = 100
-"""How many trees of depth 2 are enough to tell which features meet."""
+_TO_FIND_PAIRS, _PATIENCE_ALONE = 100, 50
+"""How many trees of depth 2 are enough to tell which features meet; and the patience of those of
+depth 1 before them."""
 
 _MANY_DOCUMENTS = 20_000
 """From so many on, trees are deeper; on fewer they learn the noise (benchmarks/first_model.py)."""
@@ -352,9 +353,13 @@ class Boosting:
 
     def _pairs(self, loss: Loss, data: RankingDataset, run: Run) -> list[tuple[int, int]]:
         """The pairs that gain most on top of what validation leaves of trees of one split."""
-        apart = replace(self, depth=1)._grow(loss, data, run)
-        scores = apart.model.score(data.features)
-        above = replace(self, depth=2, trees=min(self.trees, _TO_FIND_PAIRS))
+        few = min(self.trees, _TO_FIND_PAIRS)
+        alone = replace(self, depth=1, trees=few)
+        if run.validation is not None:
+            patience = min(self.patience, _PATIENCE_ALONE)
+            alone = replace(self, depth=1, patience=patience)
+        scores = alone._grow(loss, data, run).model.score(data.features)
+        above = replace(self, depth=2, trees=few)
         rest = above._grow(loss, data, replace(run, validation=None), start=scores)
         return strongest_pairs(rest.state, self.interactions)
 
@@ -372,7 +377,8 @@ class Boosting:
         """
         matrices = _in_memory(self, data, run, start)
         growth = Growth(self, loss, data, run, matrices, pairs=pairs)
-        return self.grown(growth, run, Judge(run, self.patience), pairs, start)
+        fit = self.grown(growth, run, Judge(run, self.patience), pairs, start)
+        return replace(fit, after=partial(_first_trees, growth.booster, data.feature_names))
 
     def streams(self, loss: Loss) -> bool:
         """Any loss; pairs of features are looked for in memory."""
@@ -439,6 +445,17 @@ class Boosting:
         }
 
 
+def _first_trees(booster: Any, names: tuple[str, ...], count: int) -> TreeModel:
+    """The model of so many trees of a booster that has more."""
+    return from_raw(_written(booster[:count]), names, slice_best=False)
+
+
+def _written(booster: Any) -> dict[str, Any]:
+    """The trees, as XGBoost writes them."""
+    content: dict[str, Any] = json.loads(booster.save_raw("json"))
+    return content
+
+
 class Growth:
     """XGBoost's booster, its binned matrices, and the loss that it follows."""
 
@@ -480,8 +497,7 @@ class Growth:
 
     def content(self, trees: int) -> dict[str, Any]:
         """The first trees, as XGBoost writes them."""
-        written: dict[str, Any] = json.loads(self.booster[:trees].save_raw("json"))
-        return written
+        return _written(self.booster[:trees])
 
     def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
         """The risk, where the loss is the gradient's own; trees have no gap."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr import OwpcLtrWarning
+from owpc_ltr import OwpcLtrWarning, make_dataset
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment import model_upload, serving_mode
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
@@ -33,8 +33,9 @@ from owpc_ltr.formats.stored_model import (
     store_for_client,
 )
 from owpc_ltr.models.analysis import score_interval
-from owpc_ltr.models.linear import AdditiveModel, Curve
-from owpc_ltr.models.model_file import packed
+from owpc_ltr.models.forests import Steps, sum_of_forests
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
+from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run
@@ -79,6 +80,30 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert verification.drift == ()
     assert verification.parity is not None
     assert verification.parity.scored_by == "engine"
+
+
+@pytest.mark.modules
+def test_a_sum_of_curves_and_trees_is_proven_there(small: Small) -> None:
+    asked = trees(small)
+    names = asked.feature_names
+    features = np.concatenate(
+        [
+            unpacked(sample["features"], len(sample["document_ids"]), len(names))
+            for sample in asked.record["probes"]
+        ]
+    )
+    data = make_dataset(
+        features, np.zeros(len(features)), np.zeros(len(features)), feature_names=names
+    )
+    weights = np.linspace(-1.0, 1.0, len(names))
+    line = LinearModel(names, weights)
+    stepped = Steps.of(data, 63).forest_of([(line, 1.0)], data)
+    assert stepped is not None
+    model = replace(sum_of_forests([stepped, asked], [1.0, 0.5]), record=asked.record)
+    done = put(small, model)
+    assert (done.type, done.parity.scored_by) == (TREES, "engine")
+    assert done.parity.largest_difference < 1e-6
+    assert done.parity.swapped == 0
 
 
 @pytest.mark.modules
