@@ -401,6 +401,8 @@ def _learned(record: Mapping[str, Any]) -> list[tuple[str, object]]:
         for part in ("loss", "optimizer", "reranker")
         if isinstance(record.get(part), Mapping)
     ]
+    if isinstance(record.get("parts"), Mapping):
+        rows.append(("sum of", ", ".join(map(str, record["parts"]))))
     if isinstance(record.get("imported"), Mapping):
         rows.append(("imported from", record["imported"].get("format", "another library")))
     if record.get("queries") is not None and record.get("documents") is not None:

@@ -387,41 +387,56 @@ def train_plan(
     data, validation = loaded_for(plan, data, validation)
     facts = check_trainable(data)
     plan = plan.for_labels(facts.levels)
-    columns = _columns_for(plan, data, validation)
+    columns = columns_for(plan, data, validation)
     run = replace(run, validation=columns.validation, metric=plan.metric)
     with one_blas_thread():
         chosen, table = _best_of(plan, columns.data, run)
-    fit = columns.fit_to_data(chosen.fit, data.head)
+    fit = replace(chosen.fit, model=columns.in_place(chosen.fit.model, data.head))
     warnings = _warnings(fit, chosen.pair[0], columns.sample)
     if validation is not None:
         warnings += [f"validation: {warning}" for warning in unused_weights(validation)]
-    record = {
-        **record_of_method(*chosen.pair, "optimizer", plan.metric, run, **columns.record),
+    method = {
+        **record_of_method(*chosen.pair, "optimizer", plan.metric, run, **plan.columns_record),
         "validation": None if validation is None else chosen.value,
         "certificate": fit.certificate.as_dict(),
         "table": table,
         "history": kept_history(fit.history),
-        **record_of_data(data),
-        "feature_ranges": facts.ranges,
         "warnings": list(warnings),
-        "source": source_of(data, validation, source),
-        "probes": parity_samples_of(data if validation is None else validation),
-        # What splits gained, and which may meet, is known to who grew the trees alone.
-        **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
-    constant = facts.constant(data.feature_names, filled=plan.missing == ZERO)
+    model = recorded_model(fit.model, method, data, facts, source, validation=validation)
     return TrainingResult(
-        model=with_record(fit.model, record),
+        model=model,
         fit=fit,
         settings=chosen.settings,
         table=tuple(table),
         warnings=tuple(warnings),
-        constant_features=tuple(constant),
+        constant_features=tuple(facts.constant(data.feature_names, filled=plan.missing == ZERO)),
     )
 
 
+def recorded_model(
+    model: Model,
+    method: Mapping[str, Any],
+    data: JudgedTable,
+    facts: Facts,
+    source: Mapping[str, Any] | None = None,
+    validation: JudgedTable | None = None,
+) -> Model:
+    """The model with the record of its training: the `method`, and what is known of the data."""
+    record = {
+        **method,
+        **record_of_data(data),
+        "feature_ranges": facts.ranges,
+        "source": source_of(data, validation, source),
+        "probes": parity_samples_of(data if validation is None else validation),
+        # What splits gained, and which may meet, is known to who grew the trees alone.
+        **{key: model.record[key] for key in _OF_TREES if key in model.record},
+    }
+    return with_record(model, record)
+
+
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class FittedColumns:
     """The data as fits take them by a plan, and what makes of their model one of the data.
 
     `sample` are some of the queries with the features that the model is of.
@@ -433,25 +448,13 @@ class _Columns:
     sample: RankingDataset
     curves: PiecewiseLinearColumns | None
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """What a record says of them."""
-        record: dict[str, Any] = {"normalise": self.plan.normalise}
-        if self.plan.missing is not None:
-            record["missing"] = self.plan.missing
-        if self.plan.piecewise_linear:
-            record["basis"] = {"name": "ramps", "knots": self.plan.knots}
-        return record
-
-    def fit_to_data(self, fit: Fit, head: RankingDataset) -> Fit:
-        """The fit with a model of the data as they are, of which `head` are some."""
-        model = fit.model if self.curves is None else self.curves.model_of(fit.model)
-        if self.plan.missing == ZERO:
-            model = taking_missing_as_zero(model, head)
-        return replace(fit, model=model)
+    def in_place(self, model: Model, head: RankingDataset) -> Model:
+        """The model of the data as they are, of which `head` are some, by one of the columns."""
+        model = model if self.curves is None else self.curves.model_of(model)
+        return taking_missing_as_zero(model, head) if self.plan.missing == ZERO else model
 
 
-def _columns_for(plan: Plan, data: JudgedTable, validation: JudgedTable | None) -> _Columns:
+def columns_for(plan: Plan, data: JudgedTable, validation: JudgedTable | None) -> FittedColumns:
     """The data as the fits of a plan take them: filled, expanded to curves, with their scales."""
     if plan.missing == ZERO:
         data = data.without_missing()
@@ -463,7 +466,7 @@ def _columns_for(plan: Plan, data: JudgedTable, validation: JudgedTable | None) 
         curves = piecewise_linear_columns(data.load(), plan.knots)
         data = curves.expanded(data.load())
         validation = None if validation is None else curves.expanded(validation.load())
-    return _Columns(plan, with_scales(data, plan.normalise), validation, sample, curves)
+    return FittedColumns(plan, with_scales(data, plan.normalise), validation, sample, curves)
 
 
 class FittedCandidate(NamedTuple):
@@ -566,25 +569,25 @@ def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
             f"the optimum has collapsed: the risk is {fit.certificate.risk_ratio:.4f} of that of "
             f"scoring everything 0{advice}"
         )
-    if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
-        warnings.append("the model scores documents alike: it does not rank")
-    return warnings
+    return warnings + ranking_warnings(fit.model, data)
+
+
+def ranking_warnings(model: Model, data: RankingDataset) -> list[str]:
+    """A sentence where the model ranks nothing."""
+    alike = len(np.unique(model.score(data.features[:1000]))) == 1
+    return ["the model scores documents alike: it does not rank"] * alike
 
 
 _SALT = "owpc-ltr folds"
 
 
 def fold_models(
-    data: JudgedTable,
-    plan_of: Callable[[RankingDataset, Run], Plan],
-    run: Run,
-    folds: int,
-    validation_share: float,
+    data: JudgedTable, train_on: Callable[[RankingDataset, Run], Model], run: Run, folds: int
 ) -> list[Model]:
     """A model for each fold, trained as one of all queries is, without the queries of the fold.
 
-    `plan_of` says how a model of some queries is trained, as it did for those of all. Spellings of
-    one query are in one fold. Raises BadInput for fewer queries than folds.
+    `train_on` makes a model of some queries, as it did of all. Spellings of one query are in one
+    fold. Raises BadInput for fewer queries than folds.
     """
     if not folds:
         return []
@@ -596,16 +599,20 @@ def fold_models(
         def progress(message: str, done: float | None = None, number: int = number) -> None:
             run.progress(f"fold {number + 1} of {folds}: {message}", done)
 
-        fold_run = replace(run, progress=progress)
         others = data.select(np.flatnonzero(fold != number))
-        plan = plan_of(others, fold_run)
-        models.append(model_of_queries(others, plan, fold_run, validation_share))
+        models.append(train_on(others, replace(run, progress=progress)))
     return models
 
 
-def model_of_queries(data: RankingDataset, plan: Plan, run: Run, validation_share: float) -> Model:
+def split_and_train(
+    data: JudgedTable,
+    plan: Plan,
+    run: Run,
+    validation_share: float,
+    source: Mapping[str, Any] | None = None,
+) -> TrainingResult:
     """A model of these queries, of which a share chooses the settings."""
     # Queries that another split has cut are not split by the same hash.
     sides = HashSplit(validation_share, 0.0, "owpc-ltr inner")
     splits = split_queries(data, sides, wanted=("train", "validation"))
-    return train_plan(splits.training, plan, run, splits.optional_validation).model
+    return train_plan(splits.training, plan, run, splits.optional_validation, source)

@@ -110,6 +110,8 @@ _MOST_GRADES = 32
 """More different labels are no grades: a loss for grades would take as many times its time."""
 _MOST_BEYOND = 3
 """How far the default values of C are extended, in powers of ten."""
+_FALLS = 2
+"""After so many falls in a row C is not raised any more."""
 _CHECKED_ROWS = 1000
 
 OTHER_NAMES = {
@@ -201,6 +203,13 @@ class Plan(CandidatePlan[Optimizer]):
     """Whether a feature has a curve between `knots` of its quantiles, instead of a weight."""
     knots: int = KNOTS
 
+    @property
+    def columns_record(self) -> dict[str, Any]:
+        """What a record says of the data as the fits take them."""
+        missing = {} if self.missing is None else {"missing": self.missing}
+        basis = {"basis": {"name": "ramps", "knots": self.knots}} if self.piecewise_linear else {}
+        return {"normalise": self.normalise, **missing, **basis}
+
     def for_labels(self, levels: Vector) -> Plan:
         """The plan with the loss's settings for these labels and the metric that chooses.
 
@@ -240,6 +249,15 @@ class Plan(CandidatePlan[Optimizer]):
             for name, value in options.items()
             if value in choices[name] and value != getattr(self.loss, name)
         }
+
+    def has_fallen(self, tried: Sequence[tuple[Settings, float]]) -> bool:
+        """Whether the last default values of C, as they were tried, are worse than one before.
+
+        Larger ones take most of the time, and lose more. `tried` is as of `beyond`.
+        """
+        values = [value for _, value in tried]
+        fallen = len(values) > _FALLS and max(values[-_FALLS:]) < max(values[:-_FALLS])
+        return self.chooses_by_default and fallen
 
     def beyond(self, tried: Sequence[tuple[Settings, float]]) -> dict[str, Any] | None:
         """One more candidate, of a C beyond the default ones, where that at their end is the best.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -51,8 +51,8 @@ from owpc_ltr.training.options import (
 if TYPE_CHECKING:
     from owpc_ltr.data.partitioned import JudgedTable
     from owpc_ltr.protocols import Model, Run
+    from owpc_ltr.training.feature_selection import FewFeatures
     from owpc_ltr.training.fitting import TrainingQueries, TrainingResult
-    from owpc_ltr.training.model_search import FewFeatures, KindChoice
     from owpc_ltr.training.plan import Plan
 
 
@@ -74,22 +74,19 @@ class TrainingSummary:
         record = self.model.record
         if "feature_selection" in record:
             yield from _selection_lines(record["feature_selection"])
-        value = record["validation"]
-        # The first candidate that was as good as the chosen one is the chosen one.
-        row = next(row for row in record["table"] if row.get("validation") == value)
-        settings = {name: row[name] for name in row if "." in name}
-        if "kinds" not in record:
-            yield from _candidate_lines(record, settings)
-        else:
+        if "kinds" in record:
             yield from _kind_lines(record)
-        yield chosen_line(settings)
-        grades = record["loss"]["settings"].get("grades")
+        else:
+            settings = chosen_settings(record)
+            yield from _candidate_lines(record, settings)
+            yield chosen_line(settings)
+        grades = record["loss"]["settings"].get("grades") if "loss" in record else None
         if grades is not None:
             words = "relevant is a label above 0" if grades == "binary" else "every grade counts"
             yield f"grades: {words} (loss.grades={grades})"
-        yield (
+        yield wrapped_text(
             f"trained on {record['queries']} queries, {record['documents']} documents"
-            f"{_ending(record['certificate'])}"
+            f"{_ending(record.get('certificate'))}"
         )
         yield from _share_lines(record)
         if record.get("folds"):
@@ -185,17 +182,22 @@ def train(
 ) -> Model:
     """Train a ranker; validation queries choose its settings.
 
-    Without a loss, an optimizer or settings of them, kinds of models are compared over folds:
-    linear, piecewise-linear, trees of pairs of features, boosted trees. The simplest is taken that
-    is not significantly worse than the best in every engine (`runs_in`). The metric is then ndcg@10
-    for several grades; else it is map.
+    Without a loss, an optimizer or settings of them, kinds of models are compared over three folds:
+    linear, piecewise-linear, pairwise-interaction trees, the sum of these three, boosted trees. Of
+    those that run in every engine (`runs_in`), the simplest is taken that is within half a standard
+    error, and .002, of the best. Its settings are those that are best on the folds, and it learns
+    from all queries that are not kept out.
+
+    The metric is ndcg@10 for several grades; else it is map.
 
     Without `validation`, the queries of `data` are split by the hash of their ids into training,
     validation and test queries. `evaluate(model, data)` then measures on the test queries. With
-    `folds` none are kept out, and it measures on all (cross-validated). Without `grid`, C is chosen
-    from 0.001 … 10 if the optimizer has one. With `max_features`, features are left out one by one;
-    the model's record says which, and at what loss. Warns about judgments that are likely to hurt
-    the model.
+    `folds` none are kept out, and it measures on all (cross-validated). Where the kind is chosen,
+    the validation queries are among those of the folds.
+
+    Without `grid`, C is chosen from 0.001 … 10 if the optimizer has one. With `max_features`,
+    features are left out one by one; the model's record says which, and at what loss. Warns about
+    judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings; a loss is also a
     function (scores, labels, weights) → (value, gradient) of a query. Data that are one side of a
@@ -215,11 +217,18 @@ def train(
     """
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
+    from owpc_ltr.metrics import first_metric
     from owpc_ltr.models.combined import with_folds
-    from owpc_ltr.models.model_file import save_model, with_record, with_warnings
+    from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.fitting import fold_models, read_training_queries, workers_at
-    from owpc_ltr.training.model_search import choose_kind, few_features
+    from owpc_ltr.training.feature_selection import few_features
+    from owpc_ltr.training.fitting import (
+        fold_models,
+        read_training_queries,
+        split_and_train,
+        workers_at,
+    )
+    from owpc_ltr.training.kinds import metric_for, train_best_kind
     from owpc_ltr.training.plan import model_plan
 
     if knots is not None and not piecewise_linear:
@@ -227,7 +236,7 @@ def train(
     registry = load(map(Path, plugins))
     make = partial(model_plan, normalise=normalise, missing=missing, registry=registry)
     # What cannot be planned is refused before any data are read.
-    planned = make(
+    plan = make(
         loss=loss or DEFAULT_LOSS,
         optimizer=optimizer or DEFAULT_OPTIMIZER,
         settings=settings,
@@ -236,46 +245,58 @@ def train(
         piecewise_linear=piecewise_linear,
         knots=KNOTS if knots is None else knots,
     )
-    choices = (loss, optimizer, settings, grid, piecewise_linear, max_features, dask)
-
-    def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
-        if any(choices):
-            return planned, None
-        choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
-        return choice.kind.plan, choice
-
+    chosen = any((loss, optimizer, settings, grid, piecewise_linear, max_features, dask))
     few = few_features(max_features, feature_cost)
     others = {"validation": validation, "max_features": max_features, "dask": dask}
     _check_folds(folds, others, test_share)
     run = Run(seed=seed, threads=threads, progress=progress)
     with workers_at(dask, (data, validation), plugins) as workers:
+        # Where the kind is chosen, folds of all queries that are not kept out choose settings too.
+        shares = validation_share if chosen else 0.0, test_share if folds is None else 0.0
         queries = read_training_queries(
             data,
             validation,
-            (validation_share, test_share if folds is None else 0.0),
+            shares,
             memory=memory,
             max_feature_number=max_feature_number,
             source=source,
         )
         if few is not None:
             queries = queries.in_memory("`max_features`")
-        plan, choice = plan_of(queries.splits.seen, run)
-        queries = queries.fit_for(plan, workers)
+
+        def train_on(part: JudgedTable, of: Run) -> TrainingResult:
+            if chosen:
+                return split_and_train(part, plan, of, validation_share)
+            return train_best_kind(
+                part, None, make, metric, runs_in, run=of, validation_share=validation_share
+            )
+
+        if chosen:
+            queries = queries.fit_for(plan, workers)
+            if metric is None:
+                by_labels = metric_for(queries.training.head)
+                plan = replace(plan, metric=first_metric(by_labels, registry))
         before = warnings_before_training(queries.training.head)
         give_warnings(before)
-        trained = _trained(queries, plan, run, few)
+        if chosen:
+            trained = _trained(queries, plan, run, few)
+        else:
+            trained = train_best_kind(
+                queries.training,
+                queries.validation,
+                make,
+                metric,
+                runs_in,
+                run=run,
+                validation_share=validation_share,
+                source=queries.source,
+            )
         models = fold_models(
-            queries.splits.everything,
-            lambda rest, of: plan_of(rest, of)[0],
-            run,
-            folds or 0,
-            validation_share,
+            queries.splits.everything, lambda rest, of: train_on(rest, of).model, run, folds or 0
         )
     give_warnings(trained.all_warnings)
     ranker: Model = with_folds(trained.model, models)
     ranker = with_warnings(ranker, (*before, *trained.all_warnings))
-    if choice is not None:
-        ranker = with_record(ranker, {**ranker.record, "kinds": choice.as_dict()})
     if out is not None:
         save_model(ranker, out)
     name = "the model" if out is None else Path(out).name
@@ -298,8 +319,8 @@ def _trained(
     queries: TrainingQueries, plan: Plan, run: Run, few: FewFeatures | None
 ) -> TrainingResult:
     """The model of a plan; of so many features at most, where these were given."""
+    from owpc_ltr.training.feature_selection import train_on_few_features
     from owpc_ltr.training.fitting import train_plan
-    from owpc_ltr.training.model_search import train_on_few_features
 
     training, validation, source = queries.training, queries.validation, queries.source
     if few is None:
@@ -315,14 +336,29 @@ def _trained(
     )
 
 
-def _ending(certificate: Mapping[str, Any]) -> str:
-    """Why and after what the fit ended, as far as its optimizer tells."""
+def _ending(certificate: Mapping[str, Any] | None) -> str:
+    """Why and after what the fit ended, as far as its optimizer tells; nothing of a sum."""
+    if certificate is None:
+        return ""
     counts = {"passes": certificate["passes"], "non-zero duals": certificate["nonzero_duals"]}
     text = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     reason = certificate["stop_reason"]
     if reason and text:
         return f"; {reason} ({text})"
     return f"; {reason or text}" if reason or text else ""
+
+
+def chosen_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the chosen candidate: the first that was as good as the best."""
+    value = record["validation"]
+    row = next(row for row in record["table"] if row.get("validation") == value)
+    return {name: row[name] for name in row if "." in name}
+
+
+def _settled(part: Mapping[str, Any]) -> str:
+    """What the folds chose for a kind, or for a part of a sum: C, or how many trees."""
+    settings = part["optimizer"]["settings"]
+    return f"C={settings['C']:g}" if "C" in settings else f"{settings['trees']} trees"
 
 
 def chosen_line(settings: Mapping[str, Any]) -> str:
@@ -349,6 +385,9 @@ def _kind_lines(record: Mapping[str, Any]) -> Iterator[str]:
         title = str(record["select"]).upper()
         yield text_table(["KIND", title, "GAIN (95 %)", "RUNS IN", "FEATURES", "TREES"], rows)
     yield wrapped_text(f"kind: {choice['kind']}: {choice['why']}")
+    parts = record.get("parts") or {choice["kind"]: record}
+    settled = [f"{name}, {_settled(part)}" for name, part in parts.items()]
+    yield wrapped_text(f"chosen: {'; '.join(settled)}")
 
 
 def _share_lines(record: Mapping[str, Any]) -> Iterator[str]:

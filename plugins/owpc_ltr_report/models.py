@@ -243,7 +243,9 @@ def training_section(ranker: NamedModel, number: int) -> Section | None:
         return None
     metric, value = _metric(record), finite(record.get("validation"))
     lead = "The settings were given: none were selected."
-    if len(tried) > 1:
+    if isinstance(record.get("kinds"), Mapping):
+        lead = f"Folds of the queries chose the kind of model and its settings by {metric}."
+    elif len(tried) > 1:
         lead = (
             f"{len(tried)} candidates were tried; the one with the best {metric} on validation "
             "queries was selected."
@@ -304,11 +306,15 @@ def origin(record: Record) -> list[tuple[str, str]]:
 
 
 def _parts(record: Record) -> list[tuple[str, str]]:
-    """Loss, optimizer and reranker with their settings."""
+    """Loss, optimizer and reranker with their settings, of each part where they are several."""
+    several = part_of(record, "parts")
     return [
-        (kind, configured(part.get("name"), part_of(part, "settings")))
+        (f"{kind} of {name}" if name else kind, configured(part.get("name"), settings))
+        for name, own in [("", record), *several.items()]
+        if isinstance(own, Mapping)
         for kind in ("loss", "optimizer", "reranker")
-        if isinstance(part := record.get(kind), Mapping)
+        if isinstance(part := own.get(kind), Mapping)
+        for settings in [part_of(part, "settings")]
     ]
 
 

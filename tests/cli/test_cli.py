@@ -48,7 +48,7 @@ def test_the_workflow_of_a_researcher(run: Run) -> None:
     more = ("--optimizer", "larank", "--grid", "C=1e-2..1e1", "--metric", "map", "--out", "m.json")
     code, out, err = run(*words, *more)
     assert (code, "10 of 10 validation queries are in the training data" in err) == (0, True)
-    assert out.count("\n") == 9
+    assert out.count("\n") == 10
     assert "wrote m.json" in out
     out = run.output("evaluate", "m.json", "--data", "vali.txt", "--metric", "ndcg@3", "--json")
     (metric,) = json.loads(out)["rankers"][0]["metrics"]

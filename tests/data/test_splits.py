@@ -36,8 +36,8 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
 from owpc_ltr.text import normalised_text
+from owpc_ltr.training.feature_selection import train_on_few_features
 from owpc_ltr.training.fitting import read_training_queries, train_plan
-from owpc_ltr.training.model_search import train_on_few_features
 from owpc_ltr.training.plan import model_plan, with_scales
 from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from tests.commands import Run as RunCommand

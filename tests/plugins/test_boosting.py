@@ -30,7 +30,7 @@ from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Fit, Loss, Run
-from owpc_ltr.training.model_search import kinds
+from owpc_ltr.training.kinds import kinds
 from owpc_ltr.training.plan import model_plan
 from tests.datasets import in_parts, learnable
 
@@ -137,6 +137,7 @@ def test_select_and_the_comparison_of_kinds_take_the_gain_of_the_metric_too() ->
     selection = ltr.select(times(33), metrics=metric, settings=few, **how)
     assert {row.settings["loss.gain"] for row in selection.rows} == {"linear"}
     trees = kinds(partial(model_plan, metric=metric), 5)[-1].plan
+    assert trees is not None
     assert trees.for_labels(np.array([0.0, 99.0])).settings["loss.gain"] == "linear"
     with pytest.raises(Refused, match="the largest label is 66"):
         ltr.select(times(33), metrics="ndcg@10", settings=few, **how)

@@ -23,9 +23,9 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training import model_search as feature_selection
+from owpc_ltr.training import feature_selection
+from owpc_ltr.training.feature_selection import Costs, costs_of, train_on_few_features
 from owpc_ltr.training.fitting import train_plan
-from owpc_ltr.training.model_search import Costs, costs_of, train_on_few_features
 from owpc_ltr.training.plan import Plan, model_plan
 from tests.commands import Run as RunCommand
 

@@ -34,7 +34,7 @@ _KEY = "deployment_record"
 _FORMAT = 1
 _LARGE = ("content", "samples", "record.folds")
 _OBJECTS = ("search", "switch", "serving_mode", "search_template")
-_PLAN = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation")
+_PLAN = ("loss", "optimizer", "parts", "normalise", "basis", "seed", "select", "validation")
 _DATA = ("queries", "documents", "imported", "source", "fingerprint", "featureset_hash")
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
