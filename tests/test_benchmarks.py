@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from owpc_ltr_clicks.judge_clicks import count_clicks
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset
+from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.compared_pair import prediction_powered
 from owpc_ltr.evaluation.significance import bca_interval, compare_paired
 from owpc_ltr.metrics import parse_metric
@@ -310,3 +313,56 @@ def test_a_log_that_loses_clicks_of_one_leader_cannot_tell(monkeypatch: pytest.M
         course = worlds.broken_course(fault, True, 2)
         assert check in course.at_end
     assert worlds.broken_course("nothing", True, 2).at_end == "better"
+
+
+first_model = benchmark_script("first_model")
+
+
+def measured(values: list[float]) -> Any:
+    return first_model.Measured(np.array(values), np.array(values), 1.0)
+
+
+def test_a_ranker_whose_values_are_in_the_file_is_not_run_again(tmp_path: Path) -> None:
+    data, path = first_model.sparse(0, queries=40), tmp_path / "values.json"
+    runs: list[set[str]] = []
+
+    def by_a_feature(rest: RankingDataset, test: RankingDataset) -> Vector:
+        runs.append(set(rest.query_ids.to_pylist()) & set(test.query_ids.to_pylist()))
+        return test.features[:, 0].astype(np.float64)
+
+    for again in ((), (), ("one",)):
+        results = first_model.Results.of_file(path, 2)
+        first_model.measure("sparse", [data, data], {"one": by_a_feature}, results, again)
+        assert len(results.of("sparse")["one"].ndcg) == 80
+    # Two folds of two draws, in the first turn and in the last; no model saw what it ranks.
+    assert runs == [set()] * 8
+    read = first_model.Results.of_file(path, 2).of("sparse")["one"]
+    np.testing.assert_array_equal(read.ndcg, results.of("sparse")["one"].ndcg)
+    with pytest.raises(SystemExit, match="results of 2 folds, not 5"):
+        first_model.Results.of_file(path, 5)
+    with pytest.raises(SystemExit, match="80 queries of 'sparse' for 'one', and these are 40"):
+        first_model.measure("sparse", [data], {}, results)
+
+
+def test_single_peers_are_counted_by_their_means_and_others_by_tests() -> None:
+    rankers = {
+        first_model.ONE_LINER: measured([0.5] * 60),
+        "linear": measured([0.4] * 60),
+        "boosted trees": measured([0.5] * 59 + [0.9]),
+        "SVM, single": measured([0.5] * 59 + [0.4]),
+        "trees, single": measured([0.6] * 60),
+        "trees, averaged": measured([0.6] * 60),
+    }
+    standing = first_model.Standing.of(rankers)
+    assert (standing.ahead, standing.single_peers) == (1, 2)
+    assert standing.below == ("trees, averaged",)
+    assert standing.others == 3
+    total = standing + standing
+    assert (total.ahead, total.single_peers, len(total.below), total.others) == (2, 4, 2, 6)
+
+
+def test_pairs_are_of_one_query_and_of_different_labels() -> None:
+    data = ltr.make_dataset(np.zeros((5, 1)), [0, 2, 1, 1, 0], ["a", "a", "a", "b", "b"])
+    above, below = first_model.pairs_of(data)
+    pairs = sorted(zip(above.tolist(), below.tolist(), strict=True))
+    assert pairs == [(1, 0), (1, 2), (2, 0), (3, 4)]
