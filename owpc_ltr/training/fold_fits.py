@@ -80,8 +80,8 @@ class FoldFits:
 
     `held_out` are the models that score the queries of each fold: others chose their settings.
     `table` has a row for each candidate, `value` is the chosen one's. Where the optimizer stops
-    early, `passes` is the chosen number of passes, `models` are those of each fold after so many,
-    and `history` has the mean of the folds after each pass.
+    early, `passes` is the chosen number of passes, `fits` are those of the chosen candidate, one a
+    fold, and `history` has the mean of the folds after each pass.
     """
 
     plan: Plan
@@ -89,8 +89,13 @@ class FoldFits:
     table: tuple[dict[str, Any], ...]
     value: float
     passes: int = 0
-    models: tuple[TreeModel, ...] = ()
+    fits: tuple[Fit, ...] = ()
     history: tuple[dict[str, float], ...] = ()
+
+    @property
+    def models(self) -> tuple[TreeModel, ...]:
+        """The model of each fold after the chosen number of passes."""
+        return tuple(_after(fit, self.passes) for fit in self.fits)
 
 
 class Means:
@@ -191,8 +196,8 @@ def _by_passes(plan: Plan, columns: FittedColumns, queries: QueryFolds, run: Run
             means.rows.append(np.array(values))
             places.append((number, passes))
 
-    def best_model(k: int, without: int | None = None) -> TreeModel:
-        number, passes = places[means.best(without)]
+    def held_out(k: int) -> TreeModel:
+        number, passes = places[means.best(without=k)]
         return _after(fits[number][k], passes)
 
     of_all, best = means.sign * means.of_all(), means.best()
@@ -207,11 +212,11 @@ def _by_passes(plan: Plan, columns: FittedColumns, queries: QueryFolds, run: Run
     ]
     return FoldFits(
         replace(plan, settings=candidates[chosen], grid={}),
-        tuple(columns.in_place(best_model(k, without=k), queries.data) for k in queries.numbers),
+        tuple(columns.in_place(held_out(k), queries.data) for k in queries.numbers),
         tuple(table),
         float(of_all[best]),
         passes,
-        models=tuple(best_model(k) for k in queries.numbers),
+        fits=tuple(fits[chosen]),
         history=tuple(
             {"pass": n, "validation": own} for n, own in enumerate(curves_of_all[chosen], 1)
         ),

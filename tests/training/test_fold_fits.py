@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_report.models import NamedModel, training_section
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset
@@ -25,8 +26,19 @@ from owpc_ltr.training.fold_fits import (
     fit_by_folds,
     mean_of_trees,
 )
-from owpc_ltr.training.kinds import BOOSTED, CURVES, LINEAR, PAIRS, SUM, FittedKinds, Kind, kinds
+from owpc_ltr.training.kinds import (
+    BOOSTED,
+    CURVES,
+    LINEAR,
+    PAIRS,
+    SUM,
+    SUMMED,
+    FittedKinds,
+    Kind,
+    kinds,
+)
 from owpc_ltr.training.plan import C, Plan, model_plan
+from owpc_ltr.training.train import TrainingSummary
 
 METRIC = parse_metric("ndcg@10")
 FEW: dict[str, Any] = {"trees": 25, "patience": 8, "depth": 2, "leaf": 5.0}
@@ -199,7 +211,21 @@ def test_a_sum_is_of_parts_of_one_spread_and_one_forest() -> None:
     result = made.trained(Kind(SUM, None, frozenset(), ""), Run(), None)
     assert isinstance(result.model, TreeModel)
     assert list(result.model.record["parts"]) == [LINEAR, CURVES, PAIRS]
-    assert result.model.record["validation"] == made.values[SUM]
+    record = result.model.record
+    assert record["validation"] == made.values[SUM]
+    kinds_record = {"kind": SUM, "why": "the best", "compared": []}
+    model = replace(result.model, record={**record, "kinds": kinds_record})
+    lines = " ".join(str(TrainingSummary(model)).split())
+    assert "kind: sum: the best chosen: linear, C=" in lines
+    assert lines.count("trees") == 2
+    section = training_section(NamedModel("m", model), 1)
+    assert section is not None
+    text = str(section)
+    for words in (
+        "Folds of the queries chose the kind of model",
+        *(f"loss of {k}" for k in SUMMED),
+    ):
+        assert words in text
 
 
 @pytest.mark.parametrize("missing", [None, "zero"])
