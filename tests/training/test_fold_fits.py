@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.models import NamedModel, training_section
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset
@@ -218,7 +217,8 @@ def test_a_sum_is_of_parts_of_one_spread_and_one_forest() -> None:
     lines = " ".join(str(TrainingSummary(model)).split())
     assert "kind: sum: the best chosen: linear, C=" in lines
     assert lines.count("trees") == 2
-    section = training_section(NamedModel("m", model), 1)
+    page = pytest.importorskip("owpc_ltr_report.models")
+    section = page.training_section(page.NamedModel("m", model), 1)
     assert section is not None
     text = str(section)
     for words in (
