@@ -27,7 +27,13 @@ from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.profile import profile
-from owpc_ltr.engine.search.request import query_parts, request, rescored_window
+from owpc_ltr.engine.search.request import (
+    TUNED_ON,
+    query_parts,
+    request,
+    rescored_window,
+    tuned_on,
+)
 from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.staging_index import the_index
 from owpc_ltr.engine.stores import Store, choose_featureset, choose_store
@@ -151,9 +157,10 @@ class Cluster:
     def whole_template(
         self, index: str, query: Mapping[str, Any] | Path | str | None
     ) -> dict[str, Any]:
-        """The query, and beside it the rest of the body that it came in."""
+        """The query, and beside it the rest of the body that it came in, with a tuning's record."""
         template, rest = self.template(index, query)
-        return {"query": template, **rest}
+        record = tuned_on(query)
+        return {"query": template, **rest, **({} if record is None else {TUNED_ON: record})}
 
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""

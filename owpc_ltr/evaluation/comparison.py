@@ -20,8 +20,13 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
-from owpc_ltr.evaluation.measurement import Measured, PerQueryResults, Resampling
-from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
+from owpc_ltr.evaluation.measurement import ComparisonPlan, Measured, PerQueryResults, Resampling
+from owpc_ltr.evaluation.ranked_lists import (
+    RankedLists,
+    as_good_as_judged,
+    top_of,
+    within_depth,
+)
 from owpc_ltr.evaluation.rules import (
     DecidingDocuments,
     contradictions,
@@ -61,6 +66,8 @@ _AT_LEVEL = 20
 """How many of the permutations are as extreme where p is the level: it then is known to 22 %."""
 _MANY = 0.2
 """Above this share of unjudged documents, figures say much of the judgments."""
+_JUDGED_DEPTH = 100
+"""Nobody judges further down: of a metric that looks there, unjudged documents are usual."""
 
 
 def compare_results(results: PerQueryResults) -> RankerComparison:
@@ -96,7 +103,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         split=queries.split,
         weighted=weights is not None,
         unjudged=plan.unjudged,
-        warnings=(*queries.messages, *messages, *_favours(rankers, plan.unjudged)),
+        warnings=(*queries.messages, *messages, *_favours(rankers, plan)),
         notes=(*queries.notes, *_left_out(pairs, len(queries.ids)), *_worth(weights)),
         baseline=plan.baseline,
         importance=weights,
@@ -141,11 +148,17 @@ def _compared_ranker(name: str, ranked: Ranked, results: PerQueryResults) -> Com
         }
     holes = [
         f"{share:.0%} of what {metric} looks at is unjudged"
-        for metric, share in (shares or {}).items()
-        if share > _MANY
+        for metric, share in _holes(shares, results.plan.metrics).items()
     ]
     warnings = (*ranker.warnings, *([", ".join(holes)] if holes else []))
     return ComparedRanker(name, ranked[name], shares, warnings)
+
+
+def _holes(shares: Mapping[str, float] | None, metrics: Sequence[Metric]) -> dict[str, float]:
+    """The shares of unjudged documents that are large, by metric."""
+    deep = {str(metric) for metric in metrics if (top_of(metric) or 0) > _JUDGED_DEPTH}
+    large = {metric: share for metric, share in (shares or {}).items() if share > _MANY}
+    return {metric: share for metric, share in large.items() if metric not in deep}
 
 
 def _mean_share(shares: Vector, weights: Vector | None) -> float:
@@ -169,16 +182,12 @@ def _of(values: NDArray[Any] | None, counted: NDArray[np.bool_]) -> NDArray[Any]
     return None if values is None else values[counted]
 
 
-def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
+def _favours(rankers: Sequence[ComparedRanker], plan: ComparisonPlan) -> Iterator[str]:
     """Which rankers gain from unjudged documents, if there are many."""
-    holes = [
-        ranker.name
-        for ranker in rankers
-        if ranker.unjudged and max(ranker.unjudged.values()) > _MANY
-    ]
+    holes = [ranker.name for ranker in rankers if _holes(ranker.unjudged, plan.metrics)]
     if not holes:
         return
-    if unjudged == "zero":
+    if plan.unjudged == "zero":
         yield (
             "unjudged documents count as irrelevant, which favours the rankers whose documents "
             "were judged: compare with unjudged condensed, and judge what these bring "

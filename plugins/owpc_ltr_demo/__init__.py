@@ -4,7 +4,7 @@
 - session: options, printed steps, figures
 - corpus: documents of the standard library; queries: queries, candidates and judgments
 - preparation: node, index, feature set, logged features; the demo as files
-- training: OWPC, trees, LambdaMART; tuned_bm25: the baseline
+- training: OWPC, trees, LambdaMART, and the tuned full-text query
 - evaluation: held-out queries, the upload, live searches
 """
 

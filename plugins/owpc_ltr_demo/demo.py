@@ -99,8 +99,8 @@ def _write_files(session: DemoSession) -> DemoResult:
 def _run(session: DemoSession) -> DemoResult:
     """All steps on the demo's own node, which is left running; the figures, and how to go on.
 
-    Test queries select nothing: boosts are tuned on training queries; loss weights, C and trees
-    are selected on validation queries; all by one metric.
+    Test queries select nothing: loss weights, C and trees are selected on validation queries,
+    boosts are tuned on these and on training queries; all by one metric.
     """
     from owpc_ltr_demo.preparation import log_corpus, start_node
 

@@ -20,7 +20,7 @@ from owpc_ltr.evaluation.judged_data import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.measurement import ComparisonPlan, Resampling, results_of_scores
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr_demo.preparation import LoggedFeatures, MultiMatch, field_columns
+from owpc_ltr_demo.preparation import LoggedFeatures, engine_scores
 from owpc_ltr_demo.session import (
     INDEX,
     MODEL,
@@ -81,7 +81,10 @@ def verdict(pair: ComparedPair, first: str, other: str) -> str:
 
 
 def compare_rankers(
-    session: DemoSession, logged: LoggedFeatures, models: Mapping[str, Model], baseline: MultiMatch
+    session: DemoSession,
+    logged: LoggedFeatures,
+    models: Mapping[str, Model],
+    baseline: dict[str, Any],
 ) -> None:
     """The models by their names, BM25 and LambdaMART on held-out queries."""
     splits, features = logged.splits, logged.splits.test.features
@@ -89,7 +92,7 @@ def compare_rankers(
         rival = train_lambdamart(session, splits)
         scores = {
             **{name: model.score(features) for name, model in models.items()},
-            TUNED: baseline.score(features, field_columns(logged.featureset)),
+            TUNED: engine_scores(logged.engine, baseline, splits.test),
             LAMBDAMART: rival.model.score(features),
         }
         result = compare_on_held_out(scores, splits.test, session.options.seed)
@@ -198,7 +201,7 @@ def search_live(
 
 
 def search_held_out(
-    session: DemoSession, logged: LoggedFeatures, names: Mapping[str, str], baseline: MultiMatch
+    session: DemoSession, logged: LoggedFeatures, names: Mapping[str, str], baseline: dict[str, Any]
 ) -> None:
     """Every held-out query on the whole corpus, without and with each model; three are shown."""
     with session.step("search", "search the whole corpus live, without and with the models"):
@@ -208,7 +211,7 @@ def search_held_out(
         for alias, what in ((MODEL, "the model"), (TREES_MODEL, "the tree model")):
             with session.working() as show:
                 model = logged.store.get_model(names[alias])
-                results[alias] = search_live(logged, model, baseline.query(), queries, show)
+                results[alias] = search_live(logged, model, baseline, queries, show)
             _live_lines(session, results[alias], what)
         for why, number in examples(results[MODEL]).items():
             _show(session, results[MODEL], queries[number], why, number)

@@ -94,7 +94,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert any("it runs inside the engine" in line for line in session.lines)
     assert live[TREES_MODEL]["n_queries"] == live[MODEL]["n_queries"]
     assert json.dumps(figures)
-    assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["multi_match"]
+    assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["query"]["multi_match"]
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
     model = load_scoring_model(folder / f"{INDEX}-owpc.json")

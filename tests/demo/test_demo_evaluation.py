@@ -23,7 +23,7 @@ from owpc_ltr_demo.evaluation import (
     search_live,
     verdict,
 )
-from owpc_ltr_demo.preparation import MultiMatch, featureset_file, field_columns, tune
+from owpc_ltr_demo.preparation import featureset_file, text_fields
 from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession
 from owpc_ltr_demo.training import train_lambdamart
 
@@ -54,47 +54,6 @@ def data(rng: np.random.Generator) -> RankingDataset:
     return make_dataset(features, labels, ids)
 
 
-COLUMNS = {"title": 0, "body": 1, "noise": 2}
-
-
-def test_the_score_of_a_multi_match_is_its_best_field_and_a_share_of_the_others() -> None:
-    features = np.array([[1.0, 3.0, np.nan], [np.nan, np.nan, np.nan]], dtype=np.float32)
-    query = MultiMatch({"title": 4.0, "body": 1.0, "noise": 2.0}, tie_breaker=0.3)
-    assert query.score(features, COLUMNS).tolist() == pytest.approx([4.0 + 0.3 * 3.0, 0.0])
-
-
-def test_fields_are_found_by_name_and_not_by_place() -> None:
-    features = np.array([[1.0, 3.0, 5.0]], dtype=np.float32)
-    assert MultiMatch({"noise": 1.0}).score(features, COLUMNS).tolist() == [5.0]
-
-
-def test_a_field_without_a_boost_is_not_searched() -> None:
-    query = MultiMatch({"title": 2.0, "body": 0.0}, 0.5).query("words")
-    assert query["multi_match"]["fields"] == ["title^2"]
-    assert query["multi_match"]["tie_breaker"] == 0.5
-
-
-def test_tuning_finds_what_counts(data: RankingDataset) -> None:
-    tuning = tune(data, COLUMNS, "ndcg@10")
-    best = tuning.best
-    assert best.boosts["title"] > best.boosts["body"] > best.boosts["noise"]
-    assert best.tie_breaker > 0.5
-
-
-def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingDataset) -> None:
-    tuning = tune(data, COLUMNS, "map")
-    result = compare_on_held_out(
-        {
-            "tuned": tuning.best.score(data.features, COLUMNS),
-            "untuned": MultiMatch(dict.fromkeys(COLUMNS, 1.0)).score(data.features, COLUMNS),
-        },
-        data,
-    )
-    assert result.ranker("tuned").measured[0].mean == pytest.approx(tuning.value)
-    assert result.ranker("tuned").measured[0].mean > result.ranker("untuned").measured[0].mean
-    assert tune(data, COLUMNS, "map") == tuning
-
-
 def test_only_a_plain_match_is_the_score_of_a_field() -> None:
     templates: list[Any] = [
         {"match": {"title": "{{keywords}}"}},
@@ -106,9 +65,9 @@ def test_only_a_plain_match_is_the_score_of_a_field() -> None:
     features = tuple(
         Feature(f"f{number}", ("keywords",), template) for number, template in enumerate(templates)
     )
-    assert field_columns(FeatureSet("f", features)) == {"title": 0, "body": 3}
+    assert text_fields(FeatureSet("f", features)) == ["title", "body"]
     with pytest.raises(BadInput, match="no plain match feature"):
-        field_columns(FeatureSet("f", features[1:3]))
+        text_fields(FeatureSet("f", features[1:3]))
 
 
 def test_the_shipped_features_ask_only_for_fields_that_are_indexed() -> None:
@@ -117,7 +76,7 @@ def test_the_shipped_features_ask_only_for_fields_that_are_indexed() -> None:
     for name, content in index_body()["mappings"]["properties"].items():
         known |= {name, *(f"{name}.{part}" for part in content.get("fields", {}))}
     assert len(featureset.features) >= 12
-    assert set(field_columns(featureset)) <= known
+    assert set(text_fields(featureset)) <= known
     for feature in featureset.features:
         used = set(_fields(feature.template))
         assert used

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.client.responses import (
     NO_LIMIT,
@@ -35,6 +36,8 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.ubi import ScanWindow, count, pages
 from owpc_ltr.engine.workbench import fetch_list
 from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.evaluation.judged_data import without_features
+from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.combined import ReorderingModel
 from tests.engine.log_runs import QUICK, Spoiler
 from tests.engine.memory_engine import MemoryEngine, small_judgments, whole
@@ -150,8 +153,19 @@ def _of_plugins() -> dict[str, SearchPath]:
         from owpc_ltr_demo.preparation import engine_scores
 
         demo_query = DemoQuery("q", "x", OBJECT, {})
+        judged_data = without_features(Judgments([demo_query.judged(["d0"])]))
         paths["demo candidates"] = lambda e, _: candidates_of(e, "small", demo_query)
-        paths["demo scores"] = lambda e, _: engine_scores(e, "small", QUERY, ["d0"])
+        paths["demo scores"] = lambda e, _: engine_scores(e, QUERY, judged_data)
+    if find_spec("owpc_ltr_tune"):
+        from owpc_ltr_tune.clauses import LoggedClauses
+
+        def tuned(engine: Engine, _: Path) -> object:
+            data, metric = without_features(small_judgments(1)), parse_metric("ndcg@10")
+            how: dict[str, Any] = {"most_searches": 100, "in_flight": 1, "taken_apart": True}
+            clauses = LoggedClauses(engine, "small", data, metric, progress=lambda *_: None, **how)
+            return clauses.value({"match": {"body": "{{query}}"}})
+
+        paths["clauses of a query to tune"] = tuned
     return paths
 
 

@@ -22,7 +22,7 @@ from owpc_ltr.engine.evidence import (
 )
 from owpc_ltr.engine.live_queries import typed_queries
 from owpc_ltr.engine.search.client_scoring import Serve, Served, query_alone, serve_all, with_stored
-from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest
+from owpc_ltr.engine.search.request import SearchRequest, filters_of, query_digest, tuned_on
 from owpc_ltr.engine.staging_index import index_uuids
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
@@ -48,7 +48,7 @@ class QuerySearch:
     """A query template in an index, filters beside it, and how many documents a model rescores.
 
     `window` is None without a model. `known` is whether that is what users have, or will have, as
-    far as anybody said.
+    far as anybody said. `tuned_on` is the record of a query that was tuned on judged queries.
     """
 
     index: str
@@ -56,6 +56,7 @@ class QuerySearch:
     filters: Mapping[str, Any]
     window: int | None = None
     known: bool = True
+    tuned_on: Mapping[str, Any] | None = None
 
     def of(self, request: SearchRequest, params: Mapping[str, Any]) -> SearchRequest:
         """The request of a query, for as many documents as it asks for."""
@@ -162,7 +163,8 @@ class LiveRankers:
     def _given(self, index: str, template: Mapping[str, Any] | Path | str | None) -> QuerySearch:
         """The search that this template makes of an index."""
         query, rest = self.cluster.template(index, template)
-        return QuerySearch(index, query, filters_of(rest), self.depth, template is not None)
+        filters, record = filters_of(rest), tuned_on(template)
+        return QuerySearch(index, query, filters, self.depth, template is not None, record)
 
     def model(self, model: Any, index: str | None = None) -> LiveRanker:
         """How a model serves searches: an uploaded one by its name, or another one on trial."""
@@ -269,9 +271,18 @@ class LiveRankers:
 
 
 def records_of(rankers: Mapping[str, LiveRanker | TrecRun]) -> dict[str, Mapping[str, Any]]:
-    """The record of each ranker's training; a run, a query and a feature have none."""
+    """The record of each ranker's training, and of its query's tuning.
+
+    A run and a feature have none, nor has a query that was not tuned.
+    """
     live = {name: ranker for name, ranker in rankers.items() if isinstance(ranker, LiveRanker)}
-    return {name: ranker.record for name, ranker in live.items() if ranker.record is not None}
+    trained = {name: ranker.record for name, ranker in live.items() if ranker.record is not None}
+    tuned = {
+        f"the query of {name}" if name in trained else name: ranker.search.tuned_on
+        for name, ranker in live.items()
+        if ranker.search.tuned_on is not None
+    }
+    return {**trained, **tuned}
 
 
 def answers_of(

@@ -78,6 +78,8 @@ REFUSED = {
     "indices_boost": "the model's scores replace boosted ones: leave it out",
 }
 """Keys with which results cannot be rescored, and what would do."""
+TUNED_ON = "tuned_on"
+"""Key of a query template beside its query: the queries that it was tuned on. It is not sent."""
 KEEP = 2.0**-100
 """What a score is multiplied by beyond the window; within it, lost in the model's own score."""
 FLOOR = LOWEST_RESCORED
@@ -335,7 +337,7 @@ def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     query = content.get("query")
     if not isinstance(query, dict):
         return dict(content), {}
-    rest = {key: part for key, part in content.items() if key != "query"}
+    rest = {key: part for key, part in content.items() if key not in {"query", TUNED_ON}}
     for key in rest.keys() & {"size", "from"}:
         number = rest[key]
         if isinstance(number, str) and place_of(number) == key:
@@ -346,6 +348,15 @@ def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
                 f'"{{{{{key}}}}}" where applications give it'
             )
     return query, rest
+
+
+def tuned_on(source: Mapping[str, Any] | Path | str | None) -> Mapping[str, Any] | None:
+    """The record of a query template that was tuned on judged queries; None for any other."""
+    if source is None or str(source) == ALL_FIELDS:
+        return None
+    content = read_json_object(Path(source)) if isinstance(source, Path | str) else source
+    record = content.get(TUNED_ON)
+    return record if isinstance(record, dict) else None
 
 
 def template_window(rest: Mapping[str, Any]) -> int | None:

@@ -1,0 +1,396 @@
+"""Scores of judged documents by the clauses of a query, from which every setting is scored here.
+
+A query that is a sum or maximum of clauses, times their boosts, is computed from the scores of its
+clauses: those are asked of the engine once. A clause that cannot be taken apart, as one whose words
+or slop are tuned, is asked again for each of its forms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.engine import Engine, search_index
+from owpc_ltr.engine.stores.feature_queries import named, render
+from owpc_ltr.errors import Refused
+from owpc_ltr.metrics import Metric, RankedQueries
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.signatures import Progress
+    from owpc_ltr_tune.numbers import TunableQuery
+
+Query = dict[str, Any]
+
+
+class Scores(NamedTuple):
+    """Scores of all documents, 0 where the query does not match."""
+
+    values: Vector
+    matched: NDArray[np.bool_]
+
+
+Leaf = Callable[[Query], Scores]
+_BATCH = 500
+_TOGETHER = 32
+"""Clauses of one search."""
+_PROVED = 20
+"""Queries of which the engine's own scores are compared."""
+
+
+class OutOfSearches(Refused):
+    """The next setting takes more searches than are left."""
+
+    def __init__(self) -> None:
+        super().__init__("`searches` are too few to score one setting: give more")
+
+
+class LoggedClauses:
+    """The judged documents of queries, and their scores by every clause that was asked for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        index: str,
+        data: RankingDataset,
+        metric: Metric,
+        *,
+        taken_apart: bool,
+        most_searches: int,
+        in_flight: int,
+        progress: Progress,
+    ) -> None:
+        """Nothing is asked of the engine yet. `data` know their documents and parameters.
+
+        Unless queries are `taken_apart`, each of them is one clause.
+        """
+        self._engine, self._index, self._metric = engine, index, metric
+        self._data, self._in_flight, self._progress = data, in_flight, progress
+        assert data.doc_ids is not None and data.query_params is not None  # noqa: S101, PT018
+        ends = zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True)
+        documents = data.doc_ids.to_pylist()
+        params = map(json.loads, data.query_params.to_pylist())
+        self._rows = [(start, documents[start:end]) for start, end in ends]
+        self._params: list[dict[str, Any]] = list(params)
+        self._known: dict[str, Scores] = {}
+        self._compute = score_of if taken_apart else _whole
+        self.searches, self._most = 0, most_searches
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries there are."""
+        return self._data.n_queries
+
+    def value(self, query: Query) -> float:
+        """The mean of the metric where documents are ranked by this query; higher is better.
+
+        A document that it does not match is not retrieved. Raises OutOfSearches.
+        """
+        scores, data = self.scores(query), self._data
+        queries = RankedQueries(scores.values, data.labels, data.offsets, scores.matched)
+        mean = self._metric.average(self._metric.of(queries), data.query_importance)
+        return mean if self._metric.higher_is_better else -mean
+
+    def scores(self, query: Query) -> Scores:
+        """The scores of all documents by a query. Raises OutOfSearches."""
+        lacking: dict[str, Query] = {}
+        size = self._data.n_documents
+        nothing = Scores(np.zeros(size), np.zeros(size, np.bool_))
+
+        def look(leaf: Query) -> Scores:
+            key = json.dumps(leaf, sort_keys=True)
+            if key not in self._known:
+                lacking[key] = leaf
+            return self._known.get(key, nothing)
+
+        scores = self._compute(query, look)
+        while lacking:
+            some = dict(list(lacking.items())[:_TOGETHER])
+            self._ask(some)
+            lacking.clear()
+            scores = self._compute(query, look)
+        return scores
+
+    def difference(self, query: Query) -> float:
+        """The largest difference to the engine's own scores (relative error for those above 1)."""
+        scores, largest = self.scores(query), 0.0
+        numbers = np.linspace(0, len(self._rows) - 1, min(_PROVED, len(self._rows))).astype(int)
+        for number in numbers.tolist():
+            start, documents = self._rows[number]
+            batch = documents[:_BATCH]
+            own = self._hits({"must": [render(query, self._params[number])]}, batch)
+            engine = np.array([own.get(name, {"_score": np.nan})["_score"] for name in batch])
+            local, matched = (part[start : start + len(batch)] for part in scores)
+            if (np.isnan(engine) == matched).any():
+                return float("inf")
+            apart = np.abs(engine - local) / np.maximum(1.0, np.abs(local))
+            largest = max(largest, float(apart[matched].max(initial=0.0)))
+        return largest
+
+    def _ask(self, clauses: Mapping[str, Query]) -> None:
+        """Ask the engine for the scores of all documents by these clauses."""
+        needed = sum(-(-len(documents) // _BATCH) for _, documents in self._rows)
+        if self.searches + needed > self._most:
+            raise OutOfSearches
+        self.searches += needed
+        table = np.full((len(clauses), self._data.n_documents), np.nan)
+        places = {str(place): place for place in range(len(clauses))}
+
+        def fill(number: int) -> None:
+            start, documents = self._rows[number]
+            should = [
+                named(render(query, self._params[number]), name)
+                for name, query in zip(places, clauses.values(), strict=True)
+            ]
+            for first in range(0, len(documents), _BATCH):
+                batch = documents[first : first + _BATCH]
+                hits = self._hits({"should": should}, batch)
+                for row, document in enumerate(batch, start + first):
+                    scores = hits[document].get("matched_queries", {}) if document in hits else {}
+                    if not isinstance(scores, dict):
+                        raise Refused(
+                            "the engine names the matching queries without their scores: that "
+                            "needs OpenSearch 2.13 or Elasticsearch 8.8 or later"
+                        )
+                    for name, score in scores.items():
+                        table[places[name], row] = score
+
+        def show(count: int) -> None:
+            words = f"scores of judged documents, {count:,} of {len(self._rows):,} queries"
+            self._progress(words, count / len(self._rows))
+
+        with RequestThreads(min(self._in_flight, len(self._rows))) as workers:
+            workers.map(fill, range(len(self._rows)), show)
+        for key, row in zip(clauses, table, strict=True):
+            self._known[key] = Scores(np.nan_to_num(row), ~np.isnan(row))
+
+    def _hits(self, clauses: Query, documents: Sequence[str]) -> dict[str, Any]:
+        """The hits among these documents by id."""
+        among = {"ids": {"values": list(documents)}}
+        query = {"bool": {"filter": [among], **clauses}}
+        if "should" in clauses:
+            # Only the named queries are scored.
+            query = {"constant_score": {"filter": query}}
+        body = {"query": query, "size": len(documents), "_source": False, "track_total_hits": True}
+        named_scores = {"include_named_queries_score": "true"}
+        answer = search_index(self._engine, self._index, body, "scores", params=named_scores)
+        return {hit["_id"]: hit for hit in answer.hits}
+
+
+def _whole(query: Query, leaf: Leaf) -> Scores:
+    return leaf(query)
+
+
+def searches_of(numbers: TunableQuery, *, taken_apart: bool) -> int:
+    """How often each training query is searched, about, until no number moves: in two rounds."""
+    known, rounds = set[str](), 0
+
+    def look(leaf: Query) -> Scores:
+        known.add(json.dumps(leaf, sort_keys=True))
+        return Scores(np.zeros(1), np.ones(1, np.bool_))
+
+    compute = score_of if taken_apart else _whole
+    compute(numbers.query(numbers.now), look)
+    for place, number in enumerate(numbers.numbers):
+        for value in number.values:
+            before = len(known)
+            setting = (*numbers.now[:place], value, *numbers.now[place + 1 :])
+            compute(numbers.query(setting), look)
+            rounds += len(known) > before
+    return 1 + 2 * rounds
+
+
+def score_of(query: Query, leaf: Leaf) -> Scores:
+    """The scores of a query from those of its leaves.
+
+    `leaf` gives the scores of a query that cannot be taken apart, or need not be, without a boost.
+    """
+    ((kind, body),) = query.items() if len(query) == 1 else [("", query)]
+    plain, boost = _without_boost(query)
+    parts = _PARTS.get(kind)
+    if parts is not None and isinstance(body, dict):
+        # The boost of a function_score is that of its query.
+        own = body if kind == "function_score" else plain[kind]
+        scores = parts(own, leaf)
+        if scores is not None:
+            return scores if own is body else _times(scores, boost)
+    return _times(leaf(plain), boost)
+
+
+def _times(scores: Scores, boost: Any) -> Scores:
+    return scores if boost == 1.0 else scores._replace(values=scores.values * float(boost))
+
+
+def _without_boost(query: Query) -> tuple[Query, float]:
+    """A clause without the boost that its score is multiplied by, and that boost."""
+    for kind, body in query.items() if len(query) == 1 else ():
+        if not isinstance(body, dict):
+            continue
+        if isinstance(body.get("boost"), int | float):
+            rest = {key: part for key, part in body.items() if key != "boost"}
+            return {kind: rest}, body["boost"]
+        for field, words in body.items() if len(body) == 1 else ():
+            if isinstance(words, dict) and isinstance(words.get("boost"), int | float):
+                rest = {key: part for key, part in words.items() if key != "boost"}
+                return {kind: {field: rest}}, words["boost"]
+    return query, 1.0
+
+
+def _sum(parts: Sequence[Scores]) -> Scores:
+    """The sum of scores, for the documents that any part matches."""
+    values, matched = parts[0]
+    for part in parts[1:]:
+        values, matched = values + part.values, matched | part.matched
+    return Scores(values, matched)
+
+
+def _only(scores: Scores, kept: NDArray[np.bool_]) -> Scores:
+    return Scores(np.where(kept, scores.values, 0.0), kept)
+
+
+def _bool(body: Query, leaf: Leaf) -> Scores | None:
+    clauses = {
+        key: part if isinstance(part, list) else [part]
+        for key, part in body.items()
+        if key in {"must", "should", "filter", "must_not"}
+    }
+    must, should, filters, never = (
+        [score_of(part, leaf) for part in clauses.get(key, ())]
+        for key in ("must", "should", "filter", "must_not")
+    )
+    needed = _needed(body.get("minimum_should_match"), len(should), alone=not (must or filters))
+    unknown = body.keys() - clauses.keys() - {"minimum_should_match", "adjust_pure_negative"}
+    if needed is None or unknown or not (must or should):
+        return None
+    total = _sum([*must, *should])
+    kept = np.sum([part.matched for part in should], axis=0) >= needed
+    for part in (*must, *filters):
+        kept = kept & part.matched
+    for part in never:
+        kept = kept & ~part.matched
+    return _only(total, kept)
+
+
+def _needed(given: Any, n_should: int, *, alone: bool) -> int | None:
+    """How many optional clauses must match; None for a rule that only the engine knows."""
+    if given is None:
+        return int(alone and n_should > 0)
+    text = str(given).strip()
+    number = text.removesuffix("%")
+    if not number.lstrip("-").isdecimal():
+        return None
+    value = int(number)
+    if text.endswith("%"):
+        # Rounded towards 0, as engines do it.
+        value = int(n_should * value / 100)
+    value = max(0, min(n_should, value if not number.startswith("-") else n_should + value))
+    return max(value, int(alone and n_should > 0))
+
+
+def _dis_max(body: Query, leaf: Leaf) -> Scores | None:
+    if body.keys() - {"queries", "tie_breaker"} or not body.get("queries"):
+        return None
+    parts = [score_of(part, leaf) for part in body["queries"]]
+    tie, (total, matched), best = float(body.get("tie_breaker", 0.0)), _sum(parts), parts[0].values
+    for part in parts[1:]:
+        best = np.maximum(best, part.values)
+    return Scores(best + tie * (total - best) if tie else best, matched)
+
+
+_PER_FIELD = {"best_fields": "match", "most_fields": "match", "phrase": "match_phrase"}
+"""Types of multi_match that ask each field for itself."""
+
+
+def _multi_match(body: Query, leaf: Leaf) -> Scores | None:
+    kind, fields = body.get("type", "best_fields"), body.get("fields")
+    if kind not in _PER_FIELD or not isinstance(fields, list) or "*" in "".join(fields):
+        return None
+    tie = body.get("tie_breaker", float(kind == "most_fields"))
+    shared = {k: v for k, v in body.items() if k not in {"type", "fields", "tie_breaker"}}
+    queries = []
+    for text in fields:
+        field, _, boost = text.partition("^")
+        words = {**shared, "boost": float(boost or 1.0)}
+        queries.append({_PER_FIELD[kind]: {field: words}})
+    return _dis_max({"queries": queries, "tie_breaker": tie}, leaf)
+
+
+def _constant_score(body: Query, leaf: Leaf) -> Scores | None:
+    if body.keys() != {"filter"}:
+        return None
+    matched = score_of(body["filter"], leaf).matched
+    return Scores(matched.astype(np.float64), matched)
+
+
+_MODES: dict[str, Callable[[Vector, Vector], Vector]] = {
+    "multiply": lambda score, value: score * value,
+    "replace": lambda _score, value: value,
+    "sum": lambda score, value: score + value,
+    "avg": lambda score, value: (score + value) / 2,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _function_score(body: Query, leaf: Leaf) -> Scores | None:
+    keys = {"query", "functions", "score_mode", "boost_mode", "max_boost", "boost"}
+    functions, mode = body.get("functions"), _MODES.get(body.get("boost_mode", "multiply"))
+    if body.keys() - keys or not functions or mode is None:
+        return None
+    scores = _times(score_of(body.get("query", {"match_all": {}}), leaf), body.get("boost", 1.0))
+    parts, weights = zip(*(_of_function(part, leaf) for part in functions), strict=True)
+    value = _together(parts, weights, body.get("score_mode", "multiply"))
+    if value is None:
+        return None
+    capped = np.minimum(value, body.get("max_boost", np.inf))
+    return _only(Scores(mode(scores.values, capped), scores.matched), scores.matched)
+
+
+def _of_function(part: Query, leaf: Leaf) -> tuple[Scores, float]:
+    """The weighted values of a function, for the documents of its filter; its weight."""
+    weight, query = float(part.get("weight", 1.0)), part.get("filter", {"match_all": {}})
+    function = {key: value for key, value in part.items() if key not in {"filter", "weight"}}
+    matched = score_of(query, leaf).matched
+    values = np.ones(len(matched))
+    if function:
+        alone = {"query": {"match_all": {}}, "functions": [function], "boost_mode": "replace"}
+        values = leaf({"function_score": alone}).values
+    return Scores(weight * values, matched), weight
+
+
+def _together(parts: Sequence[Scores], weights: Sequence[float], mode: str) -> Vector | None:
+    """The value of several functions for each document: 1 where none applies."""
+    values, applies = (np.array(of_parts) for of_parts in zip(*parts, strict=True))
+    none = ~applies.any(axis=0)
+    if mode in {"sum", "avg"}:
+        value, of_each = (
+            np.where(applies, part, 0.0).sum(axis=0)
+            for part in (values, np.array(weights)[:, None])
+        )
+        # Engines take functions that weigh nothing together for none.
+        none = of_each == 0
+        value = value / np.where(none | (mode == "sum"), 1.0, of_each)
+    elif mode in {"multiply", "max", "min"}:
+        neutral = {"multiply": 1.0, "max": -np.inf, "min": np.inf}[mode]
+        kept = np.where(applies, values, neutral)
+        value = kept.prod(axis=0) if mode == "multiply" else getattr(kept, mode)(axis=0)
+    elif mode == "first":
+        value = np.take_along_axis(values, applies.argmax(axis=0)[None], axis=0)[0]
+    else:
+        return None
+    return np.where(none, 1.0, value)
+
+
+_PARTS: dict[str, Callable[[Query, Leaf], Scores | None]] = {
+    "bool": _bool,
+    "dis_max": _dis_max,
+    "multi_match": _multi_match,
+    "constant_score": _constant_score,
+    "function_score": _function_score,
+}
