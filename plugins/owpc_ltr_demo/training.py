@@ -121,7 +121,7 @@ def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> dict[str, Any
             )
         figures = tuned.comparison.pair(*tuned.comparison.headline).comparison
         session.line(
-            f"the best of {tuned.settings} settings of boosts and tie_breaker on "
+            f"the best of {len(tuned.values)} settings of boosts and tie_breaker on "
             f"{tuned.n_queries} queries, by {SELECT}; engine and local scores agree to "
             f"{tuned.difference:.0e}"
         )

@@ -212,15 +212,11 @@ def score_of(query: Query, leaf: Leaf) -> Scores:
     `leaf` gives the scores of a query that cannot be taken apart, or need not be, without a boost.
     """
     ((kind, body),) = query.items() if len(query) == 1 else [("", query)]
-    plain, boost = _without_boost(query)
+    # The boost of a function_score is that of its query.
+    plain, boost = (query, 1.0) if kind == "function_score" else _without_boost(query)
     parts = _PARTS.get(kind)
-    if parts is not None and isinstance(body, dict):
-        # The boost of a function_score is that of its query.
-        own = body if kind == "function_score" else plain[kind]
-        scores = parts(own, leaf)
-        if scores is not None:
-            return scores if own is body else _times(scores, boost)
-    return _times(leaf(plain), boost)
+    scores = parts(plain[kind], leaf) if parts and isinstance(body, dict) else None
+    return _times(leaf(plain) if scores is None else scores, boost)
 
 
 def _times(scores: Scores, boost: Any) -> Scores:
@@ -250,47 +246,27 @@ def _sum(parts: Sequence[Scores]) -> Scores:
     return Scores(values, matched)
 
 
-def _only(scores: Scores, kept: NDArray[np.bool_]) -> Scores:
-    return Scores(np.where(kept, scores.values, 0.0), kept)
+def _only(values: Vector, kept: NDArray[np.bool_]) -> Scores:
+    return Scores(np.where(kept, values, 0.0), kept)
 
 
 def _bool(body: Query, leaf: Leaf) -> Scores | None:
-    clauses = {
-        key: part if isinstance(part, list) else [part]
-        for key, part in body.items()
-        if key in {"must", "should", "filter", "must_not"}
-    }
+    clauses = {key: body[key] for key in ("must", "should", "filter", "must_not") if key in body}
     must, should, filters, never = (
-        [score_of(part, leaf) for part in clauses.get(key, ())]
-        for key in ("must", "should", "filter", "must_not")
+        [score_of(part, leaf) for part in (of if isinstance(of, list) else [of])]
+        for of in (clauses.get(key, []) for key in ("must", "should", "filter", "must_not"))
     )
-    needed = _needed(body.get("minimum_should_match"), len(should), alone=not (must or filters))
-    unknown = body.keys() - clauses.keys() - {"minimum_should_match", "adjust_pure_negative"}
-    if needed is None or unknown or not (must or should):
+    needed = body.get("minimum_should_match", 0)
+    unknown = body.keys() - clauses.keys() - {"minimum_should_match"}
+    if unknown or not isinstance(needed, int) or needed < 0 or not (must or should):
         return None
-    total = _sum([*must, *should])
+    needed = max(min(needed, len(should)), int(not (must or filters)))
     kept = np.sum([part.matched for part in should], axis=0) >= needed
     for part in (*must, *filters):
         kept = kept & part.matched
     for part in never:
         kept = kept & ~part.matched
-    return _only(total, kept)
-
-
-def _needed(given: Any, n_should: int, *, alone: bool) -> int | None:
-    """How many optional clauses must match; None for a rule that only the engine knows."""
-    if given is None:
-        return int(alone and n_should > 0)
-    text = str(given).strip()
-    number = text.removesuffix("%")
-    if not number.lstrip("-").isdecimal():
-        return None
-    value = int(number)
-    if text.endswith("%"):
-        # Rounded towards 0, as engines do it.
-        value = int(n_should * value / 100)
-    value = max(0, min(n_should, value if not number.startswith("-") else n_should + value))
-    return max(value, int(alone and n_should > 0))
+    return _only(_sum([*must, *should]).values, kept)
 
 
 def _dis_max(body: Query, leaf: Leaf) -> Scores | None:
@@ -332,59 +308,35 @@ _MODES: dict[str, Callable[[Vector, Vector], Vector]] = {
     "multiply": lambda score, value: score * value,
     "replace": lambda _score, value: value,
     "sum": lambda score, value: score + value,
-    "avg": lambda score, value: (score + value) / 2,
-    "max": np.maximum,
-    "min": np.minimum,
 }
 
 
 def _function_score(body: Query, leaf: Leaf) -> Scores | None:
-    keys = {"query", "functions", "score_mode", "boost_mode", "max_boost", "boost"}
-    functions, mode = body.get("functions"), _MODES.get(body.get("boost_mode", "multiply"))
-    if body.keys() - keys or not functions or mode is None:
+    """A query and functions that are multiplied, or added up; the boost is that of the query."""
+    how, mode = body.get("score_mode", "multiply"), body.get("boost_mode", "multiply")
+    unknown = body.keys() - {"query", "functions", "score_mode", "boost_mode", "boost"}
+    if unknown or how not in {"multiply", "sum"} or mode not in _MODES or "functions" not in body:
         return None
-    scores = _times(score_of(body.get("query", {"match_all": {}}), leaf), body.get("boost", 1.0))
-    parts, weights = zip(*(_of_function(part, leaf) for part in functions), strict=True)
-    value = _together(parts, weights, body.get("score_mode", "multiply"))
-    if value is None:
-        return None
-    capped = np.minimum(value, body.get("max_boost", np.inf))
-    return _only(Scores(mode(scores.values, capped), scores.matched), scores.matched)
-
-
-def _of_function(part: Query, leaf: Leaf) -> tuple[Scores, float]:
-    """The weighted values of a function, for the documents of its filter; its weight."""
-    weight, query = float(part.get("weight", 1.0)), part.get("filter", {"match_all": {}})
-    function = {key: value for key, value in part.items() if key not in {"filter", "weight"}}
-    matched = score_of(query, leaf).matched
-    values = np.ones(len(matched))
-    if function:
-        alone = {"query": {"match_all": {}}, "functions": [function], "boost_mode": "replace"}
-        values = leaf({"function_score": alone}).values
-    return Scores(weight * values, matched), weight
-
-
-def _together(parts: Sequence[Scores], weights: Sequence[float], mode: str) -> Vector | None:
-    """The value of several functions for each document: 1 where none applies."""
-    values, applies = (np.array(of_parts) for of_parts in zip(*parts, strict=True))
-    none = ~applies.any(axis=0)
-    if mode in {"sum", "avg"}:
-        value, of_each = (
-            np.where(applies, part, 0.0).sum(axis=0)
-            for part in (values, np.array(weights)[:, None])
-        )
-        # Engines take functions that weigh nothing together for none.
-        none = of_each == 0
-        value = value / np.where(none | (mode == "sum"), 1.0, of_each)
-    elif mode in {"multiply", "max", "min"}:
-        neutral = {"multiply": 1.0, "max": -np.inf, "min": np.inf}[mode]
-        kept = np.where(applies, values, neutral)
-        value = kept.prod(axis=0) if mode == "multiply" else getattr(kept, mode)(axis=0)
-    elif mode == "first":
-        value = np.take_along_axis(values, applies.argmax(axis=0)[None], axis=0)[0]
-    else:
-        return None
-    return np.where(none, 1.0, value)
+    query = score_of(body.get("query", {"match_all": {}}), leaf)
+    value = np.full(len(query.values), float(how == "multiply"))
+    weights = np.zeros(len(value))
+    for function in body["functions"]:
+        own, weight = dict(function), float(function.get("weight", 1.0))
+        own.pop("weight", None)
+        applies = score_of(own.pop("filter", {"match_all": {}}), leaf).matched
+        of_function: Any = weight
+        if own:
+            alone = {"query": {"match_all": {}}, "functions": [own], "boost_mode": "replace"}
+            of_function = weight * leaf({"function_score": alone}).values
+        if how == "multiply":
+            value = np.where(applies, value * of_function, value)
+        else:
+            value, weights = value + applies * of_function, weights + applies * weight
+    if how == "sum":
+        # Engines take functions that weigh nothing together for none, and none for 1.
+        value = np.where(weights == 0.0, 1.0, value)
+    scores = _MODES[mode](query.values * float(body.get("boost", 1.0)), value)
+    return _only(scores, query.matched)
 
 
 _PARTS: dict[str, Callable[[Query, Leaf], Scores | None]] = {

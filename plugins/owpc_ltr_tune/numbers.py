@@ -11,7 +11,7 @@ found, and tried at multiples of what they are, or at usual values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,18 +23,29 @@ Setting = tuple[Value, ...]
 """A value for each number."""
 MULTIPLES = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Of a boost or weight, as it is now."""
-TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-_SLOPS = (0, 1, 2, 4, 8)
-_SHOULD_MATCH = (1, 2, 3, "50%", "75%", "100%")
-_OF_FIELDS = ("multi_match", "combined_fields", "query_string", "simple_query_string")
+VALUES: Mapping[str, tuple[Value, ...]] = {
+    "boost": MULTIPLES,
+    "weight": MULTIPLES,
+    "tie_breaker": (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
+    "slop": (0, 1, 2, 4, 8),
+    "minimum_should_match": (1, 2, 3, "50%", "75%", "100%"),
+}
+"""The numbers that are found, by their keys."""
+_CLAUSES = {
+    "bool": ("must", "should"),
+    "dis_max": ("queries",),
+    "function_score": ("query",),
+    "boosting": ("positive",),
+}
+"""Where the scoring clauses of a query stand."""
 _WORDS_AT = {
     **dict.fromkeys(("match", "match_phrase", "match_phrase_prefix", "match_bool_prefix"), "query"),
     **dict.fromkeys(("term", "prefix", "wildcard", "regexp", "fuzzy"), "value"),
 }
 """Queries of one field, and where the words stand in the long form."""
-_WITH_BOOST = (*_OF_FIELDS, "constant_score", "match_all", "exists", "terms", "rank_feature")
+_WITH_BOOST = ("constant_score", "match_all", "exists", "terms", "rank_feature", "query_string")
 _MARK = re.compile(r"\{\{\s*tune\s+([^{}]+?)\s*\}\}")
-_RANGE = re.compile(r"(\S+)\s*\.\.\s*(\S+)\s+step\s+(\S+)")
+_RANGE = re.compile(r"([-\d.]+?)\s*\.\.\s*([-\d.]+)\s+step\s+([\d.]+)")
 _MOST_VALUES = 100
 
 
@@ -84,56 +95,32 @@ class TunableQuery:
 
 def tunable(query: Mapping[str, Any], place: str) -> TunableQuery:
     """The query with its numbers. Raises BadInput where there is none, or a mark is malformed."""
-    numbers = _Numbers()
+    numbers = list[TunedNumber]()
     marked = any(_MARK.search(text) for text in strings(query))
-    tree = _marked(query, numbers, place) if marked else _scored(query, numbers, alone=True)
-    if not numbers.found:
+    tree = _marked(query, numbers, place) if marked else _found(query, numbers, alone=True)
+    if not numbers:
         raise BadInput(
             f"{place} has no number to tune: name several fields or scoring clauses, or mark one, "
             'as "boost": "{{tune 1 of 0.5, 1, 2}}"'
         )
-    return TunableQuery(tree, tuple(numbers.found))
+    return TunableQuery(tree, tuple(numbers))
 
 
-class _Numbers:
-    """The numbers so far; each has a name of its own."""
-
-    def __init__(self) -> None:
-        self.found: list[TunedNumber] = []
-
-    def slot(
-        self, name: str, now: Value, values: Sequence[Value], before: str = "", **how: Any
-    ) -> Slot:
-        """The slot of one more number."""
-        taken = sum(
-            number.name == name or number.name.startswith(f"{name} (") for number in self.found
-        )
-        name = f"{name} ({taken + 1})" if taken else name
-        tried = tuple(values) if now in values else (now, *values)
-        self.found.append(TunedNumber(name, now, tried))
-        return Slot(len(self.found) - 1, before, **how)
-
-    def boost(self, name: str, now: Any, before: str = "", **how: Any) -> Slot:
-        """The slot of a boost or weight."""
-        value = float(now)
-        values = [value * multiple for multiple in MULTIPLES] if value else MULTIPLES
-        return self.slot(name, value, values, before, **how)
+def text_of(value: Value) -> str:
+    """A value as it stands in a text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _filled(tree: Any, setting: Setting) -> Any:
     if isinstance(tree, Slot):
         value = setting[tree.number]
-        text = f"{value:g}" if isinstance(value, float) else str(value)
-        return f"{tree.before}{text}{tree.after}" if tree.before or tree.after else value
+        between = bool(tree.before or tree.after)
+        return f"{tree.before}{text_of(value)}{tree.after}" if between else value
     if isinstance(tree, Mapping):
         return {key: _filled(part, setting) for key, part in tree.items()}
     if isinstance(tree, list):
-        kept = (
-            part
-            for part in tree
-            if not (isinstance(part, Slot) and part.drops and setting[part.number] == 0)
-        )
-        return [_filled(part, setting) for part in kept]
+        dropped = [isinstance(p, Slot) and p.drops and setting[p.number] == 0 for p in tree]
+        return [_filled(p, setting) for p, drops in zip(tree, dropped, strict=True) if not drops]
     return tree
 
 
@@ -142,7 +129,76 @@ def _lacks_fields(tree: Any) -> bool:
     return (isinstance(tree, dict) and tree.get("fields") == []) or any(map(_lacks_fields, parts))
 
 
-def _marked(tree: Any, numbers: _Numbers, place: str, name: str = "") -> Any:
+def _slot(
+    numbers: list[TunedNumber], name: str, now: Value, values: tuple[Value, ...], **how: Any
+) -> Slot:
+    """The slot of one more number, whose name is its own."""
+    taken = sum(re.sub(r" \(\d+\)$", "", number.name) == name for number in numbers)
+    name = f"{name} ({taken + 1})" if taken else name
+    numbers.append(TunedNumber(name, now, values if now in values else (now, *values)))
+    return Slot(len(numbers) - 1, **how)
+
+
+def _found(query: Any, numbers: list[TunedNumber], *, alone: bool) -> Any:
+    """A scoring clause with slots for its numbers; a boost of one that stands `alone` is none."""
+    if not (isinstance(query, Mapping) and len(query) == 1):
+        return query
+    ((kind, body),) = query.items()
+    if not isinstance(body, Mapping):
+        return query
+    if kind in _WORDS_AT and len(body) == 1:
+        ((field, words),) = body.items()
+        words = words if isinstance(words, Mapping) else {_WORDS_AT[kind]: words}
+        return {kind: {field: _own(f"{kind} {field}", words, numbers, boosted=not alone)}}
+    clauses = {key: body[key] for key in _CLAUSES.get(kind, ()) if key in body}
+    count = sum(len(part) if isinstance(part, list) else 1 for part in clauses.values())
+    alone = alone and count <= 1
+    inner = {
+        key: [_found(each, numbers, alone=alone) for each in part]
+        if isinstance(part, list)
+        else _found(part, numbers, alone=alone)
+        for key, part in clauses.items()
+    }
+    fields = len(body["fields"]) if isinstance(body.get("fields"), list) else 0
+    best = kind == "multi_match" and body.get("type", "best_fields") == "best_fields"
+    if (best and fields > 1) or (kind == "dis_max" and count > 1):
+        inner["tie_breaker"] = body.get("tie_breaker", 0.0)
+    boosted = not alone and not fields and kind in _WITH_BOOST
+    return {kind: _own(kind, {**body, **inner}, numbers, boosted=boosted)}
+
+
+def _own(
+    name: str, body: Mapping[str, Any], numbers: list[TunedNumber], *, boosted: bool
+) -> dict[str, Any]:
+    """The body with slots for its own numbers; a boost is one although it is not written."""
+    found = {**body, "boost": body.get("boost", 1.0)} if boosted else dict(body)
+    if isinstance(body.get("fields"), list):
+        several = len(body["fields"]) > 1
+        found["fields"] = [
+            _boost(numbers, f"{field} boost", boost or 1.0, before=f"{field}^", drops=several)
+            for field, _, boost in (str(text).partition("^") for text in body["fields"])
+        ]
+    if isinstance(body.get("functions"), list):
+        found["functions"] = [
+            _own(f"function {place}", part, numbers, boosted=False)
+            for place, part in enumerate(body["functions"], 1)
+        ]
+    for key, values in VALUES.items():
+        now = found.get(key)
+        if values is MULTIPLES and isinstance(now, int | float):
+            found[key] = _boost(numbers, f"{name} {key}", now)
+        elif values is not MULTIPLES and isinstance(now, int | float | str):
+            found[key] = _slot(numbers, f"{name} {key}", now, values)
+    return found
+
+
+def _boost(numbers: list[TunedNumber], name: str, now: Any, **how: Any) -> Slot:
+    value = float(now)
+    values = tuple(value * multiple for multiple in MULTIPLES) if value else MULTIPLES
+    return _slot(numbers, name, value, values, **how)
+
+
+def _marked(tree: Any, numbers: list[TunedNumber], place: str, name: str = "") -> Any:
     """The tree with slots in the places of its marks."""
     if isinstance(tree, Mapping):
         return {key: _marked(part, numbers, place, str(key)) for key, part in tree.items()}
@@ -152,149 +208,34 @@ def _marked(tree: Any, numbers: _Numbers, place: str, name: str = "") -> Any:
     if match is None:
         return tree
     before, after = tree[: match.start()], tree[match.end() :]
-    if _MARK.search(after):
-        raise BadInput(f"{place}: '{tree}' has two marks: put each into a text of its own")
-    now, of, listed = match[1].partition(" of ")
-    try:
-        values = [*_values(listed)]
-        value = _value(now)
-    except ValueError as error:
-        values, of = [], str(error)
-    if not of or len(values) < 2:
+    now, _, listed = match[1].partition(" of ")
+    values = tuple(_values(listed))
+    if len(values) < 2 or _MARK.search(after):
         raise BadInput(
-            f"{place}: '{match[0]}' is no mark: write what is there now and the values to try, as "
-            "{{tune 2 of 0, 1, 2, 4}} or {{tune 0.3 of 0..1 step 0.1}}"
+            f"{place}: '{tree}' is no mark: write what is there now and the values to try, as "
+            "{{tune 2 of 0, 1, 2, 4}} or {{tune 0.3 of 0..1 step 0.1}}, one in a text"
         )
-    field = before.rstrip("^")
-    called = f"{field} boost" if before.endswith("^") else name
-    drops = before.endswith("^") and name == "fields" and not after
-    return numbers.slot(called, value, values, before, after=after, drops=drops)
+    of_field = name == "fields" and before.endswith("^") and not after
+    called = f"{before[:-1]} boost" if of_field else name
+    return _slot(numbers, called, _value(now), values, before=before, after=after, drops=of_field)
 
 
 def _values(text: str) -> Iterator[Value]:
-    """The values of a list, or of a range. Raises ValueError for a range without numbers."""
+    """The values of a list, or of a range; none where it is neither."""
     span = _RANGE.fullmatch(text.strip())
     if span is None:
-        yield from (_value(part) for part in text.split(",") if part.strip())
+        yield from (_value(part) for part in text.split(",") if part.strip() and ".." not in part)
         return
     low, high, step = map(float, span.groups())
-    if step <= 0 or low > high or (high - low) / step > _MOST_VALUES:
-        raise ValueError(text)
-    for number in range(round((high - low) / step + 1e-9) + 1):
-        yield float(f"{low + number * step:.10g}")
+    count = round((high - low) / step + 1e-9) if step > 0 else -1
+    if count <= _MOST_VALUES:
+        yield from (float(f"{low + number * step:.10g}") for number in range(count + 1))
 
 
 def _value(text: str) -> Value:
-    text = text.strip()
-    try:
-        return int(text)
-    except ValueError:
-        return float(text) if re.fullmatch(r"[-+.\de]+", text) else text
-
-
-def _scored(query: Any, numbers: _Numbers, *, alone: bool) -> Any:
-    """A scoring clause with slots for its numbers. The boost of one that stands `alone` is none."""
-    if not isinstance(query, Mapping) or len(query) != 1:
-        return query
-    ((kind, body),) = query.items()
-    if isinstance(body, Mapping):
-        if kind in _WORDS_AT and len(body) == 1:
-            ((field, words),) = body.items()
-            words = dict(words) if isinstance(words, Mapping) else {_WORDS_AT[kind]: words}
-            body = {field: _text_numbers(f"{kind} {field}", words, numbers, alone=alone)}
-        elif kind in _OF_CLAUSES:
-            body = _OF_CLAUSES[kind](body, numbers, alone=alone)
-        elif kind in _OF_FIELDS and isinstance(body.get("fields"), list):
-            body = _fields(kind, body, numbers, alone=alone)
-        elif kind in _WITH_BOOST or "boost" in body:
-            body = _text_numbers(kind, dict(body), numbers, alone=alone)
-    return {kind: body}
-
-
-def _bool(body: Mapping[str, Any], numbers: _Numbers, *, alone: bool) -> dict[str, Any]:
-    clauses = {
-        key: body[key] if isinstance(body[key], list) else [body[key]]
-        for key in ("must", "should")
-        if key in body
-    }
-    alone = alone and sum(map(len, clauses.values())) == 1
-    found = {
-        key: [_scored(part, numbers, alone=alone) for part in parts]
-        for key, parts in clauses.items()
-    }
-    filled = {**body, **found}
-    if "minimum_should_match" in body:
-        now = body["minimum_should_match"]
-        filled["minimum_should_match"] = numbers.slot(
-            "bool minimum_should_match", now, _SHOULD_MATCH
-        )
-    return filled
-
-
-def _dis_max(body: Mapping[str, Any], numbers: _Numbers, *, alone: bool) -> dict[str, Any]:
-    queries = body.get("queries", [])
-    alone = alone and len(queries) == 1
-    found: dict[str, Any] = {"queries": [_scored(part, numbers, alone=alone) for part in queries]}
-    if not alone:
-        now = body.get("tie_breaker", 0.0)
-        found["tie_breaker"] = numbers.slot("dis_max tie_breaker", now, TIE_BREAKERS)
-    return {**body, **found}
-
-
-def _boosting(body: Mapping[str, Any], numbers: _Numbers, *, alone: bool) -> dict[str, Any]:
-    return {**body, "positive": _scored(body.get("positive"), numbers, alone=alone)}
-
-
-def _function_score(body: Mapping[str, Any], numbers: _Numbers, *, alone: bool) -> dict[str, Any]:
-    """The numbers of the query, and the weights of the functions."""
-    found = dict(body)
-    if "query" in body:
-        found["query"] = _scored(body["query"], numbers, alone=alone)
-    if isinstance(body.get("functions"), list):
-        found["functions"] = [
-            {**part, "weight": numbers.boost(f"weight of function {place}", part["weight"])}
-            if isinstance(part, Mapping) and "weight" in part
-            else part
-            for place, part in enumerate(body["functions"], 1)
-        ]
-    elif "weight" in body:
-        found["weight"] = numbers.boost("weight", body["weight"])
-    return found
-
-
-_OF_CLAUSES = {
-    "bool": _bool,
-    "dis_max": _dis_max,
-    "boosting": _boosting,
-    "function_score": _function_score,
-}
-
-
-def _fields(
-    kind: str, body: Mapping[str, Any], numbers: _Numbers, *, alone: bool
-) -> dict[str, Any]:
-    """The boosts of several fields, of which one more for all moves nothing; the tie breaker."""
-    fields = body["fields"]
-    found = dict(body)
-    if len(fields) > 1 or not alone:
-        found["fields"] = [
-            numbers.boost(f"{field} boost", boost or 1.0, f"{field}^", drops=len(fields) > 1)
-            for field, _, boost in (str(text).partition("^") for text in fields)
-        ]
-    best = kind == "multi_match" and body.get("type", "best_fields") == "best_fields"
-    if best and len(fields) > 1:
-        now = body.get("tie_breaker", 0.0)
-        found["tie_breaker"] = numbers.slot("tie_breaker", now, TIE_BREAKERS)
-    return _text_numbers(kind, found, numbers, alone=True)
-
-
-def _text_numbers(
-    name: str, words: dict[str, Any], numbers: _Numbers, *, alone: bool
-) -> dict[str, Any]:
-    """The boost, unless the clause is `alone`; slop and minimum_should_match that it has."""
-    if not alone:
-        words["boost"] = numbers.boost(f"{name} boost", words.get("boost", 1.0))
-    for key, values in (("slop", _SLOPS), ("minimum_should_match", _SHOULD_MATCH)):
-        if key in words and not isinstance(words[key], Slot):
-            words[key] = numbers.slot(f"{name} {key}", words[key], values)
-    return words
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text.strip()

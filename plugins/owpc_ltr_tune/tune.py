@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.live_results.comparison import LiveComparison
     from owpc_ltr_tune.clauses import LoggedClauses
-    from owpc_ltr_tune.numbers import Setting, TunableQuery
+    from owpc_ltr_tune.numbers import Setting, TunableQuery, TunedNumber
 
 TUNED, ORIGINAL = "tuned", "original"
 RECALL = "recall@1000"
@@ -49,26 +49,25 @@ _PARITY = 1e-5
 class TunedQuery(BlockResult):
     """A query template with tuned numbers, and its comparison with the original.
 
-    `body` is the template; its entry `tuned` says which queries it was tuned on, so that it is
-    never measured on these. `numbers` has the name of each number, what it was, what it is, and
-    the values that were tried. `value` and `was` are the metric on the training queries, where
-    judged documents alone are ranked. `difference` is the largest one between scores computed here
-    and the engine's; None where they differ, so that the engine scored every setting.
+    `body` is the template; its entry `tuned_on` says which queries it was tuned on, so that it is
+    never measured on these. `values` has the metric on the training queries for each setting of the
+    `numbers`, where judged documents alone are ranked; `best` is the chosen one. `difference` is
+    the largest one between scores as they were compared and a search's own.
     """
 
     body: dict[str, Any]
-    numbers: tuple[tuple[str, Any, Any, tuple[Any, ...]], ...]
+    numbers: tuple[TunedNumber, ...]
+    values: Mapping[Setting, float]
+    best: Setting
     metric: str
-    was: float
-    value: float
     n_queries: int
-    settings: int
     searches: int
     seconds: float
     stopped: bool
-    difference: float | None
+    taken_apart: bool
+    difference: float
     comparison: LiveComparison
-    out: str = ""
+    out: str
 
     @property
     def query(self) -> dict[str, Any]:
@@ -76,55 +75,63 @@ class TunedQuery(BlockResult):
         query: dict[str, Any] = self.body["query"]
         return query
 
+    @property
+    def was(self) -> float:
+        """The metric of the original on the training queries."""
+        return self.values[tuple(number.now for number in self.numbers)]
+
+    @property
+    def value(self) -> float:
+        """The metric of the tuned query on the training queries."""
+        return self.values[self.best]
+
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
-        keys = ("name", "was", "is", "values")
-        own = {key: part for key, part in vars(self).items() if key not in {"body", "comparison"}}
-        numbers = [dict(zip(keys, number, strict=True)) for number in self.numbers]
-        more = {"numbers": numbers, "query": self.query, "comparison": self.comparison.as_dict()}
-        return {**own, **more}
+        left_out = ("body", "numbers", "values", "best", "comparison")
+        return {
+            "query": self.query,
+            "numbers": [
+                {**vars(number), "tuned": value}
+                for number, value in zip(self.numbers, self.best, strict=True)
+            ],
+            **{key: part for key, part in vars(self).items() if key not in left_out},
+            "settings": len(self.values),
+            "training": {"original": self.was, "tuned": self.value},
+            "comparison": self.comparison.as_dict(),
+        }
 
     def _blocks(self) -> Iterator[Block]:
-        from owpc_ltr.evaluation.significance import Outcome
+        from owpc_ltr_tune.numbers import text_of
 
         first, *rest = self.comparison.blocks
         yield first
         rows = [
-            (name, f"{was:g}" if isinstance(was, float) else was, _moved(was, value), _span(values))
-            for name, was, value, values in self.numbers
+            (
+                number.name,
+                text_of(number.now),
+                text_of(value),
+                ", ".join(map(text_of, number.values)),
+            )
+            for number, value in zip(self.numbers, self.best, strict=True)
         ]
         yield Table(["NUMBER", "WAS", "IS", "TRIED"], rows)
-        proof = "the engine scored each setting"
-        if self.difference:
-            proof = f"engine and local scores agree to {self.difference:.0e}"
+        proof = f"engine and local scores agree to {self.difference:.0e}"
         yield (
-            f"{self.settings:,} settings tried on {self.n_queries:,} training queries in "
+            f"{len(self.values):,} settings tried on {self.n_queries:,} training queries in "
             f"{self.seconds:.1f} s ({self.searches:,} searches): {self.metric} of their judged "
-            f"documents {self.was:.4f} → {self.value:.4f}; {proof}"
+            f"documents {self.was:.4f} → {self.value:.4f}; "
+            f"{proof if self.taken_apart else 'the engine scored each setting'}"
         )
         if self.stopped:
             yield "it stopped early: give more `searches` to try all settings"
-        yield ""
-        yield from rest
-        if not self.out:
-            return
-        if self.comparison.verdict().outcome is Outcome.BETTER:
+        yield from ("", *rest)
+        if self.out and str(self.comparison.verdict()) == "better":
             yield (
                 f"{self.out} is a query template: send it in place of yours, and give it as "
                 "`query_template` from here on; a model has to be better than this query"
             )
-        else:
+        elif self.out:
             yield f"keep your query: nothing shows that {self.out} is better"
-
-
-def _moved(was: Any, value: Any) -> str:
-    if value == was:
-        return "="
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _span(values: Sequence[Any]) -> str:
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 @job
@@ -210,22 +217,17 @@ def tune(
             progress=progress,
         )
 
-    clauses = clauses_of(taken_apart=True)
-    proved = _is_proved(clauses, numbers)
-    if not proved:
-        clauses = clauses_of(taken_apart=False)
-    found = _ascend(numbers, clauses, progress)
-    tuned = numbers.query(found.best)
-    difference = clauses.difference(tuned) if proved else None
-    if difference is not None and difference > _PARITY:
-        raise Refused(
-            f"the tuned query scores differently in the engine (by {difference:.1g}), so that "
-            "nothing is known of it: mark fewer numbers"
-        )
+    for taken_apart in (True, False):
+        clauses = clauses_of(taken_apart=taken_apart)
+        values, stopped = _ascend(numbers, clauses, progress)
+        best = max(values, key=values.__getitem__)
+        settings = (numbers.now, best, tuple(number.values[-1] for number in numbers.numbers))
+        difference = max(clauses.difference(numbers.query(setting)) for setting in settings)
+        if difference <= _PARITY:
+            break
     seconds = time.monotonic() - began
-    sign = 1.0 if metric.higher_is_better else -1.0
     body = {
-        "query": tuned,
+        "query": numbers.query(best),
         **rest,
         TUNED_ON: {"metric": str(metric), "source": source_of(seen, None)},
     }
@@ -242,18 +244,18 @@ def tune(
         plugins=plugins,
         progress=progress,
     )
-    named = zip(numbers.numbers, found.best, strict=True)
+    sign = 1.0 if metric.higher_is_better else -1.0
     result = TunedQuery(
         body,
-        tuple((number.name, number.now, value, number.values) for number, value in named),
+        numbers.numbers,
+        {setting: sign * value for setting, value in values.items()},
+        best,
         str(metric),
-        was=sign * found.was,
-        value=sign * found.value,
         n_queries=clauses.n_queries,
-        settings=found.tried,
         searches=clauses.searches,
         seconds=seconds,
-        stopped=found.stopped,
+        stopped=stopped,
+        taken_apart=taken_apart,
         difference=difference,
         comparison=comparison,
         out="" if out is None else str(out),
@@ -292,7 +294,9 @@ def _training(
             "compared, which takes 2 at least: judge more queries of other requests"
         )
     drawn = np.random.default_rng(seed).permutation(held_in)[:_MOST_QUERIES]
-    sample = [queries[number] for number in drawn.tolist()]
+    # No metric weighs documents, or asks who judged them.
+    drawn_queries = (queries[number] for number in drawn.tolist())
+    sample = [replace(query, weights=None, judged_by=None) for query in drawn_queries]
     lacking = [number for number, query in enumerate(sample) if query.grades.min() > 0]
     if lacking:
         query, rest = original["query"], {k: v for k, v in original.items() if k != "query"}
@@ -301,47 +305,20 @@ def _training(
         asked = [sample[number] for number in lacking]
         (answers,) = serve_all((alone,), asked, shared, in_flight, progress)
         for number, answer in zip(lacking, answers, strict=True):
-            sample[number] = _with_irrelevant(sample[number], answer.doc_ids)
+            query = sample[number]
+            more = [name for name in answer.doc_ids if name not in set(query.doc_ids)]
+            sample[number] = replace(
+                query,
+                doc_ids=[*query.doc_ids, *more],
+                grades=np.append(query.grades, np.zeros(len(more), np.float32)),
+            )
     return whole.select(held_in), without_features(Judgments(sample))
 
 
-def _with_irrelevant(query: JudgedQuery, doc_ids: Sequence[str]) -> JudgedQuery:
-    import numpy as np
-
-    more = [name for name in doc_ids if name not in set(query.doc_ids)]
-    grades = np.append(query.grades, np.zeros(len(more), np.float32))
-    judges = None if query.judged_by is None else [*query.judged_by, *("" for _ in more)]
-    weights = query.weights
-    if weights is not None:
-        weights = np.append(weights, np.ones(len(more), np.float32))
-    return replace(
-        query,
-        doc_ids=[*query.doc_ids, *more],
-        grades=grades,
-        weights=weights,
-        judged_by=judges,
-    )
-
-
-def _is_proved(clauses: LoggedClauses, numbers: TunableQuery) -> bool:
-    """Whether scores that are computed here are the engine's, for two settings of all numbers."""
-    other = tuple(number.values[-1] for number in numbers.numbers)
-    settings = (numbers.now, other)
-    return all(clauses.difference(numbers.query(setting)) <= _PARITY for setting in settings)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The best setting with its value, that of the original, and how many were tried."""
-
-    best: Setting
-    value: float
-    was: float
-    tried: int
-    stopped: bool
-
-
-def _ascend(numbers: TunableQuery, clauses: LoggedClauses, progress: Progress) -> _Found:
+def _ascend(
+    numbers: TunableQuery, clauses: LoggedClauses, progress: Progress
+) -> tuple[dict[Setting, float], bool]:
+    """The values of all settings that were tried, and whether searches ran out."""
     from owpc_ltr_tune.clauses import OutOfSearches
 
     values: dict[Setting, float] = {}
@@ -373,5 +350,4 @@ def _ascend(numbers: TunableQuery, clauses: LoggedClauses, progress: Progress) -
             ascend(start)
     except OutOfSearches:
         stopped = True
-    best = max(values, key=values.__getitem__)
-    return _Found(best, values[best], values[now], len(values), stopped)
+    return values, stopped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from owpc_ltr_tune.numbers import MULTIPLES, TIE_BREAKERS, tunable
+from owpc_ltr_tune.numbers import MULTIPLES, VALUES, tunable
 
 from owpc_ltr.errors import BadInput
 
@@ -23,7 +23,7 @@ def names(query: dict[str, Any]) -> list[str]:
     [
         (
             {"multi_match": {"query": TEXT, "fields": ["title^2", "body"]}},
-            ["title boost", "body boost", "tie_breaker"],
+            ["title boost", "body boost", "multi_match tie_breaker"],
         ),
         (
             {"multi_match": {"query": TEXT, "fields": ["title", "body"], "type": "cross_fields"}},
@@ -53,7 +53,7 @@ def names(query: dict[str, Any]) -> list[str]:
                     ],
                 }
             },
-            ["weight of function 1"],
+            ["function 1 weight"],
         ),
         (
             {"boosting": {"positive": {"bool": {"should": [MATCH, PHRASE]}}, "negative": MATCH}},
@@ -74,7 +74,7 @@ def test_values_are_multiples_of_a_boost_and_hold_what_is_there_now() -> None:
     title, body, tie = tunable(query, "query.json").numbers
     assert title.values == tuple(10 * multiple for multiple in MULTIPLES)
     assert (title.now, body.now, body.values) == (10.0, 1.0, MULTIPLES)
-    assert tie.values == (0.25, *TIE_BREAKERS)
+    assert tie.values == (0.25, *VALUES["tie_breaker"])
 
 
 def test_a_setting_makes_a_template_and_a_field_without_a_boost_is_left_out() -> None:
@@ -122,7 +122,7 @@ def test_marked_numbers_alone_are_tuned() -> None:
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 2 of 2}}"}}}, "is no mark"),
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of 0..1 step 0}}"}}}, "is no mark"),
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of 0..9 step .01}}"}}}, "no mark"),
-        ({"match": {"title": "{{tune 1 of 1, 2}} {{tune 1 of 1, 2}}"}}, "two marks"),
+        ({"match": {"title": "{{tune 1 of 1, 2}} {{tune 1 of 1, 2}}"}}, "one in a text"),
     ],
 )
 def test_what_cannot_be_tuned_is_named(query: dict[str, Any], why: str) -> None:

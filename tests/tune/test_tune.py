@@ -136,10 +136,10 @@ def result(small: Small, judged: Judgments) -> TunedQuery:
 
 
 def test_a_planted_boost_is_found_and_held_out_queries_show_it(result: TunedQuery) -> None:
-    body, title, _ = (number[2] for number in result.numbers)
+    body, title, _ = map(float, result.best)
     assert title > 2 * body
     assert result.value > result.was
-    assert result.difference is not None
+    assert result.taken_apart
     assert result.difference < 1e-5
     assert result.comparison.verdict().outcome == "better"
     assert result.comparison.headline == ("tuned", "original")
@@ -162,7 +162,7 @@ def test_where_the_formula_is_wrong_the_engine_scores_every_setting(
     largest = clauses_of_queries._dis_max
     monkeypatch.setattr(clauses_of_queries, "_dis_max", without_tie)
     again = tuned(small, judged)
-    assert again.difference is None
+    assert not again.taken_apart
     assert again.searches > 10 * result.searches
     assert again.query == result.query
     assert "the engine scored each setting" in " ".join(str(again).split())
