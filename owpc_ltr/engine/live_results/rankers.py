@@ -277,11 +277,12 @@ def records_of(rankers: Mapping[str, LiveRanker | TrecRun]) -> dict[str, Mapping
     """
     live = {name: ranker for name, ranker in rankers.items() if isinstance(ranker, LiveRanker)}
     trained = {name: ranker.record for name, ranker in live.items() if ranker.record is not None}
-    tuned = {
-        f"the query of {name}" if name in trained else name: ranker.search.tuned_on
-        for name, ranker in live.items()
-        if ranker.search.tuned_on is not None
-    }
+    tuned = dict[str, Mapping[str, Any]]()
+    # Of rankers that share a query, the query alone stands for it.
+    for name in sorted(live, key=trained.__contains__):
+        record = live[name].search.tuned_on
+        if record is not None and record not in tuned.values():
+            tuned[f"the query of {name}" if name in trained else name] = record
     return {**trained, **tuned}
 
 
