@@ -217,12 +217,15 @@ def tune(
             progress=progress,
         )
 
+    other = tuple(number.values[-1] for number in numbers.numbers)
     for taken_apart in (True, False):
         clauses = clauses_of(taken_apart=taken_apart)
+        difference = max(clauses.difference(numbers.query(each)) for each in (numbers.now, other))
+        if taken_apart and difference > _PARITY:
+            continue
         values, stopped = _ascend(numbers, clauses, progress)
         best = max(values, key=values.__getitem__)
-        settings = (numbers.now, best, tuple(number.values[-1] for number in numbers.numbers))
-        difference = max(clauses.difference(numbers.query(setting)) for setting in settings)
+        difference = max(difference, clauses.difference(numbers.query(best)))
         if difference <= _PARITY:
             break
     seconds = time.monotonic() - began
