@@ -51,7 +51,8 @@ log_features.extra_features log_features.max_absent log_features.restart models_
 models_diff.other plugins_check.what profile.repeat report.examples report.heading
 report.results reproduce.data_sets reproduce.letor reproduce.protocol reproduce.quick
 search.deadline select.jobs select.journal select.select_metric train.knots train.max_features
-train.piecewise_linear train.runs_in train_reranker.base upload.client_scored upload.history
+train.piecewise_linear train.runs_in train_reranker.base tune.searches upload.client_scored
+upload.history
 """
 """The arguments of tools; one that a single tool has stands behind its name.
 

@@ -50,7 +50,7 @@ _MOST_VALUES = 100
 
 
 @dataclass(frozen=True)
-class Slot:
+class NumberSlot:
     """The place of a number in a template, between texts.
 
     Where it `drops` and is 0, the entry of the list that it stands in is left out.
@@ -112,14 +112,14 @@ def text_of(value: Value) -> str:
 
 
 def _filled(tree: Any, setting: Setting) -> Any:
-    if isinstance(tree, Slot):
+    if isinstance(tree, NumberSlot):
         value = setting[tree.number]
         between = bool(tree.before or tree.after)
         return f"{tree.before}{text_of(value)}{tree.after}" if between else value
     if isinstance(tree, Mapping):
         return {key: _filled(part, setting) for key, part in tree.items()}
     if isinstance(tree, list):
-        dropped = [isinstance(p, Slot) and p.drops and setting[p.number] == 0 for p in tree]
+        dropped = [isinstance(p, NumberSlot) and p.drops and setting[p.number] == 0 for p in tree]
         return [_filled(p, setting) for p, drops in zip(tree, dropped, strict=True) if not drops]
     return tree
 
@@ -131,12 +131,12 @@ def _lacks_fields(tree: Any) -> bool:
 
 def _slot(
     numbers: list[TunedNumber], name: str, now: Value, values: tuple[Value, ...], **how: Any
-) -> Slot:
+) -> NumberSlot:
     """The slot of one more number, whose name is its own."""
     taken = sum(re.sub(r" \(\d+\)$", "", number.name) == name for number in numbers)
     name = f"{name} ({taken + 1})" if taken else name
     numbers.append(TunedNumber(name, now, values if now in values else (now, *values)))
-    return Slot(len(numbers) - 1, **how)
+    return NumberSlot(len(numbers) - 1, **how)
 
 
 def _found(query: Any, numbers: list[TunedNumber], *, alone: bool) -> Any:
@@ -192,7 +192,7 @@ def _own(
     return found
 
 
-def _boost(numbers: list[TunedNumber], name: str, now: Any, **how: Any) -> Slot:
+def _boost(numbers: list[TunedNumber], name: str, now: Any, **how: Any) -> NumberSlot:
     value = float(now)
     values = tuple(value * multiple for multiple in MULTIPLES) if value else MULTIPLES
     return _slot(numbers, name, value, values, **how)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.live_results.comparison import LiveComparison
+    from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr_tune.clauses import LoggedClauses
     from owpc_ltr_tune.numbers import Setting, TunableQuery, TunedNumber
 
@@ -184,7 +185,12 @@ def tune(
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import source_of
     from owpc_ltr.engine.live_queries import judged_queries, with_judge, with_params
-    from owpc_ltr.engine.search.request import TUNED_ON, read_template
+    from owpc_ltr.engine.search.request import (
+        TUNED_ON,
+        SearchRequest,
+        filters_of,
+        read_template,
+    )
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
@@ -201,7 +207,11 @@ def tune(
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
     queries = with_params(with_judge(judged_queries(judged, topics), judged_by), params)
     began = time.monotonic()
-    seen, sample = _training(cluster, where, original, queries, in_flight, progress, seed)
+    seen, drawn = _training(queries, seed)
+    shared = SearchRequest(
+        where, original["query"], {}, _CANDIDATES, _CANDIDATES, rest=filters_of(rest)
+    )
+    sample = _with_candidates(cluster, shared, drawn, in_flight)
 
     def clauses_of(*, taken_apart: bool) -> LoggedClauses:
         most = searches // searches_of(numbers, taken_apart=taken_apart)
@@ -269,24 +279,13 @@ def tune(
 
 
 def _training(
-    cluster: Cluster,
-    index: str,
-    original: Mapping[str, Any],
-    queries: Sequence[JudgedQuery],
-    in_flight: int,
-    progress: Progress,
-    seed: int,
-) -> tuple[RankingDataset, RankingDataset]:
-    """The queries that are not held out, and a sample of them, in random order.
-
-    A query whose judgments tell no irrelevant document gets those that the original finds.
-    """
+    queries: Sequence[JudgedQuery], seed: int
+) -> tuple[RankingDataset, list[JudgedQuery]]:
+    """The queries that are not held out, and a sample of them, in random order."""
     import numpy as np
 
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import HashSplit
-    from owpc_ltr.engine.search.client_scoring import query_alone, serve_all
-    from owpc_ltr.engine.search.request import SearchRequest, filters_of
     from owpc_ltr.evaluation.judged_data import without_features
 
     whole = without_features(Judgments(list(queries)))
@@ -297,16 +296,29 @@ def _training(
             "compared, which takes 2 at least: judge more queries of other requests"
         )
     drawn = np.random.default_rng(seed).permutation(held_in)[:_MOST_QUERIES]
+    return whole.select(held_in), [queries[number] for number in drawn.tolist()]
+
+
+def _with_candidates(
+    cluster: Cluster, original: SearchRequest, sample: list[JudgedQuery], in_flight: int
+) -> RankingDataset:
+    """The queries with documents to rank.
+
+    One whose judgments tell no irrelevant document gets those that the original finds.
+    """
+    import numpy as np
+
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.engine.search.client_scoring import query_alone, serve_all
+    from owpc_ltr.evaluation.judged_data import without_features
+
     # No metric weighs documents, or asks who judged them.
-    drawn_queries = (queries[number] for number in drawn.tolist())
-    sample = [replace(query, weights=None, judged_by=None) for query in drawn_queries]
+    sample = [replace(query, weights=None, judged_by=None) for query in sample]
     lacking = [number for number, query in enumerate(sample) if query.grades.min() > 0]
     if lacking:
-        query, rest = original["query"], {k: v for k, v in original.items() if k != "query"}
-        shared = SearchRequest(index, query, {}, _CANDIDATES, _CANDIDATES, filters_of(rest))
         alone = query_alone(cluster.engine, cluster.store)
         asked = [sample[number] for number in lacking]
-        (answers,) = serve_all((alone,), asked, shared, in_flight, progress)
+        (answers,) = serve_all((alone,), asked, original, in_flight)
         for number, answer in zip(lacking, answers, strict=True):
             query = sample[number]
             more = [name for name in answer.doc_ids if name not in set(query.doc_ids)]
@@ -315,7 +327,7 @@ def _training(
                 doc_ids=[*query.doc_ids, *more],
                 grades=np.append(query.grades, np.zeros(len(more), np.float32)),
             )
-    return whole.select(held_in), without_features(Judgments(sample))
+    return without_features(Judgments(sample))
 
 
 def _ascend(

@@ -163,8 +163,14 @@ class LiveRankers:
     def _given(self, index: str, template: Mapping[str, Any] | Path | str | None) -> QuerySearch:
         """The search that this template makes of an index."""
         query, rest = self.cluster.template(index, template)
-        filters, record = filters_of(rest), tuned_on(template)
-        return QuerySearch(index, query, filters, self.depth, template is not None, record)
+        return QuerySearch(
+            index,
+            query,
+            filters_of(rest),
+            self.depth,
+            known=template is not None,
+            tuned_on=tuned_on(template),
+        )
 
     def model(self, model: Any, index: str | None = None) -> LiveRanker:
         """How a model serves searches: an uploaded one by its name, or another one on trial."""
