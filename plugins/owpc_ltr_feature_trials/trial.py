@@ -101,10 +101,11 @@ class FeatureTrial(BlockResult):
     def _blocks(self) -> Iterator[Block]:
         if self.log is not None:
             yield from _log_lines(self.log)
+        old = "all" if self.log is None else "the old"
         yield (
-            f"{self.kind}: {self.why}; {self.metric} {self.mean:.4f} without new features, on "
-            f"{self.queries:,} queries that are not held out, each ranked by models of {FOLDS} "
-            "folds that never saw it"
+            f"{self.kind}: {self.why}; {self.metric} {self.mean:.4f} with {old} features, over "
+            f"{self.queries:,} queries that are not held out, each ranked by one of {FOLDS} models "
+            "that did not see it"
         )
         if self.gains:
             rows = [gain.cells for gain in self.gains]
@@ -226,16 +227,16 @@ def try_features(
         gains = [*_gains(folds, features, everything, found, shared)]
     kind = folds.choice.kind.name
     return FeatureTrial(
-        str(folds.base.metric),
-        kind,
-        folds.choice.why,
-        data.n_queries,
-        folds.base.values[kind],
-        None if new is None else new.log,
-        tuple(gains),
-        tuple(features),
-        tuple(_worth(folds, everything)) if drop else (),
-        tuple(warning.line for warning in (*found, *shared)),
+        metric=str(folds.base.metric),
+        kind=kind,
+        why=folds.choice.why,
+        queries=data.n_queries,
+        mean=folds.base.values[kind],
+        log=None if new is None else new.log,
+        gains=tuple(gains),
+        features=tuple(features),
+        worth=tuple(_worth(folds, everything)) if drop else (),
+        warnings=tuple(warning.line for warning in (*found, *shared)),
     )
 
 
