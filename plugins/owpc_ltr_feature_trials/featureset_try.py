@@ -94,13 +94,13 @@ def featureset_try(
 
     if new is None and (keep is not None or not drop):
         raise UsageError("give `new`, a feature set with new features, or `drop` alone")
-    if new is not None and cluster is None:
-        raise UsageError("new features are logged in a cluster: give `cluster`")
     judged = dataset_of(data)
     sample = sample_of(read_training_queries(judged, None, (0.0, test_share)).training)
-    logged = None
-    if new is not None and cluster is not None:
-        logged = log_new(
+    log = None
+    if new is not None:
+        if cluster is None:
+            raise UsageError("new features are logged in a cluster: give `cluster`")
+        whole, log = log_new(
             *(cluster, new, sample if keep is None else judged.load()),
             index=index,
             query_template=query_template,
@@ -108,8 +108,7 @@ def featureset_try(
             keep=keep,
             progress=progress,
         )
-        every = logged.data.query_ids
-        sample = logged.data.select(pc.is_in(every, value_set=sample.query_ids).to_numpy(False))
+        sample = whole.select(pc.is_in(whole.query_ids, value_set=sample.query_ids).to_numpy(False))
     make = partial(model_plan, metric=metric or metric_for(sample))
     run = Run(seed=seed, progress=progress)
-    return try_features(sample, logged, make, runs_in, run, drop=drop)
+    return try_features(sample, log, make, runs_in, run, drop=drop)

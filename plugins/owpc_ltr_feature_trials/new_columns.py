@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ class TrialLog:
 
     `left_out` counts documents by reason; `old_seconds` is what the `old` features of all documents
     would take, None where that is not known. `change` is what differs from when these were logged.
+    `milliseconds` is what each adds to a search, of those that the engine computes.
     """
 
     index: str
@@ -62,16 +64,7 @@ class TrialLog:
     old: int
     old_seconds: float | None
     change: str
-
-
-@dataclass(frozen=True, eq=False)
-class NewColumns:
-    """A dataset with new columns, the feature set of all, and milliseconds a search by feature."""
-
-    data: RankingDataset
-    featureset: FeatureSet
-    log: TrialLog
-    costs: Mapping[str, float]
+    milliseconds: Mapping[str, float]
 
 
 def log_new(
@@ -84,7 +77,7 @@ def log_new(
     allow_unmapped: bool,
     keep: Path | str | None,
     progress: Progress,
-) -> NewColumns:
+) -> tuple[RankingDataset, TrialLog]:
     """Log the new features for the documents of the data, and write the result where `keep` says.
 
     Raises UsageError for data without documents, BadInput for features that are no new ones,
@@ -126,24 +119,22 @@ def log_new(
         columns = load_dataset(out)
     left_out = {"not in the index": report.counts.absent, **report.counts.rejected}
     change = change or _change(then, report.manifest)
-    made = NewColumns(
-        _joined(data, columns, whole, names),
-        whole,
-        TrialLog(
-            index=where,
-            features=names,
-            documents=report.counts.judged,
-            left_out={reason: count for reason, count in left_out.items() if count},
-            seconds=report.seconds,
-            old=0 if old is None else len(old.features),
-            old_seconds=old_seconds,
-            change=change,
-        ),
-        costs,
+    joined = _joined(data, columns, whole, names)
+    log_facts = TrialLog(
+        index=where,
+        features=names,
+        documents=report.counts.judged,
+        left_out={reason: count for reason, count in left_out.items() if count},
+        seconds=report.seconds,
+        old=0 if old is None else len(old.features),
+        old_seconds=old_seconds,
+        change=change,
+        milliseconds=costs,
     )
     if keep is not None:
-        _write(made, keep)
-    return made
+        _refuse_change(change)
+        _write(joined, log_facts, whole, keep)
+    return joined, log_facts
 
 
 def _with_new(
@@ -257,8 +248,11 @@ def _check_keep(keep: Path | str, whole: FeatureSet, change: str) -> None:
     _refuse_change(change)
     check_name("feature set", whole.name)
     check_output(_beside(keep), [], needs_folder=True)
-    if _beside(keep).exists() and load_featureset(_beside(keep)).hash != whole.hash:
-        raise UsageError(f"{_beside(keep)} holds another feature set: name another `keep`")
+    same = not _beside(keep).exists()
+    with suppress(BadInput):
+        same = same or load_featureset(_beside(keep)).hash == whole.hash
+    if not same:
+        raise UsageError(f"{_beside(keep)} holds something else: name another `keep`")
 
 
 def _refuse_change(change: str) -> None:
@@ -270,27 +264,21 @@ def _refuse_change(change: str) -> None:
         )
 
 
-def _write(made: NewColumns, keep: Path | str) -> None:
+def _write(data: RankingDataset, log: TrialLog, whole: FeatureSet, keep: Path | str) -> None:
     """Write the feature set, then the dataset, which needs it: each whole or not at all."""
-    _refuse_change(made.log.change)
-    data = made.data
     before: dict[str, Any] = data.manifest or {}
-    rejected = {
-        reason: before["rejected"].get(reason, 0) + made.log.left_out.get(reason, 0)
-        for reason in sorted({*before["rejected"], *made.log.left_out})
-    }
+    rejected = Counter(before["rejected"]) + Counter(log.left_out)
+    missing = np.isnan(data.features).sum(axis=0).tolist()
     manifest = {
         **before,
         "logged": data.n_documents,
-        "rejected": rejected,
+        "rejected": dict(sorted(rejected.items())),
         "queries": {**before["queries"], "logged": data.n_queries},
-        "featureset": {"name": made.featureset.name, "hash": made.featureset.hash},
+        "featureset": {"name": whole.name, "hash": whole.hash},
         "logged_before": before["featureset"],
-        "logged_later": list(made.log.features),
-        "missing": dict(
-            zip(data.feature_names, np.isnan(data.features).sum(axis=0).tolist(), strict=True)
-        ),
+        "logged_later": list(log.features),
+        "missing": dict(zip(data.feature_names, missing, strict=True)),
     }
-    body = json.dumps(made.featureset.to_body(), indent=1, ensure_ascii=False)
+    body = json.dumps(whole.to_body(), indent=1, ensure_ascii=False)
     write_output(_beside(keep), f"{body}\n".encode())
     save_dataset(replace(data, manifest=manifest), keep)

@@ -35,7 +35,7 @@ from owpc_ltr.training.kinds import (
     kinds,
 )
 from owpc_ltr.training.plan import Plan
-from owpc_ltr_feature_trials.new_columns import NewColumns, TrialLog
+from owpc_ltr_feature_trials.new_columns import TrialLog
 
 _ALIKE = 0.5
 """A new feature may replace the old one most like it if their ranks correlate at least so much."""
@@ -78,6 +78,12 @@ class NewFeature:
     like: str
     correlation: float
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of a table."""
+        cost = "" if self.milliseconds is None else f"{self.milliseconds:.2f}"
+        return self.name, cost, f"{self.missing:.1%}", self.like, f"{self.correlation:+.2f}"
+
 
 @dataclass(frozen=True, repr=False)
 class FeatureTrial(BlockResult):
@@ -108,25 +114,13 @@ class FeatureTrial(BlockResult):
             "that did not see it"
         )
         if self.gains:
-            rows = [gain.cells for gain in self.gains]
-            yield from ("", Table(("WITH", f"GAIN OF {self.metric.upper()} (95 %)", "P", ""), rows))
-            features = [
-                (
-                    each.name,
-                    "" if each.milliseconds is None else f"{each.milliseconds:.2f}",
-                    f"{each.missing:.1%}",
-                    each.like,
-                    f"{each.correlation:+.2f}",
-                )
-                for each in self.features
-            ]
-            yield from (
-                "",
-                Table(("NEW FEATURE", "MS", "MISSING", "MOST LIKE", "CORRELATION"), features),
-            )
+            gain = f"GAIN OF {self.metric.upper()} (95 %)"
+            yield from ("", Table(("WITH", gain, "P", ""), [each.cells for each in self.gains]))
+            headers = ("NEW FEATURE", "COSTS MS", "MISSING", "MOST LIKE", "CORRELATION")
+            yield from ("", Table(headers, [each.cells for each in self.features]))
         if self.worth:
-            rows = [each.cells for each in self.worth]
-            yield from ("", Table(("FEATURE", "LOSS WITHOUT IT (95 %)", "P", ""), rows))
+            loss = "LOSS WITHOUT IT (95 %)"
+            yield from ("", Table(("FEATURE", loss, "P", ""), [each.cells for each in self.worth]))
             yield (
                 "loss: by the settings that were chosen with all features. Leave features out one "
                 "at a time, or `train(max_features=N)`: several together may lose more"
@@ -207,7 +201,7 @@ def _exact(kind: Kind) -> Kind:
 
 def try_features(
     data: RankingDataset,
-    new: NewColumns | None,
+    log: TrialLog | None,
     make: Callable[..., Plan],
     runs_in: str,
     run: Run,
@@ -215,14 +209,14 @@ def try_features(
     drop: bool,
 ) -> FeatureTrial:
     """What the new columns of the data add, and, with `drop`, what each column is worth."""
-    names = () if new is None else new.log.features
+    names = () if log is None else log.features
     folds = _Folds(data, names, make, runs_in, run)
     old = folds.queries.data
     shared = [*machine_labels(old), *judgment_warnings(old)]
     shared += few_queries(len(np.unique(folds.clusters)))
     everything, gains, features, found = folds.base, [], [], []
-    if new is not None:
-        features, everything = [*_new_features(data, new)], folds.without(())
+    if log is not None:
+        features, everything = [*_new_features(data, log)], folds.without(())
         found = _found_in(data.select_features(names))
         gains = [*_gains(folds, features, everything, found, shared)]
     kind = folds.choice.kind.name
@@ -232,7 +226,7 @@ def try_features(
         why=folds.choice.why,
         queries=data.n_queries,
         mean=folds.base.values[kind],
-        log=None if new is None else new.log,
+        log=log,
         gains=tuple(gains),
         features=tuple(features),
         worth=tuple(_worth(folds, everything)) if drop else (),
@@ -310,21 +304,21 @@ def _row(
     )
 
 
-def _new_features(data: RankingDataset, new: NewColumns) -> Iterator[NewFeature]:
+def _new_features(data: RankingDataset, log: TrialLog) -> Iterator[NewFeature]:
     """The new features, each with the old one whose ranks within queries are most like its own."""
     by_query = query_of_rows(data)[:, None] * (data.n_documents + 1.0)
     ranks = standardised_within_queries(column_ranks(column_ranks(data.features) + by_query), data)
     lengths = np.linalg.norm(ranks, axis=0)
     ranks /= np.where(lengths > 0, lengths, 1.0)
     correlations = ranks.T @ ranks
-    correlations[:, np.isin(data.feature_names, new.log.features)] = 0.0
-    for name in new.log.features:
+    correlations[:, np.isin(data.feature_names, log.features)] = 0.0
+    for name in log.features:
         column = data.feature_names.index(name)
         best = int(np.argmax(np.abs(correlations[column])))
         correlation = float(correlations[column, best])
         yield NewFeature(
             name,
-            new.costs.get(name),
+            log.milliseconds.get(name),
             float(np.isnan(data.features[:, column]).mean()),
             data.feature_names[best] if correlation else "",
             correlation,

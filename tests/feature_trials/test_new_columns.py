@@ -29,7 +29,6 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.commands import Run
 from tests.engine.small_cluster import FEATURESET, Small, judged_titles, small_cluster
 
-PHRASE = Feature("phrase", ("keywords",), {"match_phrase": {"body": "{{keywords}}"}})
 BOTH = Feature("both", ("keywords",), {"multi_match": {
     "query": "{{keywords}}", "fields": ["title", "body"]}})  # fmt: skip
 DERIVED = Feature("per_size", (), "title / (1 + size)", "derived_expression")
@@ -103,6 +102,27 @@ def test_kept_data_are_those_of_logging_everything(shared: Small, tmp_path: Path
              "logged_later": ["both", "per_size"]}  # fmt: skip
     assert kept.manifest == {**all_new.manifest, **added}
     shared.store.delete_featureset("kept")
+
+
+def test_it_is_so_with_the_ltr_plugin(
+    plugin_node: tuple[str, Any], shared: Small, tmp_path: Path
+) -> None:
+    with small_cluster(plugin_node[0], kind="ltr-plugin", index=shared.index) as made:
+        data, keep = logged(made, tmp_path), tmp_path / "kept.parquet"
+        result = tried(made, data, BOTH, keep=keep)
+        assert result.log is not None
+        assert result.log.change == ""
+        assert result.features[0].milliseconds is not None
+        assert sets(made) == ["small"]
+        features, again = tmp_path / "kept-features.json", tmp_path / "again.parquet"
+        made.cluster.featuresets.push(features, index=made.index)
+        made.cluster.log_features(
+            judgments=judged_titles(made, 24, 1), index=made.index, featureset="kept", out=again
+        )
+    kept = ltr.read_dataset(keep)
+    np.testing.assert_array_equal(kept.features, ltr.read_dataset(again).features)
+    assert kept.manifest is not None
+    assert kept.manifest["engine"]["store"] == "ltr-plugin"
 
 
 def test_a_model_of_kept_data_scores_in_the_engine_as_here(own: Small, tmp_path: Path) -> None:
@@ -220,7 +240,7 @@ def test_another_feature_set_beside_the_kept_data_is_not_replaced(
 ) -> None:
     data, beside = logged(shared, tmp_path), tmp_path / "kept-features.json"
     beside.write_text(json.dumps(FEATURESET.to_body()))
-    with pytest.raises(UsageError, match=r"kept-features\.json holds another feature set"):
+    with pytest.raises(UsageError, match=r"kept-features\.json holds something else"):
         tried(shared, data, BOTH, keep=tmp_path / "kept.parquet")
     assert json.loads(beside.read_text()) == FEATURESET.to_body()
 

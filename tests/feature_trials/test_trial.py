@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_feature_trials import trial
-from owpc_ltr_feature_trials.new_columns import NewColumns, TrialLog
+from owpc_ltr_feature_trials.new_columns import TrialLog
 from owpc_ltr_feature_trials.trial import FeatureTrial, try_features
 from scipy.stats import spearmanr
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.judgments import JUDGED_BY
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.errors import BadInput
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.kinds import LINEAR, Kind, kinds
 from owpc_ltr.training.plan import model_plan
@@ -52,8 +52,9 @@ def world(
     """
     rng = np.random.default_rng(seed)
     rows = queries * documents
-    draw = partial(rng.standard_t, 2) if ugly else rng.normal
-    columns, hidden = draw(size=(rows, 4)), rng.normal(size=rows)
+    draw: Any = partial(rng.standard_t, 2) if ugly else rng.normal
+    columns: Any = draw(size=(rows, 4))
+    hidden = rng.normal(size=rows)
     if ugly:
         columns[:, 1] = np.round(columns[:, 1])
         columns[rng.random((rows, 4)) < 0.2] = np.nan
@@ -81,10 +82,10 @@ def tried(
     added = [columns[name].astype(np.float32) for name in names]
     features = np.ascontiguousarray(np.column_stack([data.features, *added]))
     data = replace(data, features=features, feature_names=(*data.feature_names, *names))
-    log = TrialLog("movies", names, data.n_documents, {}, 1.0, len(OLD), 3.0, "")
-    new = NewColumns(data, FeatureSet("all", ()), log, dict.fromkeys(names, 0.25))
+    costs = dict.fromkeys(names, 0.25)
+    log = TrialLog("movies", names, data.n_documents, {}, 1.0, len(OLD), 3.0, "", costs)
     make = partial(model_plan, metric="ndcg@10")
-    return try_features(data, new if names else None, make, "engine", Run(seed=seed), drop=drop)
+    return try_features(data, log if names else None, make, "engine", Run(seed=seed), drop=drop)
 
 
 def test_a_good_feature_is_better_and_a_useless_one_is_not() -> None:
@@ -168,11 +169,9 @@ def test_the_correlation_is_that_of_ranks_within_queries() -> None:
     (feature,) = tried((data, {"shifted": shifted}), "shifted").features
     assert feature.like == "title"
     one, _ = world(queries=1, documents=50)
-    parts = [replace(one, query_ids=make_dataset([[0.0]], [0], [f"q{n}"]).query_ids)
-             for n in range(1)]  # fmt: skip
-    values = parts[0].features
-    log = TrialLog("movies", ("noise",), 50, {}, 1.0, 3, None, "")
-    (feature,) = trial._new_features(parts[0], NewColumns(one, FeatureSet("all", ()), log, {}))
+    log = TrialLog("movies", ("noise",), 50, {}, 1.0, 3, None, "", {})
+    (feature,) = trial._new_features(one, log)
+    values = one.features
     wanted = [spearmanr(values[:, 3], values[:, column]).statistic for column in range(3)]
     best = int(np.argmax(np.abs(wanted)))
     assert feature.like == OLD[best]
@@ -185,6 +184,14 @@ def test_judgments_that_decide_nothing_make_every_verdict_cannot_tell() -> None:
     result = tried((clicked, columns), "good")
     assert result.gains[0].outcome == "cannot tell"
     assert "clicks" in result.warnings[0]
+
+
+def test_queries_that_are_too_few_are_refused_or_decide_nothing() -> None:
+    with pytest.raises(BadInput, match="cannot cut 2 independent queries into 3 folds"):
+        tried(world(queries=2), "good")
+    result = tried(world(queries=4, documents=30), "good")
+    assert result.gains[0].outcome == "cannot tell"
+    assert "4 queries are too few" in str(result)
 
 
 def test_each_feature_is_worth_what_is_lost_without_it() -> None:
@@ -222,7 +229,7 @@ def test_the_sum_is_fitted_with_its_parts(all_kinds: None, monkeypatch: Any) -> 
     """The kind that takes most is fitted again by its parts, with other features."""
     from owpc_ltr.training import kinds as kinds_of_models
 
-    settings = {"optimizer.trees": 15, "optimizer.eta": 0.3}
+    settings = {"optimizer.trees": 8, "optimizer.eta": 0.3}
 
     def quick(*how: Any) -> list[Kind]:
         return [
@@ -236,7 +243,7 @@ def test_the_sum_is_fitted_with_its_parts(all_kinds: None, monkeypatch: Any) -> 
         kinds_of_models.FittedKinds, "choice",
         lambda self, candidates, *_: kinds_of_models.KindChoice(candidates[3], (), "for a test"),
     )  # fmt: skip
-    result = tried(world(), "good", drop=True)
+    result = tried(world(queries=40), "good", drop=True)
     assert result.kind == "sum"
     assert result.gains[0].outcome == "better"
     assert result.worth[0].features in {"title", "good"}
