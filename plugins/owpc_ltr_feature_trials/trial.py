@@ -61,8 +61,9 @@ class FeatureDifference:
     @property
     def cells(self) -> tuple[Any, ...]:
         """The cells of a table."""
-        words = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
-        return self.features, words, "" if self.p is None else f"{self.p:.3f}", self.outcome
+        interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
+        p = "" if self.p is None else f"{self.p:.3f}" if self.p >= 0.0005 else "<.001"
+        return self.features, f"{self.difference:+.4f}", interval, p, self.outcome
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,13 @@ class FeatureTrial(BlockResult):
             "that did not see it"
         )
         if self.gains:
-            gain = f"GAIN OF {self.metric.upper()} (95 %)"
-            yield from ("", Table(("WITH", gain, "P", ""), [each.cells for each in self.gains]))
+            headers = ("WITH", "GAIN", "95 %", "P", "")
+            yield from ("", Table(headers, [each.cells for each in self.gains]))
             headers = ("NEW FEATURE", "COSTS MS", "MISSING", "MOST LIKE", "CORRELATION")
             yield from ("", Table(headers, [each.cells for each in self.features]))
         if self.worth:
-            loss = "LOSS WITHOUT IT (95 %)"
-            yield from ("", Table(("FEATURE", loss, "P", ""), [each.cells for each in self.worth]))
+            headers = ("FEATURE", "LOSS WITHOUT IT", "95 %", "P", "")
+            yield from ("", Table(headers, [each.cells for each in self.worth]))
             yield (
                 "loss: by the settings that were chosen with all features. Leave features out one "
                 "at a time, or `train(max_features=N)`: several together may lose more"
