@@ -88,8 +88,8 @@ def log_new(
     cluster = cluster.holding_set(before.get("featureset", {}).get("name"))
     where = cluster.the_index(index or before.get("index", {}).get("name"))
     old = None
-    with suppress(UsageError):
-        old = cluster.the_featureset(None, data.featureset_hash or "unknown")
+    with suppress(UsageError):  # none has the hash of the data
+        old = cluster.the_featureset(None, data.featureset_hash or "no hash")
     whole, names = _with_new(new, data, old)
     change, then, old_seconds = "their feature set is not in the cluster", before, None
     with TemporaryDirectory(prefix="owpc-ltr-") as folder:

@@ -166,7 +166,9 @@ class _Folds:
         self.kinds = [each for each in candidates if each.name in fitted]
         self.sign = 1.0 if self.base.metric.higher_is_better else -1.0
 
-    def without(self, left_out: Collection[str], like: FittedKinds | None = None) -> FittedKinds:
+    def without(
+        self, left_out: Collection[str], like: FittedKinds | None = None, number: str = ""
+    ) -> FittedKinds:
         """The kind without some columns, by the settings of other fits where these are given."""
         names = [name for name in self.data.feature_names if name not in left_out]
         data = self.data.select_features(names)
@@ -177,7 +179,7 @@ class _Folds:
         ]  # fmt: skip
         queries = replace(self.queries, data=data, facts=check_trainable(data))
         what = f"without {', '.join(left_out)}" if left_out else "with all features"
-        return fit_kinds(queries, chosen, self.run, what)
+        return fit_kinds(queries, chosen, self.run, f"{number}{what}")
 
     def compared(self, first: FittedKinds, other: FittedKinds) -> Comparison:
         """Two fits of the kind, query by query."""
@@ -285,9 +287,12 @@ def _gains(
 def _worth(folds: _Folds, everything: FittedKinds) -> Iterator[FeatureDifference]:
     """What is lost without each column, most first."""
     whole = folds.without((), everything)
+    names = whole.queries.data.feature_names
     compared = {
-        name: folds.compared(whole, folds.without((name,), everything))
-        for name in whole.queries.data.feature_names
+        name: folds.compared(
+            whole, folds.without((name,), everything, f"{number} of {len(names)}: ")
+        )
+        for number, name in enumerate(names, 1)
     }
     corrected = holm(np.array([each.p_permutation for each in compared.values()]))
     p_values = dict(zip(compared, corrected.tolist(), strict=True))
