@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PLUGINS = (
-    *("clicks", "dask", "demo", "experiment", "keep", "mcp", "node", "papers", "rating", "report"),
-    *("serve", "tune"),
+    *("clicks", "dask", "demo", "experiment", "feature_trials", "keep", "mcp", "node", "papers"),
+    *("rating", "report", "serve", "tune"),
 )
 """Plugins that can be deleted: `plugins/owpc_ltr_NAME` with `tests/NAME`."""
 ABSENT = tuple(name for name in PLUGINS if find_spec(f"owpc_ltr_{name}") is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -295,13 +295,34 @@ class RankingDataset:
             )
         queries = queries.astype(np.int64)
         sizes = np.diff(self.offsets)[queries]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
-        rows = np.repeat(self.offsets[queries], sizes) + within
+        starts = np.cumsum(sizes) - sizes
+        rows = np.repeat(self.offsets[queries] - starts, sizes) + np.arange(sizes.sum())
+        return self._taken(queries, sizes, rows)
+
+    def select_documents(self, chosen: NDArray[np.bool_]) -> RankingDataset:
+        """The dataset of these documents, a truth value each, and of the queries that have one."""
+        sizes = np.add.reduceat(chosen, self.offsets[:-1], dtype=np.int64)
+        queries = np.flatnonzero(sizes)
+        return self._taken(queries, sizes[queries], np.flatnonzero(chosen))
+
+    def select_features(self, names: Sequence[str]) -> RankingDataset:
+        """The dataset with these columns alone, in this order."""
+        places = np.array([self.feature_names.index(name) for name in names], np.int64)
+        return replace(
+            self,
+            features=np.ascontiguousarray(self.features[:, places]),
+            feature_names=tuple(names),
+            feature_scales=take_rows(self.feature_scales, places),
+        )
+
+    def _taken(
+        self, queries: NDArray[np.int64], sizes: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> RankingDataset:
+        """Some queries, with so many documents each, which are these rows."""
         fields = self.document_fields
         return replace(
             self,
-            offsets=offsets,
+            offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
             document_fields=fields
             and {name: take_rows(part, rows) for name, part in fields.items()},
             origin=None,

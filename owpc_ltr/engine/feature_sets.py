@@ -358,6 +358,9 @@ _TEXT_PARAMS = frozenset(("keywords", "query", "text", "q"))
 """Names of parameters that are text in every feature set."""
 _NAME = Help("The name of a feature set.")
 Name = Annotated[str, _NAME, Argument.NAME]
+AllowUnmapped = Annotated[
+    bool, Help("Accept templates that name a field which the index does not have.")
+]
 _LONGEST = 100
 
 
@@ -395,9 +398,7 @@ def push(
         str, Help("The query to try every feature with before it is stored.")
     ] = "test",
     params: Params = None,
-    allow_unmapped: Annotated[
-        bool, Help("Accept templates that name a field which the index does not have.")
-    ] = False,
+    allow_unmapped: AllowUnmapped = False,
     replace: Annotated[bool, Help("Replace the feature set of this name.")] = False,
     force: Annotated[bool, Help("With `replace`: even if uploaded models use it.")] = False,
 ) -> FeatureSet:

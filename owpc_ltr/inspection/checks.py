@@ -677,8 +677,8 @@ def _agreement(data: RankingDataset) -> _Agreement:
     chosen = queries_within(data, _TRAINED_CELLS // data.n_features, seed=1)
     part = data if len(chosen) == data.n_queries else data.select(chosen)
     sizes = np.diff(part.offsets)
-    labels = _standardised(_ranks(part.labels[:, None]), part)[:, 0]
-    features = _standardised(_ranks(part.features), part)
+    labels = standardised_within_queries(column_ranks(part.labels[:, None]), part)[:, 0]
+    features = standardised_within_queries(column_ranks(part.features), part)
     if part.n_features > _COLUMNS:
         # Those that vary in the most queries: the labels have no say in the choice.
         often = np.argsort(-np.count_nonzero(features, axis=0), kind="stable")
@@ -694,7 +694,7 @@ def _agreement(data: RankingDataset) -> _Agreement:
         ridge = _RIDGE * np.trace(within) / len(within) + np.finfo(np.float64).tiny
         weights = np.linalg.solve(within + ridge * np.eye(len(within)), each[fold != k].sum(axis=0))
         scores[row_fold == k] = parts[k] @ weights
-    standard = _standardised(scores[:, None], part)[:, 0]
+    standard = standardised_within_queries(scores[:, None], part)[:, 0]
     correlation = np.add.reduceat(standard * labels, part.offsets[:-1]) / sizes
     varies = [
         np.add.reduceat(np.abs(values), part.offsets[:-1]) > 0 for values in (standard, labels)
@@ -703,7 +703,7 @@ def _agreement(data: RankingDataset) -> _Agreement:
     return _Agreement(chosen[good], correlation[good], 1.0 / (sizes[good] - 1))
 
 
-def _ranks(columns: NDArray[np.float32]) -> NDArray[np.float64]:
+def column_ranks(columns: NDArray[np.float32]) -> NDArray[np.float64]:
     """The rank of each value in its column, tied ones at their mean; missing ones below all."""
     from scipy.stats import rankdata
 
@@ -711,7 +711,9 @@ def _ranks(columns: NDArray[np.float32]) -> NDArray[np.float64]:
     return ranks
 
 
-def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray[np.float64]:
+def standardised_within_queries(
+    columns: NDArray[np.float64], data: RankingDataset
+) -> NDArray[np.float64]:
     """Columns of mean 0 and variance 1 in each query; 0 where they do not vary."""
     sizes = np.diff(data.offsets)
     mean = np.add.reduceat(columns, data.offsets[:-1], axis=0) / sizes[:, None]

@@ -32,7 +32,7 @@ from owpc_ltr.training.plan import C, Plan, checked_fit, means_of, with_scales
 
 FOLDS = 3
 _SALT = "owpc-ltr kinds"
-_TOLERANCE = "optimizer.tolerance"
+TOLERANCE = "optimizer.tolerance"
 _OF_FOLDS = 1e-2
 """How exact fits are that choose C: closer to the optimum, the metric is within its noise."""
 
@@ -125,12 +125,12 @@ class Means:
 
 
 def fit_by_folds(plan: Plan, queries: QueryFolds, run: Run) -> FoldFits:
-    """Fit a plan without each fold, and choose its C, or its candidate and number of passes."""
+    """Fit a plan without each fold, and choose its C, unless it is set, or candidate and passes."""
     plan = plan.for_labels(queries.facts.levels)
     columns = columns_for(plan, queries.data, None)
     run = replace(run, metric=plan.metric)
     with one_blas_thread():
-        if plan.chooses_by_default:
+        if plan.chooses_by_default or C in plan.settings:
             return _along_c(plan, columns, queries, run)
         return _by_passes(plan, columns, queries, run)
 
@@ -148,7 +148,7 @@ def _along_c(plan: Plan, columns: FittedColumns, queries: QueryFolds, run: Run) 
         run.progress(f"C={settings[C]:g} without each of {FOLDS} folds", None)
         fits = []
         for k, (rest, own) in enumerate(sides):
-            loss, optimizer = plan.make({_TOLERANCE: _OF_FOLDS, **settings})
+            loss, optimizer = plan.make({TOLERANCE: _OF_FOLDS, **settings})
             fit = checked_fit(optimizer.name, optimizer.minimise(loss, rest, run, starts[k]), rest)
             starts[k] = fit
             fits.append((fit, means_of([plan.metric], fit.model, own)[0]))

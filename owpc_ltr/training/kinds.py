@@ -214,24 +214,17 @@ def train_best_kind(
         return train_plan(data, kind.plan, run, validation, source)
 
     whole = _with_others(data, validation)
-    sample = _sample(whole)
+    sample = sample_of(whole)
     facts = check_trainable(sample)
     make = partial(make, metric=metric_for(sample) if metric is None else metric)
     candidates = _that_fit(kinds(make, sample.n_features), whole)
-    clusters = clusters_of(sample)
-    independent = len(np.unique(clusters))
-    simplest = next(kind for kind in candidates if runs_in in kind.runs_in)
-    if independent < FEWEST_QUERIES:
-        why = f"{independent} independent queries are too few to compare kinds of models"
-        candidates, choice = [simplest], KindChoice(simplest, (), why)
     try:
-        fitted = _fitted(QueryFolds.of(sample, facts), candidates, run)
+        fitted, choice = compare_kinds(QueryFolds.of(sample, facts), candidates, runs_in, run)
     except (BadInput, Refused) as error:
+        simplest = _simplest(candidates, runs_in)
         why = f"kinds of models cannot be compared on parts of these queries ({error})"
         choice = KindChoice(simplest, (), why)
         return _with_choice(by_validation(simplest), choice)
-    if independent >= FEWEST_QUERIES:
-        choice = fitted.choice(candidates, clusters, runs_in, run.seed)
     kind = choice.kind
     if kind.plan is not None and goes_through_parts(kind.plan, whole, whole):
         return _with_choice(by_validation(kind), choice)
@@ -268,16 +261,39 @@ def _with_choice(result: TrainingResult, choice: KindChoice) -> TrainingResult:
     return replace(result, model=with_record(model, {**model.record, "kinds": choice.as_dict()}))
 
 
-def _sample(data: JudgedTable) -> RankingDataset:
-    """At most so many documents, of queries that are drawn by the hash of their ids."""
+def sample_of(data: JudgedTable) -> RankingDataset:
+    """What kinds are compared on: so many documents at most, of queries by their ids' hashes."""
     order = np.argsort(query_positions(data, "owpc-ltr sample"), kind="stable")
     count = max(FEWEST_QUERIES, int(data.n_queries * MOST_DOCUMENTS / max(1, data.n_documents)))
     part = data.select(np.sort(order[:count])) if count < data.n_queries else data
     return part.load()
 
 
-def _fitted(queries: QueryFolds, candidates: Sequence[Kind], run: Run) -> FittedKinds:
-    """All kinds, fitted by folds."""
+def compare_kinds(
+    queries: QueryFolds, candidates: Sequence[Kind], runs_in: str, run: Run
+) -> tuple[FittedKinds, KindChoice]:
+    """The kinds fitted by folds, and the one to take; of few queries only the simplest is."""
+    clusters = clusters_of(queries.data)
+    independent = len(np.unique(clusters))
+    if independent < FEWEST_QUERIES:
+        simplest = _simplest(candidates, runs_in)
+        why = f"{independent} independent queries are too few to compare kinds of models"
+        return fit_kinds(queries, [simplest], run), KindChoice(simplest, (), why)
+    fitted = fit_kinds(queries, candidates, run)
+    return fitted, fitted.choice(candidates, clusters, runs_in, run.seed)
+
+
+def _simplest(candidates: Sequence[Kind], runs_in: str) -> Kind:
+    return next(kind for kind in candidates if runs_in in kind.runs_in)
+
+
+def fit_kinds(
+    queries: QueryFolds,
+    candidates: Sequence[Kind],
+    run: Run,
+    what: str = "comparing kinds of models",
+) -> FittedKinds:
+    """These kinds, fitted by folds; the parts of a sum come before it. `what` is its progress."""
     missing = next(kind.plan.missing for kind in candidates if kind.plan is not None)
     fitted = FittedKinds(queries, missing)
     for number, kind in enumerate(candidates):
@@ -286,7 +302,7 @@ def _fitted(queries: QueryFolds, candidates: Sequence[Kind], run: Run) -> Fitted
             message: str, done: float | None = None, number: int = number, kind: Kind = kind
         ) -> None:
             share = (number + (done or 0.0)) / len(candidates)
-            run.progress(f"comparing kinds of models: {kind.name}, {message}", share)
+            run.progress(f"{what}: {kind.name}, {message}", share)
 
         fitted.fit(kind, replace(run, progress=progress))
     return fitted
@@ -351,24 +367,11 @@ class FittedKinds:
         self, candidates: Sequence[Kind], clusters: NDArray[np.int64], runs_in: str, seed: int
     ) -> KindChoice:
         """The kind to take, and how all of them compare on the queries of the folds."""
-        data, metric = self.queries.data, self.metric
-        values = {
-            name: metric.of(RankedQueries(scores, data.labels, data.offsets))
-            for name, scores in self.scores.items()
-        }
-        sign = 1.0 if metric.higher_is_better else -1.0
+        values = {name: self.by_query(name) for name in self.scores}
+        sign = 1.0 if self.metric.higher_is_better else -1.0
 
         def compared(first: Kind, other: Kind) -> Comparison:
-            a, b = values[first.name], values[other.name]
-            counted = ~(np.isnan(a) | np.isnan(b))
-            return compare_paired(
-                a[counted],
-                b[counted],
-                seed=seed,
-                weights=data.query_importance[counted],
-                span=metric.span,
-                clusters=clusters[counted],
-            )
+            return self.compared(values[first.name], values[other.name], clusters, seed)
 
         against = {kind.name: compared(kind, candidates[0]) for kind in candidates}
         results = tuple(self._result(kind, against[kind.name]) for kind in candidates)
@@ -381,7 +384,7 @@ class FittedKinds:
         kind, least = best, 0.0
         for simpler in allowed[: allowed.index(best)]:
             difference = compared(best, simpler)
-            least = _allowed_loss(difference)
+            least = allowed_loss(difference)
             if sign * difference.mean_difference <= least:
                 kind = simpler
                 break
@@ -393,6 +396,23 @@ class FittedKinds:
             gain = f"{more.mean_difference:+.4f}"
             why = f"{why}; {top.name} would change it by {gain}: `runs_in` {place}"
         return KindChoice(kind, results, why)
+
+    def by_query(self, name: str) -> Vector:
+        """The metric of each query by a kind's held-out scores; NaN where it leaves one out."""
+        data = self.queries.data
+        return self.metric.of(RankedQueries(self.scores[name], data.labels, data.offsets))
+
+    def compared(self, a: Vector, b: Vector, clusters: NDArray[np.int64], seed: int) -> Comparison:
+        """Two rankers compared by their values on these queries."""
+        counted = ~(np.isnan(a) | np.isnan(b))
+        return compare_paired(
+            a[counted],
+            b[counted],
+            seed=seed,
+            weights=self.queries.data.query_importance[counted],
+            span=self.metric.span,
+            clusters=clusters[counted],
+        )
 
     def trained(self, kind: Kind, run: Run, source: Mapping[str, Any] | None) -> TrainingResult:
         """The model of a kind of all queries, by the settings that the folds chose."""
@@ -516,7 +536,7 @@ def _differ(comparison: Comparison) -> bool:
     return not comparison.includes_zero and comparison.p_permutation < LEVEL
 
 
-def _allowed_loss(best: Comparison) -> float:
+def allowed_loss(best: Comparison) -> float:
     """How much less than the best a simpler kind may have: a part of the noise of the two."""
     error = (best.high - best.low) / (2 * _HALF_WIDTH)
     return min(_MOST_LOSS, error / 2)

@@ -39,6 +39,7 @@ from owpc_ltr.training.options import (
     LossChoice,
     Normalise,
     OptimizerChoice,
+    RunsIn,
     Settings,
     Source,
     TestShare,
@@ -119,15 +120,7 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = None,
-    runs_in: Annotated[
-        Literal["engine", "plugin", "client"],
-        Help(
-            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
-            "plugin, or the client, which scores any.",
-            flag="--in",
-            panel="Model",
-        ),
-    ] = "engine",
+    runs_in: RunsIn = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,

@@ -45,7 +45,7 @@ OTHER = (
     }
     | {"judged_by": "clicks", "metric": "mrr", "data": "other.parquet", "model": "other.json"}
 )
-CONNECTS = {"explain": ("--search", "words")}
+CONNECTS = {"explain": ("--search", "words"), "featureset try": ("new.json",)}
 """What makes a command connect that need not."""
 
 

@@ -268,6 +268,24 @@ def test_each_part_follows_its_query() -> None:
     assert data.document_fields["site"].to_pylist() == ["x", "x", None]
 
 
+def test_some_documents_and_columns_are_those_of_the_dataset() -> None:
+    data = full()
+    assert same(data.select_documents(np.ones(data.n_documents, bool)), data)
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    assert same(
+        data.select_documents(query != 1),
+        data.select(np.flatnonzero(np.arange(data.n_queries) != 1)),
+    )
+    first = data.select_documents(np.isin(np.arange(data.n_documents), data.offsets))
+    assert first.n_documents == first.n_queries == data.n_queries
+    assert np.array_equal(first.features, data.features[data.offsets[:-1]], equal_nan=True)
+    assert same(data.select_features(data.feature_names), data)
+    turned = data.select_features(data.feature_names[::-1])
+    assert np.array_equal(turned.features, data.features[:, ::-1], equal_nan=True)
+    assert turned.features.flags.c_contiguous
+    assert np.array_equal(turned.scales, data.scales[::-1])
+
+
 def test_nothing_may_be_selected() -> None:
     nothing = full().select(np.array([], np.int64))
     assert (nothing.n_queries, nothing.n_documents, nothing.n_features) == (0, 0, 2)

@@ -110,6 +110,16 @@ def test_the_c_is_chosen_that_is_best_on_the_mean_of_the_folds() -> None:
     assert not fits.passes
 
 
+def test_a_c_that_is_set_is_the_only_one_that_is_fitted() -> None:
+    queries = in_folds(world())
+    plan = model_plan(metric="ndcg@10")
+    chosen = fit_by_folds(plan, queries, Run())
+    again = fit_by_folds(chosen.plan, queries, Run())
+    assert len(again.table) == 1
+    assert again.plan.settings[C] == chosen.plan.settings[C]
+    assert again.value == pytest.approx(chosen.value, abs=0.02)
+
+
 def test_the_number_of_trees_is_chosen_that_is_best_on_the_mean_of_the_folds() -> None:
     queries = in_folds(world())
     fits = fit_by_folds(trees(), queries, Run())
