@@ -190,6 +190,7 @@ def tune(
         SearchRequest,
         filters_of,
         read_template,
+        tuned_on,
     )
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.files.output import write_output
@@ -202,7 +203,9 @@ def tune(
     place = str(query_template) if isinstance(query_template, Path | str) else "the query template"
     query, rest = read_template(query_template)
     numbers = tunable(query, place)
-    original = {"query": numbers.query(numbers.now), **rest}
+    before = tuned_on(query_template)
+    own = {} if before is None else {TUNED_ON: before}
+    original = {"query": numbers.query(numbers.now), **rest, **own}
     where = cluster.the_index(index)
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
     queries = with_params(with_judge(judged_queries(judged, topics), judged_by), params)
@@ -242,7 +245,7 @@ def tune(
     body = {
         "query": numbers.query(best),
         **rest,
-        TUNED_ON: {"metric": str(metric), "source": source_of(seen, None)},
+        TUNED_ON: {"metric": str(metric), "source": source_of(seen, None, base=before)},
     }
     comparison = cluster.compare_live(
         {TUNED: body, ORIGINAL: original},

@@ -153,6 +153,23 @@ def test_a_planted_boost_is_found_and_held_out_queries_show_it(result: TunedQuer
     assert json.dumps(result.as_dict())
 
 
+def test_a_query_that_was_tuned_before_keeps_what_it_has_seen(
+    small: Small, judged: Judgments, result: TunedQuery
+) -> None:
+    """Other queries tune it again, and those of both times are left out."""
+    others = Judgments([
+        replace(query, query_id=f"new{query.query_id}", params=dict.fromkeys(
+            ("keywords", "query"), f"{query.params['query']} new"))
+        for query in judged_titles(small, 40, 5).queries
+    ])  # fmt: skip
+    again = tuned(small, others, query_template=result.body)
+    both = Judgments([*judged.queries, *others.queries])
+    compared = small.cluster.compare_live(
+        {"again": again.body, "untuned": UNTUNED}, judgments=both, index=small.index
+    )
+    assert compared.n_queries == result.comparison.n_queries + again.comparison.n_queries
+
+
 def test_where_the_formula_is_wrong_the_engine_scores_every_setting(
     small: Small, judged: Judgments, result: TunedQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
