@@ -31,6 +31,8 @@ VALUES: Mapping[str, tuple[Value, ...]] = {
     "minimum_should_match": (1, 2, 3, "50%", "75%", "100%"),
 }
 """The numbers that are found, by their keys."""
+_OPTIONAL = (0, 1, 2, 3)
+"""How many optional clauses of a bool must match."""
 _CLAUSES = {
     "bool": ("must", "should"),
     "dis_max": ("queries",),
@@ -188,7 +190,9 @@ def _own(
         if values is MULTIPLES and isinstance(now, int | float):
             found[key] = _boost(numbers, f"{name} {key}", now)
         elif values is not MULTIPLES and isinstance(now, int | float | str):
-            found[key] = _slot(numbers, f"{name} {key}", now, values)
+            optional = (name, key) == ("bool", "minimum_should_match") and isinstance(now, int)
+            tried = _OPTIONAL if optional else values
+            found[key] = _slot(numbers, f"{name} {key}", now, tried)
     return found
 
 

@@ -40,6 +40,8 @@ _DEPTH = 1_000
 _MOST_QUERIES = 3_000
 """More training queries move no boost."""
 _FEWEST_QUERIES = 50
+_MOST_COMPARED = 1_000
+"""Held-out queries: of more, a thousand documents each take minutes."""
 _CANDIDATES = 50
 """Of a query whose judgments tell no irrelevant document, so many that it finds count as such."""
 _ROUNDS = 5
@@ -210,7 +212,7 @@ def tune(
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
     queries = with_params(with_judge(judged_queries(judged, topics), judged_by), params)
     began = time.monotonic()
-    seen, drawn = _training(queries, seed)
+    seen, drawn, held_out = _drawn(queries, seed)
     shared = SearchRequest(
         where, original["query"], {}, _CANDIDATES, _CANDIDATES, rest=filters_of(rest)
     )
@@ -249,7 +251,7 @@ def tune(
     }
     comparison = cluster.compare_live(
         {TUNED: body, ORIGINAL: original},
-        judgments=Judgments(queries),
+        judgments=Judgments(held_out),
         metrics=[metric, *others, *([] if RECALL in map(str, others) else [RECALL])],
         baseline=ORIGINAL,
         index=where,
@@ -281,10 +283,10 @@ def tune(
     return result
 
 
-def _training(
+def _drawn(
     queries: Sequence[JudgedQuery], seed: int
-) -> tuple[RankingDataset, list[JudgedQuery]]:
-    """The queries that are not held out, and a sample of them, in random order."""
+) -> tuple[RankingDataset, list[JudgedQuery], list[JudgedQuery]]:
+    """The queries that are not held out, a sample of them in random order, one of the others."""
     import numpy as np
 
     from owpc_ltr.data.judgments import Judgments
@@ -292,14 +294,20 @@ def _training(
     from owpc_ltr.evaluation.judged_data import without_features
 
     whole = without_features(Judgments(list(queries)))
-    held_in = np.flatnonzero(HashSplit().sides(whole) != "test")
-    if not 2 <= len(held_in) <= len(queries) - 2:
+    held_out = HashSplit().sides(whole) == "test"
+    rng = np.random.default_rng(seed)
+    drawn = rng.permutation(np.flatnonzero(~held_out))[:_MOST_QUERIES].tolist()
+    compared = rng.permutation(np.flatnonzero(held_out))[:_MOST_COMPARED]
+    if min(len(drawn), len(compared)) < 2:
         raise Refused(
-            f"{len(held_in)} of {len(queries):,} judged queries would be tuned on, and the others "
+            f"{len(drawn)} of {len(queries):,} judged queries would be tuned on, and the others "
             "compared, which takes 2 at least: judge more queries of other requests"
         )
-    drawn = np.random.default_rng(seed).permutation(held_in)[:_MOST_QUERIES]
-    return whole.select(held_in), [queries[number] for number in drawn.tolist()]
+    return (
+        whole.select(np.flatnonzero(~held_out)),
+        [queries[number] for number in drawn],
+        [queries[number] for number in np.sort(compared).tolist()],
+    )
 
 
 def _with_candidates(
