@@ -73,6 +73,16 @@ STAGES = [
         ),
         printed=without_times,
     ),
+    Stage(
+        "tune",
+        Kind.LOGS,
+        lambda world: (
+            *("tune", "fields.json", "--index", world.index, "--judgments", "judged.tsv"),
+            *("--in-flight", "2", "--out", "tuned.json"),
+        ),
+        out="tuned.json",
+        printed=nothing,
+    ),
     Stage("models show", Kind.READS, _placed("models", "show", "--json", index=False)),
     Stage(
         "models rollback",

@@ -150,6 +150,8 @@ class World:
         other = {"featureset": {"name": "other", "features": features[:2]}}
         self.path("other.json").write_text(json.dumps(other))
         self.path("query.json").write_text(json.dumps({"match": {"body": "{{keywords}}"}}))
+        fields = {"query": "{{keywords}}", "fields": ["title", "body^{{tune 1 of 1, 2}}"]}
+        self.path("fields.json").write_text(json.dumps({"multi_match": fields}))
         lines = ["query_id\tquery\tdoc_id\tgrade"]
         for number in range(8):
             words = f"{WORDS[number]} {WORDS[(number + 3) % 8]}"
