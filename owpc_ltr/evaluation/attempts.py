@@ -2,8 +2,9 @@
 
 A test that is repeated finds a difference by chance, so p counts more often with each attempt. Live
 comparisons of an alias are counted in its cluster (`engine/attempts.py`), all others in a file of
-the user's state folder: a line for each pair of rankers has a sketch of the queries and a digest of
-what was measured, by which the same comparison is recognised. No text, id or figure is kept.
+the user's state folder: a line for each pair of rankers has a sketch of the queries, a digest of
+what was measured, by which the same comparison is recognised, when that was, the names of the
+rankers and the metric. No text, id or figure is kept.
 
 Queries are recognised by their normalised texts, whatever their ids are. Queries of which another
 comparison had most, or all and some more, are the same.
@@ -15,6 +16,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,18 +27,20 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import read_regular, state_folder
 from owpc_ltr.files.output import open_to_append, sealed_line, unsealed, write_atomically
-from owpc_ltr.text import normalised_text
+from owpc_ltr.text import cut, normalised_text, printable
 
 Sketch = Mapping[str, Any]
 """A set of queries, as it is recognised again: its size `n`, its smallest hashes, that of `all`."""
-Pairs = Sequence[tuple[Vector, Vector]]
-"""Both rankers' values of each query, by the metric that decides."""
+Pairs = Mapping[tuple[str, str], tuple[Vector, Vector]]
+"""Both rankers' values of each query, by the metric that decides, by their names."""
 _HASHES = 64
 _MOSTLY = 0.5
 _LONGEST = 5_000
 """Older comparisons are forgotten."""
 _LARGEST = 1 << 28
 _DIGITS = 9
+_NAME = 80
+"""Characters of a ranker's name that are kept."""
 
 
 class AttemptCounter(Protocol):
@@ -102,8 +106,32 @@ def earlier_words(earlier: int, place: str, n_queries: int) -> str:
     return (
         f"{earlier} earlier {'comparison' if earlier == 1 else 'comparisons'} on these queries: "
         f"it counts {corrected_for(earlier):,.0f} times ({place}; of {n_queries:,} queries, "
-        f"{n_queries // 2 + 1:,} must be new to start anew)"
+        f"{new_queries(n_queries):,} must be new to start anew)"
     )
+
+
+def new_queries(n_queries: int) -> int:
+    """How many of so many queries must be new, so that no comparison on the others counts."""
+    return n_queries // 2 + 1
+
+
+@dataclass(frozen=True)
+class CountedComparison:
+    """A comparison that was counted after `earlier` ones; the same `test` counts once.
+
+    What older lines lack is empty. Without `queries` it counts on any: its line was torn.
+    """
+
+    test: str
+    earlier: int
+    queries: Sketch | None
+    time: str = ""
+    rankers: tuple[str, ...] = ()
+    metric: str = ""
+
+    def counts_on(self, queries: Sketch) -> bool:
+        """Whether the next comparison on these queries counts more often for it."""
+        return self.queries is None or same_queries(self.queries, queries)
 
 
 @dataclass(frozen=True)
@@ -124,24 +152,28 @@ class AttemptsFile:
         """The file."""
         return str(self.path)
 
-    def count(self, queries: Sketch, _metric: str, pairs: Pairs, /) -> int:
+    def count(self, queries: Sketch, metric: str, pairs: Pairs, /) -> int:
         """How many other pairs of rankers were compared on these queries; these are added.
 
         Raises BadInput for a damaged line, or a file that cannot be read.
         """
-        tests = {_digest(*pair) for pair in pairs}
+        tests = {_digest(*values): names for names, values in pairs.items()}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Of commands that run at the same time, one alone is the first.
             with open_to_append(self.path) as file:
-                known, lines = self._tests_on(queries)
+                lines = self._lines()
+                known = _tests_on(queries, self._made(lines))
                 # What was compared when a line was torn is not known: it may be these queries.
-                torn = {_hash(repr(file.torn))} if file.torn else set()
+                torn = {_hash(repr(file.torn)): ()} if file.torn else {}
                 before = len(known) + len(torn)
+                time = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+                of_all = {"earlier": before, "time": time, "metric": metric}
                 # A pair that was compared before must not hide that another one is new.
                 new = [
-                    sealed_line({**queries, "test": test, "earlier": before})
-                    for test in sorted(torn | tests.difference(known))
+                    sealed_line({**queries, "test": test, "rankers": short_names(names), **of_all})
+                    for test, names in sorted({**tests, **torn}.items())
+                    if test not in known
                 ]
                 if len(lines) + len(new) <= _LONGEST:
                     file.append(b"".join(new))
@@ -150,31 +182,59 @@ class AttemptsFile:
         except OSError as error:
             why = error.strerror or str(error)
             give_warning(f"this comparison is not counted: {self.path}: {why}")
-            known = self._tests_on(queries)[0]
+            known = _tests_on(queries, self.made())
             before = len(known)
         return max((known.get(test, before) for test in tests), default=before)
 
-    def _tests_on(self, queries: Sketch) -> tuple[dict[str, int], list[bytes]]:
-        """The tests on these queries, with how many had come before each, and all lines."""
-        tests: dict[str, int] = {}
-        lines: list[bytes] = []
-        if os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
-            lines = read_regular(self.path, _LARGEST).splitlines(keepends=True)
+    def made(self) -> list[CountedComparison]:
+        """All comparisons that are counted, the oldest first. Raises BadInput as `count` does."""
+        return self._made(self._lines())
+
+    def _lines(self) -> list[bytes]:
+        if not os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
+            return []
+        return read_regular(self.path, _LARGEST).splitlines(keepends=True)
+
+    def _made(self, lines: Sequence[bytes]) -> list[CountedComparison]:
+        made = []
         for number, line in enumerate(lines, 1):
-            made = unsealed(line)
-            if made is None and not line.endswith(b"\n"):
-                made = {**queries, "test": _hash(repr(line)), "earlier": len(tests)}
-            if made is None or not is_sketch(made):
+            content = unsealed(line)
+            if content is None and not line.endswith(b"\n"):
+                made.append(CountedComparison(_hash(repr(line)), 0, None))
+                continue
+            if content is None or not is_sketch(content):
                 raise BadInput(
                     f"cannot read {self.path}, line {number}: it was changed, and fewer "
                     "comparisons on the same queries would count: restore it"
                 )
-            if same_queries(made, queries):
-                tests.setdefault(made["test"], made["earlier"])
-        return tests, lines
+            made.append(
+                CountedComparison(
+                    content["test"],
+                    content["earlier"],
+                    {part: content[part] for part in ("n", "sketch", "all")},
+                    content.get("time", ""),
+                    tuple(content.get("rankers", ())),
+                    content.get("metric", ""),
+                )
+            )
+        return made
 
 
 ATTEMPTS_FILE = AttemptsFile()
+
+
+def short_names(rankers: Sequence[str]) -> list[str]:
+    """The names of rankers as they are kept: on one line, cut, without secrets."""
+    return [cut(printable(name), _NAME) for name in rankers]
+
+
+def _tests_on(queries: Sketch, made: Sequence[CountedComparison]) -> dict[str, int]:
+    """The tests on these queries, with how many had come before each."""
+    tests: dict[str, int] = {}
+    for comparison in made:
+        if comparison.counts_on(queries):
+            tests.setdefault(comparison.test, comparison.earlier)
+    return tests
 
 
 def _hash(text: str) -> str:

@@ -19,6 +19,7 @@ from owpc_ltr.evaluation.options import (
     Documents,
     IdField,
     LatexTable,
+    Looks,
     Metrics,
     PerQueryTable,
     ProxyLabels,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_result import RankerComparison
+    from owpc_ltr.evaluation.counted_comparisons import CountedComparisons
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.measurement import Resampling
     from owpc_ltr.metrics import Metric
@@ -57,9 +59,9 @@ def compare(
             absent=None,
         ),
         Argument.RANKER,
-    ],
+    ] = (),
     data: Annotated[
-        OneData | Sequence[OneData],
+        OneData | Sequence[OneData] | None,
         Reads(
             "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
             cli=Path,
@@ -67,7 +69,7 @@ def compare(
             project="data",
         ),
         Argument.DATA,
-    ],
+    ] = None,
     *,
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
@@ -76,6 +78,7 @@ def compare(
     unweighted: Unweighted = False,
     smallest_gain: SmallestGain = 0.0,
     worst: Worst = WORST_QUERIES,
+    looks: Looks = False,
     proxy_labels: ProxyLabels = None,
     columns: Columns = None,
     documents: Documents = None,
@@ -100,11 +103,16 @@ def compare(
     With proxy labels, each pair also has a prediction-powered interval: right for human labels even
     if the proxy labels are useless, and narrower where these agree with them.
 
+    With `looks`, nothing is compared: the comparisons are listed that count against the next one
+    on these queries, those that the rankers would be compared on where they are named; without
+    `data` on all sets of queries.
+
     Python: `rankers` and `data` are also models, runs (`read_run`) and what was read before; a
     mapping gives rankers names of one's own. `data` may be a list of test data, one for each fold:
     a ranker is then a list of one model for each fold, or one that ranks in all of them (a feature,
     a run); their test queries are pooled, with one test over all. A query in two folds is refused,
-    and so is a model that has seen a query of its own fold.
+    and so is a model that has seen a query of its own fold. With `looks` the result is
+    CountedComparisons.
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
@@ -113,7 +121,11 @@ def compare(
     from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
-    named = named_rankers(rankers)
+    if looks and data is None:
+        return _counted_on(None, None)  # type: ignore[return-value]
+    if data is None:
+        raise UsageError("no judged queries are given: give `data`")
+    named = {} if looks and not rankers else named_rankers(rankers)
     request = comparison_request(
         named,
         metrics,
@@ -131,6 +143,8 @@ def compare(
     if isinstance(judged, Path | str):
         judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)
     judged = dataset_of(judged)
+    if looks:
+        return _counted_on(judged, request)  # type: ignore[return-value]
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None)
     if folds:
@@ -150,6 +164,33 @@ def compare(
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison
+
+
+def _counted_on(judged: Any, request: ComparisonRequest | None) -> CountedComparisons:
+    """The comparisons of this user on judged data, or on a list of them; of None on all queries.
+
+    Where the request has rankers, on the queries that they would be compared on.
+    """
+    import pyarrow as pa
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, sketch_of
+    from owpc_ltr.evaluation.counted_comparisons import counted_on
+    from owpc_ltr.evaluation.data_comparison import chosen_data
+    from owpc_ltr.evaluation.judged_data import Data, as_dataset, texts_of
+
+    sketch = None
+    if judged is not None and request is not None:
+        parts = [as_dataset(part) for part in ([judged] if isinstance(judged, Data) else judged)]
+        if request.rankers and len(parts) == 1:
+            parts = [chosen_data(request, parts[0]).part]
+        texts = [texts_of(part) if isinstance(part, RankingDataset) else None for part in parts]
+        known = zip(parts, texts, strict=True)
+        names = [part.query_ids if text is None else text for part, text in known]
+        sketch = sketch_of(
+            pa.concat_arrays(part.query_ids for part in parts), pa.concat_arrays(names)
+        )
+    return counted_on(ATTEMPTS_FILE.made(), ATTEMPTS_FILE.place, sketch)
 
 
 def comparison_request(

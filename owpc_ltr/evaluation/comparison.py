@@ -55,7 +55,7 @@ from owpc_ltr.metrics import Metric
 OF_FOLDS = 2.0
 """What p is multiplied by where models of folds are measured: they are others than the model."""
 MOST_RESAMPLES = 2_000_000
-"""Of a permutation test, for memory and time: after 445 comparisons on the same queries, no p is
+"""Of a permutation test, for memory and time: after 446 comparisons on the same queries, no p is
 small enough."""
 _AT_LEVEL = 20
 """How many of the permutations are as extreme where p is the level: it then is known to 22 %."""
@@ -356,7 +356,11 @@ def _earlier_comparisons(pairs: Sequence[ComparedPair], results: PerQueryResults
         return 0
     values = {name: ranker.values[0] for name, ranker in results.rankers.items()}
     metric = str(plan.metrics[0])
-    tests = [(values[pair.a], values[pair.b]) for pair in pairs if pair.metric == metric]
+    tests = {
+        (pair.a, pair.b): (values[pair.a], values[pair.b])
+        for pair in pairs
+        if pair.metric == metric
+    }
     return plan.attempts.count(sketch_of(queries.ids, queries.texts), metric, tests)
 
 

@@ -81,6 +81,14 @@ Unjudged = Annotated[
 Worst = Annotated[
     int, Help("How many of the queries that lose most to show.", min=0, panel="Advanced")
 ]
+Looks = Annotated[
+    bool,
+    Help(
+        "Compare nothing: list the comparisons on these queries that were counted, and how many "
+        "are left.",
+        panel="Advanced",
+    ),
+]
 ProxyLabels = Annotated[
     Any,
     Reads(
