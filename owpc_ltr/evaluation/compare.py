@@ -15,6 +15,7 @@ from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
     WORST_QUERIES,
+    AcceptLoss,
     Baseline,
     Documents,
     IdField,
@@ -24,6 +25,7 @@ from owpc_ltr.evaluation.options import (
     PerQueryTable,
     ProxyLabels,
     Resamples,
+    Segments,
     SmallestGain,
     Split,
     Unjudged,
@@ -77,6 +79,8 @@ def compare(
     unjudged: Unjudged = "zero",
     unweighted: Unweighted = False,
     smallest_gain: SmallestGain = 0.0,
+    segments: Segments = None,
+    accept_loss: AcceptLoss = (),
     worst: Worst = WORST_QUERIES,
     looks: Looks = False,
     proxy_labels: ProxyLabels = None,
@@ -133,6 +137,8 @@ def compare(
         unjudged=unjudged,
         unweighted=unweighted,
         smallest_gain=smallest_gain,
+        segments=segments,
+        accept_loss=accept_loss,
         baseline=baseline,
         split=split,
         drawing=Resampling(seed, resamples, progress),
@@ -201,6 +207,8 @@ def comparison_request(
     unjudged: Unjudged = "zero",
     unweighted: bool = False,
     smallest_gain: float = 0.0,
+    segments: Sequence[str] | str | None = None,
+    accept_loss: Sequence[str] | str = (),
     baseline: str | None,
     drawing: Resampling,
     **more: Any,
@@ -227,7 +235,16 @@ def comparison_request(
         )
     files = tuple(map(Path, plugins))
     parsed = parse_metrics(metrics, load(files))
-    plan = ComparisonPlan(parsed, unjudged, baseline, drawing, smallest_gain)
+    kinds = segments.split(",") if isinstance(segments, str) else segments
+    plan = ComparisonPlan(
+        parsed,
+        unjudged,
+        baseline,
+        drawing,
+        smallest_gain,
+        segments=None if kinds is None else tuple(kind.strip() for kind in kinds),
+        accept_loss=tuple([accept_loss] if isinstance(accept_loss, str) else accept_loss),
+    )
     return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
 
 

@@ -448,6 +448,32 @@ def agreement_of(sample: SampledQueries) -> Agreement:
 
 
 @dataclass(frozen=True, repr=False)
+class ComparedSegment(ShortRepr):
+    """A pair on a part of the queries, by its name; without a comparison where these are too few.
+
+    `p_holm` is corrected over all segments of the pair. A loss that is `accepted` is no reason.
+    """
+
+    name: str
+    n_queries: int
+    comparison: Comparison | None = None
+    p_holm: float = math.nan
+    accepted: bool = False
+
+    def reversed(self) -> ComparedSegment:
+        """The same segment with the other ranker first."""
+        return replace(self, comparison=self.comparison and self.comparison.reversed())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON; None where the queries are too few."""
+        names = ("mean_difference", "low", "high")
+        figures = {name: self.comparison and getattr(self.comparison, name) for name in names}
+        p = None if self.comparison is None else self.p_holm
+        about = {"segment": self.name, "n_queries": self.n_queries}
+        return {**about, **figures, "p_holm": p, "accepted": self.accepted}
+
+
+@dataclass(frozen=True, repr=False)
 class ComparedPair(ShortRepr):
     """Two rankers by one metric; differences are a − b.
 
@@ -456,7 +482,8 @@ class ComparedPair(ShortRepr):
     there are human labels of a sample and proxy labels of all queries, the comparison is by the
     human labels alone, and the prediction-powered figures decide. Where documents are unjudged,
     `left_out` is the comparison without them, `as_judged` that in which they are as good as judged
-    ones at their rank. Ranker a is better only by more than the `smallest_gain`.
+    ones at their rank. Ranker a is better only by more than the `smallest_gain`. `segments` are
+    those of the first metric, where there is a difference, or segments were asked for.
     """
 
     a: str
@@ -470,6 +497,7 @@ class ComparedPair(ShortRepr):
     left_out: Comparison | None = None
     as_judged: Comparison | None = None
     smallest_gain: float = 0.0
+    segments: tuple[ComparedSegment, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -485,6 +513,30 @@ class ComparedPair(ShortRepr):
             higher_is_better=self.higher_is_better,
             smallest_gain=self.smallest_gain,
         )
+
+    @property
+    def a_leads(self) -> bool:
+        """Whether ranker a is the better one in the mean."""
+        both = self.prediction_powered
+        mean = self.comparison.mean_difference if both is None else both.by_both.mean
+        return (mean > 0) == self.higher_is_better
+
+    @property
+    def lost_segments(self) -> list[ComparedSegment]:
+        """The segments that the better one in the mean loses significantly, as its differences."""
+        won = self.segments if self.a_leads else self.reversed().segments
+        return [
+            segment
+            for segment in won
+            if segment.comparison is not None
+            and decide(
+                segment.comparison.low,
+                segment.comparison.high,
+                segment.p_holm,
+                higher_is_better=self.higher_is_better,
+            ).outcome
+            is Outcome.WORSE
+        ]
 
     @property
     def better(self) -> str | None:
@@ -516,6 +568,7 @@ class ComparedPair(ShortRepr):
         turned: dict[str, Any] = {
             part: comparison and comparison.reversed() for part, comparison in figures.items()
         }
+        turned["segments"] = tuple(segment.reversed() for segment in self.segments)
         return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:

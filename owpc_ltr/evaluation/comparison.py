@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.compared_pair import ComparedPair, ComparedSegment
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured, PerQueryResults, Resampling
 from owpc_ltr.evaluation.ranked_lists import RankedLists, as_good_as_judged, within_depth
@@ -30,9 +30,11 @@ from owpc_ltr.evaluation.rules import (
     machine_warnings,
     ranked_list_warnings,
     rater_warnings,
+    segment_warnings,
     table_warnings,
     treatment_warnings,
 )
+from owpc_ltr.evaluation.segments import FEWEST, is_accepted
 from owpc_ltr.evaluation.significance import (
     LEVEL,
     OPPOSITE,
@@ -69,6 +71,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     Raises Refused where a metric counts too few queries.
     """
     plan, queries, weights = results.plan, results.queries, results.queries.weights
+    _ = results.segments  # What is not there is told before the comparison counts.
     alone, earlier, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
     ranked = _ranked(results, alone=alone)
     if not alone:
@@ -104,6 +107,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         on_judged_documents=any(ranker.unjudged is None for ranker in results.rankers.values()),
         earlier_comparisons=earlier,
         counted_in="" if plan.attempts is None else plan.attempts.place,
+        by_segments=plan.segments is not None,
     )
 
 
@@ -402,6 +406,9 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
     ]
     if number == 0:
         warnings += contradictions(verdict, pair.metric, _by_guards(names, results))
+        if verdict.outcome in OPPOSITE or plan.segments is not None:
+            pair = replace(pair, segments=_segments(names, metric, results))
+        warnings += segment_warnings(pair)
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
     if number == 0:
         without = _without_tables(names, results)
@@ -527,6 +534,41 @@ def _by_guards(
             metrics[0].higher_is_better,
         )
     return compared
+
+
+def _segments(
+    names: tuple[str, str], metric: Metric, results: PerQueryResults
+) -> tuple[ComparedSegment, ...]:
+    """Two rankers by the first metric in each segment that has queries enough."""
+    a, b = (results.rankers[name].values[0] for name in names)
+    weights, clusters = results.queries.weights, results.queries.clusters
+    segments = []
+    for name, inside in results.segments.items():
+        counted = _counted(weights, a, b) & inside
+        number = int(counted.sum())
+        units = number if clusters is None else len(np.unique(clusters[counted]))
+        compared = None
+        # A segment of all queries tells nothing of its own.
+        if units >= FEWEST and (results.plan.segments is not None or not inside.all()):
+            compared = _compared_alone(np.where(inside, a, np.nan), b, metric, results)
+        segments.append(ComparedSegment(name, number, compared))
+    return with_holm_segments(segments, results.plan.accept_loss)
+
+
+def with_holm_segments(
+    segments: Sequence[ComparedSegment], accepted: Sequence[str]
+) -> tuple[ComparedSegment, ...]:
+    """The segments, p corrected over those that are tested; which losses are accepted."""
+    tested = [each.comparison for each in segments if each.comparison is not None]
+    corrected = iter(holm(np.array([each.p_permutation for each in tested])).tolist())
+    return tuple(
+        replace(
+            each,
+            p_holm=np.nan if each.comparison is None else next(corrected),
+            accepted=is_accepted(each.name, accepted),
+        )
+        for each in segments
+    )
 
 
 def _compared_alone(

@@ -16,6 +16,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
+    ComparedSegment,
     corrected_over,
     disagreements,
     measured_live_by,
@@ -122,6 +123,8 @@ class RankerComparison(BlockResult):
     """How many comparisons were made on these queries before."""
     counted_in: str = ""
     """Where these are counted."""
+    by_segments: bool = False
+    """Whether segments were asked for."""
     n_worst: int = WORST_QUERIES
     """How many of the queries that lose most the text shows."""
 
@@ -202,6 +205,11 @@ class RankerComparison(BlockResult):
         first, other = self.headline
         return over_metrics(self.verdicts(a or first, b or other))
 
+    @property
+    def segments(self) -> tuple[ComparedSegment, ...]:
+        """The headline in segments of the queries, by the first metric."""
+        return self.pair(*self.headline).segments if self.pairs else ()
+
     def with_warnings(self, warnings: Sequence[ResultWarning], *rankers: str) -> Self:
         """The same figures with warnings about the judgments: of all pairs, or those of `rankers`.
 
@@ -278,6 +286,7 @@ class RankerComparison(BlockResult):
             "rankers": [ranker.as_dict() for ranker in self.rankers],
             "pairs": [pair.as_dict() for pair in self._by_human_labels],
             "corrected_over": len(self.pairs),
+            "segments": [each.as_dict() for each in self.segments],
             **both,
             "notes": list(self.notes),
             **worst,
@@ -359,6 +368,7 @@ class RankerComparison(BlockResult):
         yield from (f"{by}{line}:" for line in self.correction())
         yield from self._verdict_lines
         yield _detectable_line(self.pairs)
+        yield from self._segment_blocks
 
     def label_blocks(self, letters: Mapping[str, str] | None = None) -> Iterator[Block]:
         """The pairs by human and proxy labels, and what each kind of labels adds."""
@@ -396,6 +406,23 @@ class RankerComparison(BlockResult):
         """The verdict on each pair, and what it does not say."""
         pairs = self._by_human_labels
         return [*verdict_lines(pairs), *disagreements(pairs, self.split), *small_gain_lines(pairs)]
+
+    @property
+    def _segment_blocks(self) -> Iterator[Block]:
+        """The headline in segments: where these were asked for, or one loses; else a line."""
+        tested = [each for each in self.segments if each.comparison is not None]
+        if not (tested or (self.segments and self.by_segments)):
+            return
+        pair, (a, b) = self.pair(*self.headline), self.headline
+        if not (self.by_segments or pair.lost_segments):
+            kinds = ", ".join(dict.fromkeys(each.name.partition(":")[0] for each in tested))
+            yield f"no segment loses: {kinds}"
+            return
+        yield ""
+        yield segment_table(self.segments, f"{a} − {b} by {pair.metric} in segments of the queries")
+        small = len(self.segments) - len(tested)
+        few = f"; {small} with too few queries, not tested" if small else ""
+        yield f"p corrected over {len(tested)} segment{'s' * (len(tested) != 1)} (Holm){few}"
 
     @property
     def _live_lines(self) -> list[str]:
@@ -513,7 +540,7 @@ class Evaluation(RankerComparison):
             yield ""
             yield f"A {a} against B {b}, on the same {compared:,} queries:"
             yield pair_table(self.pairs, ranker_letters((a, b)))
-            yield from (*self._verdict_lines, *self._live_lines)
+            yield from (*self._verdict_lines, *self._segment_blocks, *self._live_lines)
             yield from self.correction(always=False)
         yield from self._warning_lines
 
@@ -565,6 +592,27 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None 
     ]
     caption = "Pairs of rankers; w/t/l: queries in which the first one wins, ties, loses"
     return Table(headers, rows, caption)
+
+
+def segment_table(segments: Sequence[ComparedSegment], caption: str) -> Table:
+    """A row for each segment."""
+    rows = [
+        (
+            each.name + (" (accepted)" if each.accepted else ""),
+            each.n_queries,
+            *(
+                ("–",) * 4
+                if compared is None
+                else (
+                    *map("{:+.4f}".format, (compared.mean_difference, compared.low, compared.high)),
+                    _p(each.p_holm),
+                )
+            ),
+        )
+        for each in segments
+        for compared in [each.comparison]
+    ]
+    return Table(("SEGMENT", "QUERIES", "DIFF", "LOW", "HIGH", "P HOLM"), rows, caption)
 
 
 def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None) -> Table:

@@ -81,6 +81,24 @@ Unjudged = Annotated[
 Worst = Annotated[
     int, Help("How many of the queries that lose most to show.", min=0, panel="Advanced")
 ]
+Segments = Annotated[
+    Sequence[str] | str | None,
+    Help(
+        "Segments of the queries to compare in, too: by length, frequency (of the query weights), "
+        "or a parameter of the queries; default: length,frequency.",
+        metavar="KIND,…",
+        cli=str,
+    ),
+]
+AcceptLoss = Annotated[
+    Sequence[str] | str,
+    Help(
+        "A segment that the better ranker may lose, as 'length: 1 word'.",
+        metavar="SEGMENT",
+        cli=list[str],
+    ),
+    Argument.LIST,
+]
 Looks = Annotated[
     bool,
     Help(

@@ -26,6 +26,7 @@ from owpc_ltr.data.judgments import (
     machines_among,
     votes_of,
 )
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
 from owpc_ltr.evaluation.significance import (
     FEWEST_DIFFERENCES,
@@ -75,6 +76,8 @@ _UNLIKELY = 0.01
 
 METRICS_DISAGREE = "metrics-disagree"
 """The check of verdicts that another metric contradicts."""
+SEGMENT_LOSES = "segment-loses"
+"""The check of verdicts that a segment of the queries contradicts."""
 POOL = (
     "judge what users get (`judge_pool(judged=…)`), and add it to these judgments "
     "(owpc-ltr judge merge)"
@@ -248,6 +251,29 @@ def contradictions(
                 f"{verdict.outcome} by {metric}, {outcome} {words} ({difference_words(other)})",
                 "look at the queries that lose",
             )
+
+
+def segment_warnings(pair: ComparedPair) -> Iterator[ResultWarning]:
+    """Whether the ranker that is better in the mean loses in a segment of the queries.
+
+    It is no matter which of the two is named first: a mean that is worse decides as little.
+    """
+    if pair.verdict.outcome not in OPPOSITE:
+        return
+    tested = sum(segment.comparison is not None for segment in pair.segments)
+    won, lost = (pair.a, pair.b) if pair.a_leads else (pair.b, pair.a)
+    for segment in pair.lost_segments:
+        compared = segment.comparison
+        if compared is None or segment.accepted:
+            continue
+        yield ResultWarning(
+            SEGMENT_LOSES,
+            f"{won} is better by {pair.metric}, and loses to {lost} in the segment "
+            f"'{segment.name}' ({difference_words(compared)}, p = {segment.p_holm:.2g} corrected "
+            f"over {tested} segments, {segment.n_queries:,} queries)",
+            "look at the queries that lose there, and judge more like these; or accept the loss: "
+            f"`accept_loss={segment.name!r}`",
+        )
 
 
 def fewer_training_queries(
