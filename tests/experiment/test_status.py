@@ -20,13 +20,16 @@ from owpc_ltr_experiment.experiment_log import (
     read_indices,
 )
 from owpc_ltr_experiment.status import ExperimentStatus, client_totals, read_log, status_of
+from owpc_ltr_experiment.stop import _check_better
 from owpc_ltr_experiment.verdict import ClickedPositions, adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.experiments import Experiment
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.interleaving import interleave
+from owpc_ltr.evaluation.significance import Outcome
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
-from tests.experiment.users import click_line, log_of_users, query_line
+from tests.experiment.users import A, B, click_line, log_of_users, query_line
 
 EXPERIMENT = Experiment("titles", "m-1", "m-2", "movies", "2026-01-01T00:00:00Z", alias="m")
 PLACES = {"a": 3, "b": 1, "in_a": 2, "in_b": 1}
@@ -317,7 +320,8 @@ def test_seldom_clicked_documents_explain_as_many_that_are_never_clicked(
     seldom = ~leads & (first < clicked_on)
     none = np.zeros(0, np.int64)
     counts = CountedSearches(
-        client=np.arange(640), leads=leads, clicks=leads.astype(np.int64), on_first=leads,
+        client=np.arange(640), query=np.zeros(640, np.int64), texts=("red shoe",),
+        leads=leads, clicks=leads.astype(np.int64), on_first=leads,
         never_clicked=~leads & ~seldom, seldom_clicked=seldom,
         **dict.fromkeys(("empty", "late"), np.zeros(640, bool)),
         **dict.fromkeys(("ms_a", "ms_b", "tau"), np.full(640, np.nan)),
@@ -381,3 +385,58 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
         first, second = (np.sort(getattr(totals_of_source, name)) for totals_of_source in totals)
         np.testing.assert_allclose(first, second)
     assert len(totals[0].credit) == 300
+
+
+def log_of_segments(
+    rng: np.random.Generator, *, clients: int = 1200, tail_b: bool = False
+) -> list[dict[str, Any]]:
+    """Two of three clients ask one of three queries, on which B is better; others ask rare ones.
+
+    On these A is better, or B as well (`tail_b`).
+    """
+    lines: list[dict[str, Any]] = []
+    for number in range(clients):
+        rare = number % 3 == 0
+        lists = (A, B) if tail_b or not rare else (B, A)
+        text = f"Rare{number}  shoe" if rare else f"shoe {rng.integers(3)}"
+        client, search = f"u{number}", f"s{number}"
+        page = interleave(*lists, experiment=EXPERIMENT.name, client=client, query=text)
+        line = query_line(search, client, page.query_attributes, page.hits)
+        lines.append({**line, "user_query": text})
+        seen = page.hits[0] if rng.random() < 0.1 else "c"
+        if rng.random() < 1 / (page.hits.index(seen) + 1):
+            lines.append(click_line(search, client, seen, page.event_attributes[seen], number / 10))
+    return lines
+
+
+def test_b_that_loses_in_the_tail_is_not_better_by_clicks(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    log = read(log_of_segments(rng), tmp_path)
+    status = status_of(EXPERIMENT, log)
+    assert status.result is not None
+    assert status.result.low > 0
+    assert status.result.verdict.outcome is Outcome.CANNOT_TELL
+    assert [warning.check for warning in status.warnings] == ["segment-loses"]
+    reason = status.result.verdict.reason
+    assert reason.startswith("B loses in the segment 'frequency: tail': -")
+    assert "of 400 clients and 400 searches (corrected over 3 segments)" in reason
+    with pytest.raises(Refused, match=r"is not promoted: cannot tell: .*'frequency: tail'"):
+        _check_better(EXPERIMENT, status)
+    accepted = status_of(EXPERIMENT, log, accept_loss=["Frequency: tail"])
+    assert accepted.result is not None
+    assert str(accepted.result.verdict) == "better"
+    assert not accepted.warnings
+    with pytest.raises(UsageError, match=r"no segment is called 'tail': there are .*: tail"):
+        status_of(EXPERIMENT, log, accept_loss=["tail"])
+    better = status_of(EXPERIMENT, read(log_of_segments(rng, tail_b=True), tmp_path))
+    assert better.result is not None
+    assert str(better.result.verdict) == "better"
+
+
+def test_without_texts_of_queries_there_are_no_segments(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    lines = log_of_segments(rng, clients=300)
+    log = read([{**line, "user_query": None} for line in lines], tmp_path)
+    assert not status_of(EXPERIMENT, log).warnings
