@@ -84,8 +84,8 @@ class ClusterAttempts:
                 each.earlier,
                 each.queries,
                 each.time,
-                each.rankers,
-                each.metric,
+                rankers=each.rankers,
+                metric=each.metric,
             )
             for each in self.made()
             if each.metric != BY_USERS
@@ -130,7 +130,7 @@ class ClusterAttempts:
                 ):
                     return attempt.earlier
             earlier = sum(same_queries(attempt.queries, queries) for attempt in attempts)
-            new = CountedAttempt(self._candidate, metric, queries, now(), earlier, names)
+            new = CountedAttempt(self._candidate, metric, queries, now(), earlier, rankers=names)
             with suppress(Changed):
                 self._write([*attempts, new], stored)
                 return earlier

@@ -213,8 +213,8 @@ class AttemptsFile:
                     content["earlier"],
                     {part: content[part] for part in ("n", "sketch", "all")},
                     content.get("time", ""),
-                    tuple(content.get("rankers", ())),
-                    content.get("metric", ""),
+                    rankers=tuple(content.get("rankers", ())),
+                    metric=content.get("metric", ""),
                 )
             )
         return made
