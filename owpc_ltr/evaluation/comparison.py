@@ -548,8 +548,7 @@ def _segments(
         number = int(counted.sum())
         units = number if clusters is None else len(np.unique(clusters[counted]))
         compared = None
-        # A segment of all queries tells nothing of its own.
-        if units >= FEWEST and (results.plan.segments is not None or not inside.all()):
+        if units >= FEWEST:
             compared = _compared_alone(np.where(inside, a, np.nan), b, metric, results)
         segments.append(ComparedSegment(name, number, compared))
     return with_holm_segments(segments, results.plan.accept_loss)

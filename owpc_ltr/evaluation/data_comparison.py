@@ -495,7 +495,7 @@ def with_proxy_labels(
         segments = []
         for name, inside in proxy.segments.items():
             number, compared = int(inside[places].sum()), None
-            if number >= FEWEST and not inside.all():
+            if number >= FEWEST:
                 estimate = by_both(0, human.metrics[0], (pair.a, pair.b), inside).by_both
                 compared = replace(_estimated(pair, estimate), n_queries=number)
             segments.append(ComparedSegment(name, number, compared))

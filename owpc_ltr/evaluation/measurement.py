@@ -75,8 +75,8 @@ class ComparisonPlan:
     """How rankers are measured: metrics, unjudged documents, the baseline, and resampling.
 
     A difference below `smallest_gain` is not worth a change: no ranker is better by less. Without
-    `attempts`, those on the same queries are not counted. No ranker is better that loses in one of
-    the `segments`, which are kinds (None: by length and frequency), unless it is of `accept_loss`.
+    `attempts`, those on the same queries are not counted. No ranker is better that loses in a
+    segment by length, frequency or another kind of `segments`, unless it is of `accept_loss`.
     """
 
     metrics: tuple[Metric, ...]

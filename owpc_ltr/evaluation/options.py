@@ -84,8 +84,8 @@ Worst = Annotated[
 Segments = Annotated[
     Sequence[str] | str | None,
     Help(
-        "Segments of the queries to compare in, too: by length, frequency (of the query weights), "
-        "or a parameter of the queries; default: length,frequency.",
+        "Show the comparison in segments of the queries: by length, by frequency (query weights), "
+        "or by a parameter of the queries, in which no ranker may lose either.",
         metavar="KIND,…",
         cli=str,
     ),

@@ -44,7 +44,7 @@ def segments_of(
     kinds: Sequence[str] | None = None,
     accepted: Sequence[str] = (),
 ) -> Segments:
-    """The segments of these kinds, in their order; by default by length and frequency.
+    """The segments of these kinds, and those by length and frequency.
 
     There are none by length without texts, and none by frequency without weights that vary. Raises
     UsageError for a kind that no query has, and for an accepted segment that there is not.
@@ -64,7 +64,10 @@ def segments_of(
                     f"there is no segment by '{kind}', as no query has one{why.get(kind, '')}: "
                     f"there are {', '.join(names) or 'none'}"
                 )
-        parts = {kind: parts.get(kind) or _by_parameter(params, kind) for kind in kinds}
+        parts = {kind: parts.get(kind) or _by_parameter(params, kind) for kind in kinds} | parts
+    # A segment of all queries tells nothing that nobody asked for.
+    asked = kinds or ()
+    parts = {kind: part for kind, part in parts.items() if kind in asked or len({*part}) > 1}
     segments = {
         f"{kind}: {name}": np.array([label == name for label in labels])
         for kind, labels in parts.items()

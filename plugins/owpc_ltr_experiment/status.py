@@ -329,7 +329,6 @@ def segment_losses(
     segments = {
         name: np.append(of_query, False)[searches.query]
         for name, of_query in segments_of(ids, params, often, None, accept_loss).items()
-        if not of_query.all()
     }
     credit = adjusted_credit(searches.positions, exponent, page)
     for name, inside in segments.items():

@@ -43,8 +43,8 @@ _FOR_AGENTS = (
 class KeepGate:
     """What held-out queries must show live: a gain in the metric, the first one, above this.
 
-    It must lose in none of the `segments` (by default by length and frequency), but those of
-    `accept_loss`; these are accepted in an experiment, too.
+    It must lose in no segment by length, frequency, or another kind of `segments`, but those of
+    `accept_loss`, which are accepted in an experiment, too.
     """
 
     smallest_gain: float = 0.0
