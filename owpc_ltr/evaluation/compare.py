@@ -173,29 +173,22 @@ def compare(
 
 
 def _counted_on(judged: Any, request: ComparisonRequest | None) -> CountedComparisons:
-    """The comparisons of this user on judged data, or on a list of them; of None on all queries.
+    """The comparisons of this user on judged data, of None on all queries.
 
     Where the request has rankers, on the queries that they would be compared on.
     """
-    import pyarrow as pa
-
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, sketch_of
     from owpc_ltr.evaluation.counted_comparisons import counted_on
     from owpc_ltr.evaluation.data_comparison import chosen_data
-    from owpc_ltr.evaluation.judged_data import Data, as_dataset, texts_of
+    from owpc_ltr.evaluation.judged_data import compared_queries
 
     sketch = None
-    if judged is not None and request is not None:
-        parts = [as_dataset(part) for part in ([judged] if isinstance(judged, Data) else judged)]
-        if request.rankers and len(parts) == 1:
-            parts = [chosen_data(request, parts[0]).part]
-        texts = [texts_of(part) if isinstance(part, RankingDataset) else None for part in parts]
-        known = zip(parts, texts, strict=True)
-        names = [part.query_ids if text is None else text for part, text in known]
-        sketch = sketch_of(
-            pa.concat_arrays(part.query_ids for part in parts), pa.concat_arrays(names)
-        )
+    if request is not None:
+        if isinstance(judged, list | tuple):
+            raise UsageError("`looks` lists comparisons on one dataset: leave out the other ones")
+        chosen = chosen_data(request, judged)
+        queries = compared_queries(chosen.part, chosen.chosen)
+        sketch = sketch_of(queries.ids, queries.texts)
     return counted_on(ATTEMPTS_FILE.made(), ATTEMPTS_FILE.place, sketch)
 
 

@@ -105,40 +105,32 @@ class CountedComparisons(BlockResult):
 
     sets: tuple[CountedOnQueries, ...]
     place: str
-    others: int = 0
-    """How many older comparisons, on further sets, are not listed."""
 
     def as_dict(self) -> dict[str, Any]:
         """The sets of queries as JSON."""
-        sets = [each.as_dict() for each in self.sets]
-        return {"counted_in": self.place, "queries": sets, "others": self.others}
+        return {"counted_in": self.place, "queries": [each.as_dict() for each in self.sets]}
 
     def _blocks(self) -> Iterator[Block]:
         if not self.sets:
             yield f"no comparison is counted ({self.place})"
         for number, each in enumerate(self.sets):
-            yield from ([""] if number else [])
+            yield from [""] * bool(number)
             yield from each.blocks
-        if self.others:
-            yield from ("", f"{self.others:,} older ones on other queries are not listed")
 
 
 def counted_on(
     made: Sequence[CountedComparison], place: str, queries: Sketch | None = None
 ) -> CountedComparisons:
-    """The comparisons that count on these queries; without any, on each set that was compared."""
+    """The comparisons that count on these queries; without any, on each of the newest sets."""
     tests = list({each.test: each for each in reversed(made)}.values())  # the first of each
 
     def on(lead: Sketch) -> CountedOnQueries:
         return CountedOnQueries(lead, tuple(t for t in tests[::-1] if t.counts_on(lead)), place)
 
-    if queries is not None:
-        return CountedComparisons((on(queries),), place)
-    sets: list[CountedOnQueries] = []
+    sets = [] if queries is None else [on(queries)]
     seen: set[str] = set()
-    for each in tests:
+    for each in () if sets else tests:
         if each.queries is not None and each.test not in seen and len(sets) < _SETS:
             sets.append(on(each.queries))
             seen.update(other.test for other in sets[-1].comparisons)
-    others = sum(each.test not in seen for each in tests)
-    return CountedComparisons(tuple(sets), place, others)
+    return CountedComparisons(tuple(sets), place)

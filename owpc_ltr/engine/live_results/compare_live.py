@@ -260,7 +260,6 @@ def _counted_on(
     return CountedComparisons(
         tuple(of_queries for each in parts for of_queries in each.sets),
         "in the cluster, beside its aliases",
-        sum(each.others for each in parts),
     )
 
 

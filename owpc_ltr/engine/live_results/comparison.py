@@ -11,7 +11,6 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from owpc_ltr.data.judgments import JUDGED_BY, JudgedQuery, importance_of, judges_of
 from owpc_ltr.data.runs import TrecRun
@@ -35,7 +34,6 @@ from owpc_ltr.evaluation.rules import (
     template_warnings,
     unnamed_judges,
 )
-from owpc_ltr.evaluation.segments import segments_of
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.metrics import uneven
@@ -164,7 +162,8 @@ def compare_rankers(
         plan = replace(plan, attempts=attempts)
     chosen = choose_queries(records_of(rankers), live.judged, request.split)
     queries = [live.judged[number] for number in chosen.queries.tolist()]
-    _check_segments(queries, plan, weighted=request.weighted)
+    # A segment that there is not is told before anything is searched.
+    _ = PerQueryResults({}, plan, compared_queries(queries, chosen)).segments
     ways = dict(rankers)
     for name, fold_of in chosen.folds.items():
         if name in searched:
@@ -208,16 +207,6 @@ def compare_rankers(
         measured=began,
         alias=None if attempts is None else attempts.alias,
     )
-
-
-def _check_segments(
-    queries: Sequence[JudgedQuery], plan: ComparisonPlan, *, weighted: bool
-) -> None:
-    """Raise UsageError for a segment that there is not, before anything is searched."""
-    ids = pa.array([query.query_id for query in queries], pa.string())
-    weights = uneven(np.array([importance_of(query) for query in queries])) if weighted else None
-    params = [query.params for query in queries]
-    segments_of(ids, params, weights, plan.segments, plan.accept_loss)
 
 
 def _check_holds_judged(
