@@ -19,7 +19,13 @@ from owpc_ltr_experiment.experiment_log import (
     read_files,
     read_indices,
 )
-from owpc_ltr_experiment.status import ExperimentStatus, client_totals, read_log, status_of
+from owpc_ltr_experiment.status import (
+    ExperimentStatus,
+    client_totals,
+    read_log,
+    segment_losses,
+    status_of,
+)
 from owpc_ltr_experiment.stop import _check_better
 from owpc_ltr_experiment.verdict import ClickedPositions, adjusted_credit, debiased_credit
 
@@ -440,3 +446,70 @@ def test_without_texts_of_queries_there_are_no_segments(
     lines = log_of_segments(rng, clients=300)
     log = read([{**line, "user_query": None} for line in lines], tmp_path)
     assert not status_of(EXPERIMENT, log).warnings
+
+
+class ManySearches:
+    """Searches of many queries by clients of whom a few click often, as columns.
+
+    `share` is how often B has the better list, by how frequent the query is (0 the most).
+    """
+
+    def __init__(self, rng: np.random.Generator, share: Any, n: int = 3000) -> None:
+        self.query = np.minimum(rng.zipf(1.4, n), 2000) - 1
+        self.client = rng.integers(0, n // 2, n)
+        self.leads = rng.random(n) < 0.5
+        often = 1 + (rng.random(n) < 0.1 * rng.pareto(1.5, n // 2)[self.client])
+        of_search = np.repeat(np.arange(n), often)
+        b_better = (rng.random(n) < share(self.query))[of_search]
+        leads = self.leads[of_search]
+        # Wanted is c: the first document of one list, the third of the other.
+        place = np.where(b_better == leads, 1, np.where(rng.random(len(leads)) < 0.5, 2, 3))
+        seen = rng.random(len(leads)) < 1 / place
+        better, worse = np.ones(len(leads), np.int64), np.full(len(leads), 3)
+        first, later = better, np.where(place > 1, place, 2)
+        a, b = np.where(b_better, worse, better), np.where(b_better, better, worse)
+        in_a, in_b = np.where(b_better, later, first), np.where(b_better, first, later)
+        self.of_search = of_search[seen]
+        self.columns = [column[seen] for column in (a, b, in_a, in_b, leads)]
+
+    def until(self, n: int) -> CountedSearches:
+        """What counts of the first searches."""
+        clicked = self.of_search < n
+        asked, query = np.unique(self.query[:n], return_inverse=True)
+        clients, client = np.unique(self.client[:n], return_inverse=True)
+        texts = (" ".join(f"t{each}w{n}" for n in range(1 + each % 6)) for each in asked.tolist())
+        return CountedSearches(
+            client=client, query=query, texts=tuple(texts), leads=self.leads[:n],
+            **dict.fromkeys(
+                ("empty", "late", "on_first", "never_clicked", "seldom_clicked"), np.zeros(n, bool)
+            ),
+            clicks=np.bincount(self.of_search[clicked], minlength=n),
+            **dict.fromkeys(("ms_a", "ms_b", "tau"), np.full(n, np.nan)),
+            positions=ClickedPositions(*(column[clicked] for column in self.columns)),
+            of_search=self.of_search[clicked], untouched=(), n_clients=len(clients), bots=0,
+            failed=0, unusable=LeftOut(),
+        )  # fmt: skip
+
+
+def alarmed(worlds: int, rng: np.random.Generator, share: Any) -> int:
+    """In how many worlds B loses in a segment at one of ten looks."""
+    return sum(
+        any(
+            any(True for _ in segment_losses(world.until(n), 10, 1.0))
+            for n in range(300, 3001, 300)
+        )
+        for world in (ManySearches(rng, share) for _ in range(worlds))
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("gain", [0.0, 0.06])
+def test_segments_in_which_b_does_not_lose_rarely_alarm_at_any_look(
+    rng: np.random.Generator, gain: float
+) -> None:
+    assert alarmed(60, rng, lambda query: np.full(len(query), 0.5 + gain)) <= 4
+
+
+@pytest.mark.thorough
+def test_a_tail_in_which_b_loses_is_found(rng: np.random.Generator) -> None:
+    assert alarmed(20, rng, lambda query: np.where(query > 8, 0.1, 0.9)) >= 18
