@@ -470,7 +470,7 @@ class ManySearches:
         a, b = np.where(b_better, worse, better), np.where(b_better, better, worse)
         in_a, in_b = np.where(b_better, later, first), np.where(b_better, first, later)
         self.of_search = of_search[seen]
-        self.columns = [column[seen] for column in (a, b, in_a, in_b, leads)]
+        self.columns: list[Any] = [column[seen] for column in (a, b, in_a, in_b, leads)]
 
     def until(self, n: int) -> CountedSearches:
         """What counts of the first searches."""

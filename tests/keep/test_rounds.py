@@ -295,7 +295,7 @@ def test_users_promote_at_the_level_that_is_left_after_earlier_experiments(
     log = log_for(tried, clients=100)
     for number in range(400):
         attempts = ClusterAttempts(tried.engine, "m", candidate=str(number))
-        attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, [])
+        attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, {})
     run = tried.run(better(log=log))
     assert run.done == "waiting"
     assert run.reason.startswith("better: +0.")
