@@ -524,18 +524,14 @@ class ComparedPair(ShortRepr):
     @property
     def lost_segments(self) -> list[ComparedSegment]:
         """The segments that the better one in the mean loses significantly, as its differences."""
-        won = self.segments if self.a_leads else self.reversed().segments
+        sign = 1.0 if self.higher_is_better else -1.0
         return [
             segment
-            for segment in won
-            if segment.comparison is not None
-            and decide(
-                segment.comparison.low,
-                segment.comparison.high,
-                segment.p_holm,
-                higher_is_better=self.higher_is_better,
-            ).outcome
-            is Outcome.WORSE
+            for segment in (self.segments if self.a_leads else self.reversed().segments)
+            for compared in [segment.comparison]
+            if compared is not None
+            and segment.p_holm < LEVEL
+            and max(sign * compared.low, sign * compared.high) < 0
         ]
 
     @property

@@ -419,7 +419,9 @@ class RankerComparison(BlockResult):
             yield f"no segment loses: {kinds}"
             return
         yield ""
-        yield segment_table(self.segments, f"{a} − {b} by {pair.metric} in segments of the queries")
+        yield _segment_table(
+            self.segments, f"{a} − {b} by {pair.metric} in segments of the queries"
+        )
         small = len(self.segments) - len(tested)
         few = f"; {small} with too few queries, not tested" if small else ""
         yield f"p corrected over {len(tested)} segment{'s' * (len(tested) != 1)} (Holm){few}"
@@ -594,24 +596,16 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None 
     return Table(headers, rows, caption)
 
 
-def segment_table(segments: Sequence[ComparedSegment], caption: str) -> Table:
-    """A row for each segment."""
-    rows = [
-        (
-            each.name + (" (accepted)" if each.accepted else ""),
-            each.n_queries,
-            *(
-                ("–",) * 4
-                if compared is None
-                else (
-                    *map("{:+.4f}".format, (compared.mean_difference, compared.low, compared.high)),
-                    _p(each.p_holm),
-                )
-            ),
-        )
-        for each in segments
-        for compared in [each.comparison]
-    ]
+def _segment_table(segments: Sequence[ComparedSegment], caption: str) -> Table:
+    """A row for each segment; of one that is not tested, its size alone."""
+    rows = []
+    for each in segments:
+        cells, compared = ["–"] * 4, each.comparison
+        if compared is not None:
+            figures = compared.mean_difference, compared.low, compared.high
+            cells = [*map("{:+.4f}".format, figures), _p(each.p_holm)]
+        name = f"{each.name} (accepted)" if each.accepted else each.name
+        rows.append((name, each.n_queries, *cells))
     return Table(("SEGMENT", "QUERIES", "DIFF", "LOW", "HIGH", "P HOLM"), rows, caption)
 
 
