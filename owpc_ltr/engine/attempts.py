@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
@@ -23,13 +23,11 @@ from owpc_ltr.engine.versioned_documents import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, give_warnings
 from owpc_ltr.evaluation.attempts import (
-    CountedComparison,
     Pairs,
     Sketch,
     corrected_for,
     is_sketch,
     same_queries,
-    short_names,
     sketch_of,
 )
 from owpc_ltr.evaluation.significance import LEVEL
@@ -43,17 +41,13 @@ _WRITES = 100
 
 @dataclass(frozen=True)
 class CountedAttempt:
-    """A candidate that was compared on queries; `earlier` attempts on the same ones came before.
-
-    `rankers` are the names of what was compared; none in older documents.
-    """
+    """A candidate that was compared on queries; `earlier` attempts on the same ones came before."""
 
     candidate: str
     metric: str
     queries: Sketch
     time: str
     earlier: int
-    rankers: tuple[str, ...] = ()
 
 
 class ClusterAttempts:
@@ -75,21 +69,6 @@ class ClusterAttempts:
     def made(self) -> list[CountedAttempt]:
         """The attempts so far, the oldest first. Raises BadInput for a damaged document."""
         return self._read()[0]
-
-    def comparisons(self) -> list[CountedComparison]:
-        """The attempts so far but those by users, which are no comparisons on queries."""
-        return [
-            CountedComparison(
-                f"{each.candidate} {each.metric} {each.queries['all']}",
-                each.earlier,
-                each.queries,
-                each.time,
-                rankers=each.rankers,
-                metric=each.metric,
-            )
-            for each in self.made()
-            if each.metric != BY_USERS
-        ]
 
     def may_count(self, *, for_evidence: bool) -> bool:
         """Whether the account may write them, which is tried: they are written as they are.
@@ -113,13 +92,12 @@ class ClusterAttempts:
             return False
         return True
 
-    def count(self, queries: Sketch, metric: str, pairs: Pairs, /) -> int:
+    def count(self, queries: Sketch, metric: str, _pairs: Pairs, /) -> int:
         """How many other attempts on these queries came before; this one is written down.
 
         The same candidate, by the same metric on the same queries, is the same attempt. Raises
         EngineUnavailable where it cannot be counted now, BadInput where the document is damaged.
         """
-        names = tuple(short_names(list(dict.fromkeys(name for pair in pairs for name in pair))))
         for _ in range(_WRITES):
             attempts, stored = self._read()
             for attempt in attempts:
@@ -130,7 +108,7 @@ class ClusterAttempts:
                 ):
                     return attempt.earlier
             earlier = sum(same_queries(attempt.queries, queries) for attempt in attempts)
-            new = CountedAttempt(self._candidate, metric, queries, now(), earlier, rankers=names)
+            new = CountedAttempt(self._candidate, metric, queries, now(), earlier)
             with suppress(Changed):
                 self._write([*attempts, new], stored)
                 return earlier
@@ -176,10 +154,10 @@ class ClusterAttempts:
 
 def _attempt(content: Mapping[str, Any]) -> CountedAttempt:
     """An attempt as it was written. Raises KeyError or TypeError where it is damaged."""
-    parts = {"rankers": (), **content}
-    attempt = CountedAttempt(**{field.name: parts[field.name] for field in fields(CountedAttempt)})
-    attempt = replace(attempt, rankers=tuple(attempt.rankers))
-    texts = (attempt.candidate, attempt.metric, attempt.time, *attempt.rankers)
+    attempt = CountedAttempt(
+        **{field.name: content[field.name] for field in fields(CountedAttempt)}
+    )
+    texts = (attempt.candidate, attempt.metric, attempt.time)
     if not all(isinstance(text, str) for text in texts) or type(attempt.earlier) is not int:
         raise TypeError("attempt")
     if not is_sketch(attempt.queries):

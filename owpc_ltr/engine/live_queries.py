@@ -37,7 +37,7 @@ _MOST_DOCUMENTS = 500
 """Judged documents of such a query."""
 
 JudgedQueries = Annotated[
-    "Judged | None",
+    "Judged",
     Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path, project="judgments"),
 ]
 JudgedBy = Annotated[

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,10 @@ from owpc_ltr.text import cut, normalised_text, printable
 
 Sketch = Mapping[str, Any]
 """A set of queries, as it is recognised again: its size `n`, its smallest hashes, that of `all`."""
+Counted = Mapping[str, Any]
+"""A comparison that was counted: the sketch of its queries, what was measured (`test`), how many
+came `earlier`; `time`, `rankers` and `metric`, which older lines lack. A torn line has no sketch.
+"""
 Pairs = Mapping[tuple[str, str], tuple[Vector, Vector]]
 """Both rankers' values of each query, by the metric that decides, by their names."""
 _HASHES = 64
@@ -115,23 +119,16 @@ def new_queries(n_queries: int) -> int:
     return n_queries // 2 + 1
 
 
-@dataclass(frozen=True)
-class CountedComparison:
-    """A comparison that was counted after `earlier` ones; the same `test` counts once.
+def counted_on(queries: Sketch, made: Iterable[Counted]) -> dict[str, Counted]:
+    """Which of the comparisons count on these queries, the same one once, by what was measured.
 
-    What older lines lack is empty. Without `queries` it counts on any: its line was torn.
+    What was compared when a line was torn is not known: it may be these queries.
     """
-
-    test: str
-    earlier: int
-    queries: Sketch | None
-    time: str = ""
-    rankers: tuple[str, ...] = ()
-    metric: str = ""
-
-    def counts_on(self, queries: Sketch) -> bool:
-        """Whether the next comparison on these queries counts more often for it."""
-        return self.queries is None or same_queries(self.queries, queries)
+    counted: dict[str, Counted] = {}
+    for each in made:
+        if "sketch" not in each or same_queries(each, queries):
+            counted.setdefault(each["test"], each)
+    return counted
 
 
 @dataclass(frozen=True)
@@ -162,79 +159,59 @@ class AttemptsFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Of commands that run at the same time, one alone is the first.
             with open_to_append(self.path) as file:
-                lines = self._lines()
-                known = _tests_on(queries, self._made(lines))
+                made = self.made()
+                known = counted_on(queries, made.values())
                 # What was compared when a line was torn is not known: it may be these queries.
                 torn = {_hash(repr(file.torn)): ()} if file.torn else {}
                 before = len(known) + len(torn)
                 time = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-                of_all = {"earlier": before, "time": time, "metric": metric}
+                about = {**queries, "earlier": before, "time": time, "metric": metric}
                 # A pair that was compared before must not hide that another one is new.
                 new = [
-                    sealed_line({**queries, "test": test, "rankers": short_names(names), **of_all})
+                    sealed_line({**about, "test": test, "rankers": [*map(_short, names)]})
                     for test, names in sorted({**tests, **torn}.items())
                     if test not in known
                 ]
-                if len(lines) + len(new) <= _LONGEST:
+                if len(made) + len(new) <= _LONGEST:
                     file.append(b"".join(new))
                 else:
-                    write_atomically(self.path, b"".join([*lines, *new][-_LONGEST // 2 :]))
+                    write_atomically(self.path, b"".join([*made, *new][-_LONGEST // 2 :]))
         except OSError as error:
             why = error.strerror or str(error)
             give_warning(f"this comparison is not counted: {self.path}: {why}")
-            known = _tests_on(queries, self.made())
+            known = counted_on(queries, self.made().values())
             before = len(known)
-        return max((known.get(test, before) for test in tests), default=before)
+        earlier = {test: int(each["earlier"]) for test, each in known.items()}
+        return max((earlier.get(test, before) for test in tests), default=before)
 
-    def made(self) -> list[CountedComparison]:
-        """All comparisons that are counted, the oldest first. Raises BadInput as `count` does."""
-        return self._made(self._lines())
+    def made(self) -> dict[bytes, Counted]:
+        """All comparisons that are counted by their lines, the oldest first.
 
-    def _lines(self) -> list[bytes]:
-        if not os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
-            return []
-        return read_regular(self.path, _LARGEST).splitlines(keepends=True)
-
-    def _made(self, lines: Sequence[bytes]) -> list[CountedComparison]:
-        made = []
+        Raises BadInput as `count` does.
+        """
+        made: dict[bytes, Counted] = {}
+        lines: list[bytes] = []
+        if os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
+            lines = read_regular(self.path, _LARGEST).splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             content = unsealed(line)
             if content is None and not line.endswith(b"\n"):
-                made.append(CountedComparison(_hash(repr(line)), 0, None))
-                continue
-            if content is None or not is_sketch(content):
+                content = {"test": _hash(repr(line)), "earlier": 0}
+            elif content is None or not is_sketch(content):
                 raise BadInput(
                     f"cannot read {self.path}, line {number}: it was changed, and fewer "
                     "comparisons on the same queries would count: restore it"
                 )
-            made.append(
-                CountedComparison(
-                    content["test"],
-                    content["earlier"],
-                    {part: content[part] for part in ("n", "sketch", "all")},
-                    content.get("time", ""),
-                    rankers=tuple(content.get("rankers", ())),
-                    metric=content.get("metric", ""),
-                )
-            )
+            made[line] = content
         return made
 
 
 ATTEMPTS_FILE = AttemptsFile()
 
 
-def short_names(rankers: Sequence[str]) -> list[str]:
-    """The names of rankers as they are kept: on one line, cut, without secrets."""
-    return [cut(printable(name), _NAME) for name in rankers]
-
-
-def _tests_on(queries: Sketch, made: Sequence[CountedComparison]) -> dict[str, int]:
-    """The tests on these queries, with how many had come before each."""
-    tests: dict[str, int] = {}
-    for comparison in made:
-        if comparison.counts_on(queries):
-            tests.setdefault(comparison.test, comparison.earlier)
-    return tests
+def _short(name: str) -> str:
+    """A ranker's name as it is kept: on one line, without secrets."""
+    return cut(printable(name), _NAME)
 
 
 def _hash(text: str) -> str:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.partitioned import PartitionedDataset
     from owpc_ltr.evaluation.comparison_result import RankerComparison
-    from owpc_ltr.evaluation.counted_comparisons import CountedComparisons
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.measurement import Resampling
     from owpc_ltr.metrics import Metric
@@ -108,8 +107,7 @@ def compare(
     if the proxy labels are useless, and narrower where these agree with them.
 
     With `looks`, nothing is compared: the comparisons are listed that count against the next one
-    on these queries, those that the rankers would be compared on where they are named; without
-    `data` on all sets of queries.
+    on the queries of `data`, or on all.
 
     Python: `rankers` and `data` are also models, runs (`read_run`) and what was read before; a
     mapping gives rankers names of one's own. `data` may be a list of test data, one for each fold:
@@ -121,15 +119,18 @@ def compare(
     data of other features or queries.
     """
     from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
+    from owpc_ltr.evaluation.counted_comparisons import counted_comparisons
+    from owpc_ltr.evaluation.judged_data import Data, judged_dataset, read_data, read_lists
     from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
+    if looks and rankers:
+        raise UsageError("`looks` lists comparisons and makes none: leave out the rankers")
     if looks and data is None:
-        return _counted_on(None, None)  # type: ignore[return-value]
+        return counted_comparisons(None)  # type: ignore[return-value]
     if data is None:
         raise UsageError("no judged queries are given: give `data`")
-    named = {} if looks and not rankers else named_rankers(rankers)
+    named = {} if looks else named_rankers(rankers)
     request = comparison_request(
         named,
         metrics,
@@ -150,7 +151,7 @@ def compare(
         judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)
     judged = dataset_of(judged)
     if looks:
-        return _counted_on(judged, request)  # type: ignore[return-value]
+        return counted_comparisons(judged_dataset((), judged))  # type: ignore[return-value]
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None)
     if folds:
@@ -170,26 +171,6 @@ def compare(
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison
-
-
-def _counted_on(judged: Any, request: ComparisonRequest | None) -> CountedComparisons:
-    """The comparisons of this user on judged data, of None on all queries.
-
-    Where the request has rankers, on the queries that they would be compared on.
-    """
-    from owpc_ltr.evaluation.attempts import ATTEMPTS_FILE, sketch_of
-    from owpc_ltr.evaluation.counted_comparisons import counted_on
-    from owpc_ltr.evaluation.data_comparison import chosen_data
-    from owpc_ltr.evaluation.judged_data import compared_queries
-
-    sketch = None
-    if request is not None:
-        if isinstance(judged, list | tuple):
-            raise UsageError("`looks` lists comparisons on one dataset: leave out the other ones")
-        chosen = chosen_data(request, judged)
-        queries = compared_queries(chosen.part, chosen.chosen)
-        sketch = sketch_of(queries.ids, queries.texts)
-    return counted_on(ATTEMPTS_FILE.made(), ATTEMPTS_FILE.place, sketch)
 
 
 def comparison_request(

@@ -2,135 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from owpc_ltr.data.blocks import Block, BlockResult, Table
-from owpc_ltr.evaluation.attempts import CountedComparison, Sketch, corrected_for, new_queries
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned import PartitionedDataset
+from owpc_ltr.evaluation.attempts import (
+    ATTEMPTS_FILE,
+    Counted,
+    Sketch,
+    corrected_for,
+    counted_on,
+    new_queries,
+    sketch_of,
+)
 from owpc_ltr.evaluation.comparison import MOST_RESAMPLES
+from owpc_ltr.evaluation.judged_data import texts_of
 from owpc_ltr.evaluation.significance import LEVEL
 
-_UNKNOWN = "before these were recorded"
 _SETS = 20
 """Sets of queries that are listed."""
 
 
 @dataclass(frozen=True, repr=False)
-class CountedOnQueries(BlockResult):
-    """The comparisons on queries, or on most of them, the oldest first.
-
-    `queries` is the sketch of the queries, `place` is where they are counted.
-    """
-
-    queries: Sketch
-    comparisons: tuple[CountedComparison, ...]
-    place: str
-
-    @property
-    def earlier(self) -> int:
-        """How many comparisons count against the next one."""
-        return len(self.comparisons)
-
-    @property
-    def factor(self) -> float:
-        """What p of the next comparison, of one pair by one metric, is multiplied by."""
-        return corrected_for(self.earlier)
-
-    @property
-    def left(self) -> int:
-        """How many more comparisons are possible before no p is small enough."""
-        least = 1 / (MOST_RESAMPLES + 1)
-        most = next(k for k in count() if least * corrected_for(k) >= LEVEL)
-        return max(0, most - self.earlier)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The comparisons, and what they mean for the next one, as JSON."""
-        n_queries = int(self.queries["n"])
-        return {
-            "n_queries": n_queries,
-            "earlier_comparisons": self.earlier,
-            "counts": self.factor,
-            "p_below": LEVEL / self.factor,
-            "left": self.left,
-            "new_queries": new_queries(n_queries) if self.earlier else 0,
-            "counted_in": self.place,
-            "comparisons": [
-                {
-                    "time": each.time or None,
-                    "rankers": list(each.rankers),
-                    "metric": each.metric or None,
-                    "counted": corrected_for(each.earlier),
-                }
-                for each in self.comparisons
-            ],
-        }
-
-    def _blocks(self) -> Iterator[Block]:
-        n_queries, number = int(self.queries["n"]), self.earlier
-        words = f"{number:,} comparison{'s' * (number != 1)}" if number else "no comparison"
-        yield f"{words} counted on these {n_queries:,} queries ({self.place})"
-        if number:
-            yield Table(
-                ["TIME", "RANKERS", "METRIC", "COUNTED"],
-                [
-                    (
-                        each.time or "–",
-                        " against ".join(each.rankers) or _UNKNOWN,
-                        each.metric or "–",
-                        f"{corrected_for(each.earlier):,.0f} ×",
-                    )
-                    for each in self.comparisons
-                ],
-            )
-        times = "once" if self.factor == 1 else f"{self.factor:,.0f} times"
-        yield (
-            f"the next comparison of one pair by one metric counts {times}: its p must be below "
-            f"{LEVEL / self.factor:.2g}"
-        )
-        yield f"{self.left:,} more are possible before no p is small enough"
-        if number:
-            yield (
-                f"of {n_queries:,} queries, {new_queries(n_queries):,} must be new to start anew"
-            )
-
-
-@dataclass(frozen=True, repr=False)
 class CountedComparisons(BlockResult):
-    """The comparisons that were counted, by the queries that they were made on, the newest first.
+    """The comparisons that were counted, by the queries that they were made on.
 
-    A comparison on queries that are most of those of two sets stands in both.
+    Each set of queries has its sketch, and the comparisons that count on it, the oldest first.
     """
 
-    sets: tuple[CountedOnQueries, ...]
-    place: str
+    sets: tuple[tuple[Sketch, Mapping[str, Counted]], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The sets of queries as JSON."""
-        return {"counted_in": self.place, "queries": [each.as_dict() for each in self.sets]}
+        """Of each set of queries the comparisons, and what they mean for the next one, as JSON."""
+        of_sets = [_figures(int(on["n"]), [*counted.values()]) for on, counted in self.sets]
+        return {"counted_in": ATTEMPTS_FILE.place, "queries": of_sets}
 
     def _blocks(self) -> Iterator[Block]:
         if not self.sets:
-            yield f"no comparison is counted ({self.place})"
-        for number, each in enumerate(self.sets):
-            yield from [""] * bool(number)
-            yield from each.blocks
+            yield "no comparison is counted"
+        for of in self.as_dict()["queries"]:
+            number = of["earlier_comparisons"] or "no"
+            yield f"{number} comparison{'s' * (number != 1)} counted on {of['n_queries']:,} queries"
+            rows = [
+                (
+                    each["time"] or "–",
+                    " against ".join(each["rankers"]) or "not recorded",
+                    each["metric"] or "–",
+                    f"{each['counted']:,.0f} ×",
+                )
+                for each in of["comparisons"]
+            ]
+            yield from [Table(["TIME", "RANKERS", "METRIC", "COUNTED"], rows)] if rows else []
+            yield (
+                f"the next comparison of one pair by one metric counts {of['counts']:,.0f} ×: its "
+                f"p must be below {of['p_below']:.2g}; {of['left']:,} more are possible before no "
+                f"p is small enough; {of['new_queries']:,} queries must be new to start anew"
+            )
+            yield ""
+        yield f"counted in {ATTEMPTS_FILE.place}"
+        yield "live comparisons with an alias are counted in its cluster"
 
 
-def counted_on(
-    made: Sequence[CountedComparison], place: str, queries: Sketch | None = None
-) -> CountedComparisons:
-    """The comparisons that count on these queries; without any, on each of the newest sets."""
-    tests = list({each.test: each for each in reversed(made)}.values())  # the first of each
+def _figures(n_queries: int, counted: list[Counted]) -> dict[str, Any]:
+    earlier, factor = len(counted), corrected_for(len(counted))
+    least = 1 / (MOST_RESAMPLES + 1)
+    return {
+        "n_queries": n_queries,
+        "earlier_comparisons": earlier,
+        "counts": factor,
+        "p_below": LEVEL / factor,
+        "left": next(k for k in count() if least * corrected_for(earlier + k) >= LEVEL),
+        "new_queries": new_queries(n_queries) if earlier else 0,
+        "comparisons": [
+            {
+                "time": each.get("time"),
+                "rankers": each.get("rankers", []),
+                "metric": each.get("metric"),
+                "counted": corrected_for(each["earlier"]),
+            }
+            for each in counted
+        ],
+    }
 
-    def on(lead: Sketch) -> CountedOnQueries:
-        return CountedOnQueries(lead, tuple(t for t in tests[::-1] if t.counts_on(lead)), place)
 
-    sets = [] if queries is None else [on(queries)]
-    seen: set[str] = set()
-    for each in () if sets else tests:
-        if each.queries is not None and each.test not in seen and len(sets) < _SETS:
-            sets.append(on(each.queries))
-            seen.update(other.test for other in sets[-1].comparisons)
-    return CountedComparisons(tuple(sets), place)
+def counted_comparisons(data: RankingDataset | PartitionedDataset | None) -> CountedComparisons:
+    """The comparisons of this user on these queries; on each of the newest sets without any."""
+    made = [*ATTEMPTS_FILE.made().values()]
+    leads: list[Sketch] = [each for each in reversed(made) if "sketch" in each]
+    if data is not None:
+        texts = texts_of(data) if isinstance(data, RankingDataset) else None
+        leads = [sketch_of(data.query_ids, texts)]
+    sets: list[tuple[Sketch, Mapping[str, Counted]]] = []
+    for lead in leads:
+        if not any(lead.get("test") in counted for _, counted in sets) and len(sets) < _SETS:
+            sets.append((lead, counted_on(lead, made)))
+    return CountedComparisons(tuple(sets))

@@ -8,7 +8,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -19,9 +18,8 @@ from owpc_ltr.engine.attempts import ClusterAttempts
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.deployment.alias import all_aliases, pinned_models
-from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.versioned_documents import INDEX
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.evaluation.attempts import AttemptsFile, Sketch, sketch_of
 from owpc_ltr.evaluation.comparison import compare_results
 from tests.engine.memory_cluster import MemoryCluster
@@ -164,8 +162,7 @@ def test_a_damaged_document_is_an_error_and_never_nothing(content: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("candidate", 1), ("earlier", "0"), ("earlier", True), ("queries", {}), ("queries", None),
-     ("queries", {"n": 1, "sketch": [1], "all": ""}), ("time", None), ("metric", 3),
-     ("rankers", [1]), ("rankers", 3)],
+     ("queries", {"n": 1, "sketch": [1], "all": ""}), ("time", None), ("metric", 3)],
 )  # fmt: skip
 def test_each_damaged_field_is_found(field: str, value: Any) -> None:
     cluster = MemoryCluster()
@@ -191,35 +188,6 @@ def test_what_the_engine_refuses_or_does_not_answer_is_an_error(
     with pytest.raises(type(fault)):
         attempt(Unreliable(cast("Engine", cluster), number, lambda: fault), "a")
     assert made(cluster) == []
-
-
-def test_looks_lists_the_comparisons_beside_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the rankers' names, which older documents lack; experiments are no comparisons."""
-    engine, values = MemoryCluster(), np.zeros(2)
-    monkeypatch.setattr(
-        "owpc_ltr.engine.deployment.alias.all_aliases",
-        lambda _: [SimpleNamespace(name="m"), SimpleNamespace(name="other")],
-    )
-    attempt(engine, "older")
-    source = json.loads(json.dumps(engine.indices[INDEX].documents["attempts/m"][0]))
-    del source["attempts"]["made"][0]["rankers"]
-    engine.request("PUT", f"/{INDEX}/_doc/attempts%2Fm", body=source)
-    new = ClusterAttempts(cast("Engine", engine), "m", candidate="new")
-    new.count(queries(0, 100), "map", {("new.json", "m"): (values, values)})
-    new.level_by_users()
-    attempt(engine, "x", queries(0, 50), alias="other")
-    cluster = cast("Any", SimpleNamespace(engine=engine))
-    (of_m,) = compare_live(cluster, ["m"], looks=True).as_dict()["queries"]
-    listed = [(each["rankers"], each["counted"]) for each in of_m["comparisons"]]
-    assert listed == [([], 1), (["new.json", "m"], 3)]
-    assert (of_m["counts"], of_m["n_queries"]) == (6, 100)
-    assert "for the alias 'm'" in of_m["counted_in"]
-    sizes = [each["n_queries"] for each in compare_live(cluster, looks=True).as_dict()["queries"]]
-    assert sizes == [100, 50]
-    with pytest.raises(UsageError, match=r"no alias is called x: .* aliases \(m, other\)"):
-        compare_live(cluster, ["x"], looks=True)
-    with pytest.raises(UsageError, match="no judged queries are given: give `judgments`"):
-        compare_live(cluster, ["m"])
 
 
 def test_whether_attempts_can_be_written_is_known_before_one_is_made() -> None:

@@ -374,6 +374,7 @@ def test_looks_lists_what_counts_and_is_no_comparison_itself(run: Run) -> None:
     data = judged(seed=8)
     models = {f"m{n}": linear(1.0, 0.2 * n) for n in range(4)}
     assert counted() == {"counted_in": str(AttemptsFile().path), "queries": []}
+    assert "no comparison is counted\n" in str(ltr.compare(looks=True))
     for name in ("m1", "m2"):
         ltr.compare(
             {"m0": models["m0"], name: models[name]}, data=data, metrics="ndcg@5", resamples=200
@@ -381,7 +382,6 @@ def test_looks_lists_what_counts_and_is_no_comparison_itself(run: Run) -> None:
     before = AttemptsFile().path.read_bytes()
     (of_data,) = counted(data=data)["queries"]
     assert counted()["queries"] == [of_data]
-    assert counted(data=data, rankers=[models["m0"], models["m3"]])["queries"] == [of_data]
     listed = [(each["rankers"], each["metric"], each["counted"]) for each in of_data["comparisons"]]
     assert listed == [(["m0", "m1"], "ndcg@5", 1), (["m0", "m2"], "ndcg@5", 3)]
     assert of_data["counts"] == 6
@@ -391,6 +391,7 @@ def test_looks_lists_what_counts_and_is_no_comparison_itself(run: Run) -> None:
     status, text, _ = run("compare", "--looks")
     assert status == 0
     assert re.search(r"^20\d\d-\S+Z  m0 against m1  ndcg@5  1 ×$", text, re.MULTILINE)
+    assert text.endswith("\nlive comparisons with an alias are counted in its cluster\n")
     assert "must be below 0.0083" in " ".join(text.split())
     third = ltr.compare(
         {"m0": models["m0"], "m3": models["m3"]}, data=data, metrics="ndcg@5", resamples=200
@@ -398,7 +399,12 @@ def test_looks_lists_what_counts_and_is_no_comparison_itself(run: Run) -> None:
     assert corrected_for(third.earlier_comparisons) == of_data["counts"]
     ids = pa.array([f"other {n}" for n in range(data.n_queries)])
     other = replace(data, query_ids=ids, query_params=None)
-    assert counted(data=other)["queries"][0]["counts"] == 1
+    (of_other,) = counted(data=other)["queries"]
+    assert (of_other["counts"], of_other["left"], of_other["comparisons"]) == (1, 446, [])
+    with pytest.raises(UsageError, match="`looks` lists comparisons and makes none: leave out"):
+        counted(data=data, rankers=[models["m0"], models["m3"]])
+    with pytest.raises(UsageError, match="one dataset is measured on"):
+        counted(data=[data, other])
     with pytest.raises(UsageError, match="no judged queries are given: give `data`"):
         ltr.compare(["a.json", "b.json"])
 
@@ -415,7 +421,7 @@ def test_the_last_comparison_that_looks_allows_can_reach_its_p() -> None:
         assert of_all["left"] == 446 - earlier
         assert (of_all["p_below"] > 1 / (MOST_RESAMPLES + 1)) == (earlier == 445)
         assert of_all["comparisons"][0]["rankers"] == []
-    assert "before these were recorded" in str(ltr.compare(looks=True))
+    assert "not recorded" in str(ltr.compare(looks=True))
 
 
 def test_lines_have_names_without_secrets_and_sets_of_queries_stand_apart(

@@ -33,7 +33,6 @@ from owpc_ltr.evaluation.options import (
     AcceptLoss,
     Baseline,
     LatexTable,
-    Looks,
     Metrics,
     PerQueryTable,
     ProxyLabels,
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.live_results.comparison import LiveComparison
-    from owpc_ltr.evaluation.counted_comparisons import CountedComparisons
 
 _TO_JUDGE = 100
 """How many queries a command suggests to judge, a day's work: they detect a gain of .28 standard
@@ -74,9 +72,9 @@ def compare_live(
             project="model",
         ),
         Argument.RANKER,
-    ] = (),
+    ],
     *,
-    judgments: JudgedQueries = None,
+    judgments: JudgedQueries,
     proxy_labels: ProxyLabels = None,
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
@@ -87,7 +85,6 @@ def compare_live(
     segments: Segments = None,
     accept_loss: AcceptLoss = (),
     worst: Worst = WORST_QUERIES,
-    looks: Looks = False,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     same_query: Annotated[
@@ -127,12 +124,8 @@ def compare_live(
 
     One ranker is compared with the query template alone.
 
-    With `looks`, nothing is searched or compared: the comparisons with the aliases among the
-    rankers, or with all aliases, are listed that count against the next one on the `judgments`, or
-    on all queries.
-
     Python: `rankers` are also models, runs (`read_run`), or a mapping of names to rankers;
-    `judgments` may be what was read before. With `looks` the result is CountedComparisons.
+    `judgments` may be what was read before.
     Raises UsageError for a metric that cannot be measured live or a ranker that there is not,
     Refused where too few queries are left.
     """
@@ -151,11 +144,6 @@ def compare_live(
     from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
-    if looks:
-        asked = None if judgments is None else judged_queries(judgments, topics)
-        return _counted_on(cluster, rankers, asked)  # type: ignore[return-value]
-    if judgments is None:
-        raise UsageError("no judged queries are given: give `judgments`")
     if not isinstance(rankers, Mapping | str | Path) and len(rankers) == 1 and rankers[0] != QUERY:
         rankers, baseline = [*rankers, QUERY], baseline or QUERY
     named = named_rankers(rankers)
@@ -224,43 +212,6 @@ def compare_live(
     write_comparison(comparison, per_query, latex)
     write_report(comparison, report, plugins)
     return comparison
-
-
-def _counted_on(
-    cluster: Cluster, rankers: Sequence[Any] | Mapping[str, Any], queries: list[JudgedQuery] | None
-) -> CountedComparisons:
-    """The comparisons with the aliases among the rankers, without these with any, on the queries.
-
-    Raises UsageError where no ranker is an alias.
-    """
-    import pyarrow as pa
-
-    from owpc_ltr.data.splits import query_text
-    from owpc_ltr.engine.attempts import ClusterAttempts
-    from owpc_ltr.engine.deployment.alias import all_aliases
-    from owpc_ltr.evaluation.attempts import sketch_of
-    from owpc_ltr.evaluation.counted_comparisons import CountedComparisons, counted_on
-
-    names = [alias.name for alias in all_aliases(cluster.engine)]
-    listed = map(str, [rankers] if isinstance(rankers, str) else rankers)
-    # A project has a model's file for a ranker.
-    if named := [name for name in listed if not Path(name).exists()]:
-        if not (used := [name for name in names if name in named]):
-            raise UsageError(
-                f"no alias is called {' or '.join(named)}: comparisons are counted beside aliases "
-                f"({', '.join(names) or 'there is none'}), all others by `compare(looks=True)`"
-            )
-        names = used
-    sketch = None
-    if queries is not None:
-        texts = pa.array([query_text(query.params) for query in queries], pa.string())
-        sketch = sketch_of(pa.array([query.query_id for query in queries], pa.string()), texts)
-    beside = [ClusterAttempts(cluster.engine, name, candidate="") for name in names]
-    parts = [counted_on(each.comparisons(), each.place, sketch) for each in beside]
-    return CountedComparisons(
-        tuple(of_queries for each in parts for of_queries in each.sets),
-        "in the cluster, beside its aliases",
-    )
 
 
 def _pool_command(
