@@ -38,7 +38,7 @@ _HOMES = homes(
         "engine.profile": "Profile",
         "engine.search.request": "RequestBody",
         "engine.search.search": "BeforeAndAfter",
-        "evaluation.compared_pair": "ComparedPair ComparedSegment",
+        "evaluation.compared_pair": "ComparedPair",
         "evaluation.comparison_result": "ComparedRanker",
         "evaluation.interleaving": "InterleavedPage",
         "evaluation.library_conventions": "Reconciliation",
@@ -111,7 +111,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
-    from owpc_ltr.evaluation.compared_pair import ComparedSegment as ComparedSegment
     from owpc_ltr.evaluation.comparison_result import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.interleaving import InterleavedPage as InterleavedPage
     from owpc_ltr.evaluation.library_conventions import Reconciliation as Reconciliation

@@ -209,15 +209,15 @@ def comparison_request(
         )
     files = tuple(map(Path, plugins))
     parsed = parse_metrics(metrics, load(files))
-    kinds = segments.split(",") if isinstance(segments, str) else segments
+    kinds = segments.split(",") if isinstance(segments, str) else segments or ()
     plan = ComparisonPlan(
         parsed,
         unjudged,
         baseline,
         drawing,
         smallest_gain,
-        segments=None if kinds is None else tuple(kind.strip() for kind in kinds),
-        accept_loss=tuple([accept_loss] if isinstance(accept_loss, str) else accept_loss),
+        segments=tuple(kind.strip() for kind in kinds),
+        accept_loss=(accept_loss,) if isinstance(accept_loss, str) else tuple(accept_loss),
     )
     return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
 

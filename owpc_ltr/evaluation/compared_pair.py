@@ -460,17 +460,16 @@ class ComparedSegment(ShortRepr):
     p_holm: float = math.nan
     accepted: bool = False
 
-    def reversed(self) -> ComparedSegment:
-        """The same segment with the other ranker first."""
-        return replace(self, comparison=self.comparison and self.comparison.reversed())
-
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON; None where the queries are too few."""
         names = ("mean_difference", "low", "high")
-        figures = {name: self.comparison and getattr(self.comparison, name) for name in names}
-        p = None if self.comparison is None else self.p_holm
-        about = {"segment": self.name, "n_queries": self.n_queries}
-        return {**about, **figures, "p_holm": p, "accepted": self.accepted}
+        return {
+            "segment": self.name,
+            "n_queries": self.n_queries,
+            **{name: getattr(self.comparison, name, None) for name in names},
+            "p_holm": self.comparison and self.p_holm,
+            "accepted": self.accepted,
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -515,23 +514,15 @@ class ComparedPair(ShortRepr):
         )
 
     @property
-    def a_leads(self) -> bool:
-        """Whether ranker a is the better one in the mean."""
+    def lost_segments(self) -> list[ComparedSegment]:
+        """The segments that the better one in the mean loses significantly."""
         both = self.prediction_powered
         mean = self.comparison.mean_difference if both is None else both.by_both.mean
-        return (mean > 0) == self.higher_is_better
-
-    @property
-    def lost_segments(self) -> list[ComparedSegment]:
-        """The segments that the better one in the mean loses significantly, as its differences."""
-        sign = 1.0 if self.higher_is_better else -1.0
         return [
-            segment
-            for segment in (self.segments if self.a_leads else self.reversed().segments)
-            for compared in [segment.comparison]
-            if compared is not None
-            and segment.p_holm < LEVEL
-            and max(sign * compared.low, sign * compared.high) < 0
+            each
+            for each in self.segments
+            if each.comparison is not None and each.p_holm < LEVEL
+            if (each.comparison.low > 0 if mean < 0 else each.comparison.high < 0)
         ]
 
     @property
@@ -564,7 +555,10 @@ class ComparedPair(ShortRepr):
         turned: dict[str, Any] = {
             part: comparison and comparison.reversed() for part, comparison in figures.items()
         }
-        turned["segments"] = tuple(segment.reversed() for segment in self.segments)
+        turned["segments"] = tuple(
+            replace(each, comparison=each.comparison and each.comparison.reversed())
+            for each in self.segments
+        )
         return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:
@@ -578,6 +572,7 @@ class ComparedPair(ShortRepr):
             "p_holm": self.p_holm if both is None else both.p_holm,
             "verdict": self.verdict.as_dict(),
             "better": self.better,
+            "segments": [each.as_dict() for each in self.segments],
         }
 
 

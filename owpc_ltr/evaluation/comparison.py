@@ -107,7 +107,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         on_judged_documents=any(ranker.unjudged is None for ranker in results.rankers.values()),
         earlier_comparisons=earlier,
         counted_in="" if plan.attempts is None else plan.attempts.place,
-        by_segments=plan.segments is not None,
+        by_segments=bool(plan.segments),
     )
 
 
@@ -406,9 +406,8 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
     ]
     if number == 0:
         warnings += contradictions(verdict, pair.metric, _by_guards(names, results))
-        if verdict.outcome in OPPOSITE or plan.segments is not None:
-            pair = replace(pair, segments=_segments(names, metric, results))
-        warnings += segment_warnings(pair)
+        pair = in_segments(pair, results)
+        warnings += pair.warnings
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
     if number == 0:
         without = _without_tables(names, results)
@@ -536,38 +535,31 @@ def _by_guards(
     return compared
 
 
-def _segments(
-    names: tuple[str, str], metric: Metric, results: PerQueryResults
-) -> tuple[ComparedSegment, ...]:
-    """Two rankers by the first metric in each segment that has queries enough."""
-    a, b = (results.rankers[name].values[0] for name in names)
-    weights, clusters = results.queries.weights, results.queries.clusters
-    segments = []
+def in_segments(pair: ComparedPair, results: PerQueryResults) -> ComparedPair:
+    """A pair by the first metric in the segments of its queries, doubted if the better one loses.
+
+    It has none without a difference, unless they were asked for. Those of few queries are not
+    tested; p is corrected over the others.
+    """
+    plan, clusters = results.plan, results.queries.clusters
+    if pair.verdict.outcome not in OPPOSITE and not plan.segments:
+        return pair
+    a, b = (results.rankers[name].values[0] for name in (pair.a, pair.b))
+    segments, p = [], []
     for name, inside in results.segments.items():
-        counted = _counted(weights, a, b) & inside
-        number = int(counted.sum())
-        units = number if clusters is None else len(np.unique(clusters[counted]))
+        within = np.where(inside, a, np.nan)
+        counted = np.flatnonzero(_counted(results.queries.weights, within, b))
         compared = None
-        if units >= FEWEST:
-            compared = _compared_alone(np.where(inside, a, np.nan), b, metric, results)
-        segments.append(ComparedSegment(name, number, compared))
-    return with_holm_segments(segments, results.plan.accept_loss)
-
-
-def with_holm_segments(
-    segments: Sequence[ComparedSegment], accepted: Sequence[str]
-) -> tuple[ComparedSegment, ...]:
-    """The segments, p corrected over those that are tested; which losses are accepted."""
-    tested = [each.comparison for each in segments if each.comparison is not None]
-    corrected = iter(holm(np.array([each.p_permutation for each in tested])).tolist())
-    return tuple(
-        replace(
-            each,
-            p_holm=np.nan if each.comparison is None else next(corrected),
-            accepted=is_accepted(each.name, accepted),
-        )
-        for each in segments
-    )
+        if len(counted if clusters is None else np.unique(clusters[counted])) >= FEWEST:
+            compared = _compared_alone(within, b, plan.metrics[0], results)
+        accepted = is_accepted(name, plan.accept_loss)
+        segments.append(ComparedSegment(name, len(counted), compared, accepted=accepted))
+        p.append(np.nan if compared is None else compared.p_permutation)
+    tested, corrected = ~np.isnan(p), np.array(p)
+    corrected[tested] = holm(corrected[tested])
+    with_p = (replace(of, p_holm=p) for of, p in zip(segments, corrected.tolist(), strict=True))
+    pair = replace(pair, segments=tuple(with_p))
+    return replace(pair, warnings=(*pair.warnings, *segment_warnings(pair)))
 
 
 def _compared_alone(

@@ -16,7 +16,6 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.attempts import earlier_words
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
-    ComparedSegment,
     corrected_over,
     disagreements,
     measured_live_by,
@@ -28,6 +27,7 @@ from owpc_ltr.evaluation.compared_pair import (
 )
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
+from owpc_ltr.evaluation.segments import FEWEST
 from owpc_ltr.evaluation.significance import (
     ROUNDING,
     ResultWarning,
@@ -205,11 +205,6 @@ class RankerComparison(BlockResult):
         first, other = self.headline
         return over_metrics(self.verdicts(a or first, b or other))
 
-    @property
-    def segments(self) -> tuple[ComparedSegment, ...]:
-        """The headline in segments of the queries, by the first metric."""
-        return self.pair(*self.headline).segments if self.pairs else ()
-
     def with_warnings(self, warnings: Sequence[ResultWarning], *rankers: str) -> Self:
         """The same figures with warnings about the judgments: of all pairs, or those of `rankers`.
 
@@ -286,7 +281,6 @@ class RankerComparison(BlockResult):
             "rankers": [ranker.as_dict() for ranker in self.rankers],
             "pairs": [pair.as_dict() for pair in self._by_human_labels],
             "corrected_over": len(self.pairs),
-            "segments": [each.as_dict() for each in self.segments],
             **both,
             "notes": list(self.notes),
             **worst,
@@ -410,21 +404,16 @@ class RankerComparison(BlockResult):
     @property
     def _segment_blocks(self) -> Iterator[Block]:
         """The headline in segments: where these were asked for, or one loses; else a line."""
-        tested = [each for each in self.segments if each.comparison is not None]
-        if not (tested or (self.segments and self.by_segments)):
-            return
-        pair, (a, b) = self.pair(*self.headline), self.headline
-        if not (self.by_segments or pair.lost_segments):
-            kinds = ", ".join(dict.fromkeys(each.name.partition(":")[0] for each in tested))
-            yield f"no segment loses: {kinds}"
-            return
-        yield ""
-        yield _segment_table(
-            self.segments, f"{a} − {b} by {pair.metric} in segments of the queries"
-        )
-        small = len(self.segments) - len(tested)
-        few = f"; {small} with too few queries, not tested" if small else ""
-        yield f"p corrected over {len(tested)} segment{'s' * (len(tested) != 1)} (Holm){few}"
+        pair = self.pair(*self.headline)
+        tested = [each.name for each in pair.segments if each.comparison is not None]
+        if self.by_segments or pair.lost_segments:
+            yield ""
+            yield _segment_table(pair)
+            few = f" of {FEWEST} independent queries or more"
+            yield f"p is corrected over the segments{few} (Holm): {len(tested)}"
+        elif tested:
+            kinds = dict.fromkeys(name.partition(":")[0] for name in tested)
+            yield f"no segment loses: {', '.join(kinds)}"
 
     @property
     def _live_lines(self) -> list[str]:
@@ -596,16 +585,18 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None 
     return Table(headers, rows, caption)
 
 
-def _segment_table(segments: Sequence[ComparedSegment], caption: str) -> Table:
+def _segment_table(pair: ComparedPair) -> Table:
     """A row for each segment; of one that is not tested, its size alone."""
     rows = []
-    for each in segments:
+    for each in pair.segments:
         cells, compared = ["–"] * 4, each.comparison
         if compared is not None:
             figures = compared.mean_difference, compared.low, compared.high
             cells = [*map("{:+.4f}".format, figures), _p(each.p_holm)]
         name = f"{each.name} (accepted)" if each.accepted else each.name
         rows.append((name, each.n_queries, *cells))
+    by = " by human labels" * (pair.prediction_powered is not None)
+    caption = f"{pair.a} − {pair.b} by {pair.metric} in segments of the queries{by}"
     return Table(("SEGMENT", "QUERIES", "DIFF", "LOW", "HIGH", "P HOLM"), rows, caption)
 
 

@@ -28,15 +28,8 @@ from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
-from owpc_ltr.evaluation.compared_pair import (
-    FEWEST,
-    ComparedPair,
-    ComparedSegment,
-    Estimate,
-    PredictionPowered,
-    prediction_powered,
-)
-from owpc_ltr.evaluation.comparison import compare_results, powered_warnings, with_holm_segments
+from owpc_ltr.evaluation.compared_pair import ComparedPair, PredictionPowered, prediction_powered
+from owpc_ltr.evaluation.comparison import compare_results, in_segments, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.judged_data import (
     ChosenQueries,
@@ -66,9 +59,8 @@ from owpc_ltr.evaluation.rules import (
     contradictions,
     copied_label_warnings,
     random_sample_warnings,
-    segment_warnings,
 )
-from owpc_ltr.evaluation.significance import OPPOSITE, Comparison, holm, room_of
+from owpc_ltr.evaluation.significance import OPPOSITE, holm, room_of
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.combined import (
     FEATURE,
@@ -323,8 +315,8 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
     several = [results.queries for _, results in folds]
     sizes = ", ".join(f"{len(queries.ids):,}" for queries in several)
     texts = [queries.texts for queries in several]
-    weights = np.concatenate([data.query_importance for data, _ in folds])
     params = [each for queries in several for each in queries.params]
+    weights = np.concatenate([data.query_importance for data, _ in folds])
     # Each fold's clusters get numbers of their own.
     starts = np.cumsum([0, *(len(queries.ids) for queries in several)])
     clusters = np.concatenate(
@@ -462,12 +454,7 @@ def with_proxy_labels(
     """
     ids, metrics = proxy.queries.ids.to_pylist(), [str(metric) for metric in human.metrics]
 
-    every = np.ones(len(ids), np.bool_)
-
-    def by_both(
-        number: int, metric: Metric, names: tuple[str, str], inside: NDArray[np.bool_] = every
-    ) -> PredictionPowered:
-        """The figures by both kinds of labels of the queries `inside` a segment."""
+    def by_both(number: int, metric: Metric, names: tuple[str, str]) -> PredictionPowered:
         a, b = (of_sample.rankers[name].values[number] for name in names)
         proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in names)
         if np.isnan(proxy_a - proxy_b).any() or np.isnan(a - b).any():
@@ -477,42 +464,32 @@ def with_proxy_labels(
             )
         of_all: Vector = np.full(len(ids), np.nan)
         of_all[places] = a - b
-        of, chosen = inside[places], None if weights is None else weights[inside]
-        sampled = None if weights is None else weights[places][of]
-        return prediction_powered(
-            (proxy_a - proxy_b)[inside],
-            of_all[inside],
-            [query for query, is_in in zip(ids, inside, strict=True) if is_in],
-            weights=chosen,
-            room=room_of(a[of], b[of], sampled, metric.span),
-        )
-
-    def in_segments(pair: ComparedPair) -> ComparedPair:
-        """The pair in segments by both kinds of labels, doubted where the better one loses."""
-        asked = proxy.plan.segments is not None or pair.verdict.outcome in OPPOSITE
-        if pair.metric != metrics[0] or not asked:
-            return pair
-        segments = []
-        for name, inside in proxy.segments.items():
-            number, compared = int(inside[places].sum()), None
-            if number >= FEWEST:
-                estimate = by_both(0, human.metrics[0], (pair.a, pair.b), inside).by_both
-                compared = replace(_estimated(pair, estimate), n_queries=number)
-            segments.append(ComparedSegment(name, number, compared))
-        pair = replace(pair, segments=with_holm_segments(segments, proxy.plan.accept_loss))
-        return replace(pair, warnings=(*pair.warnings, *segment_warnings(pair)))
+        room = room_of(a, b, None if weights is None else weights[places], metric.span)
+        return prediction_powered(proxy_a - proxy_b, of_all, ids, weights=weights, room=room)
 
     def guarded(pair: ComparedPair) -> ComparedPair:
-        """The pair, doubted where a guard says the contrary by both kinds of labels."""
+        """The pair, doubted where a guard says the contrary by both kinds of labels.
+
+        Segments are those by human labels.
+        """
         doubted = any(warning.check == METRICS_DISAGREE for warning in pair.warnings)
         if doubted or pair.metric != metrics[0] or pair.verdict.outcome not in OPPOSITE:
             return pair
         views = {}
         for number, guard in enumerate(of_sample.guards, len(metrics)):
             estimate = by_both(number, guard, (pair.a, pair.b)).by_both
-            views[f"by {guard}"] = (_estimated(pair, estimate), guard.higher_is_better)
+            views[f"by {guard}"] = (
+                replace(
+                    pair.comparison,
+                    mean_difference=estimate.mean,
+                    low=estimate.low,
+                    high=estimate.high,
+                    p_permutation=estimate.p,
+                ),
+                guard.higher_is_better,
+            )
         warnings = contradictions(pair.verdict, pair.metric, views)
-        return replace(pair, warnings=(*pair.warnings, *warnings))
+        return in_segments(replace(pair, warnings=(*pair.warnings, *warnings)), of_sample)
 
     numbers = [metrics.index(pair.metric) for pair in human.pairs]
     figures = [
@@ -526,9 +503,7 @@ def with_proxy_labels(
         for pair, both, p in zip(human.pairs, figures, corrected.tolist(), strict=True)
     )
     pairs = tuple(
-        in_segments(
-            guarded(replace(pair, warnings=(*pair.warnings, *powered_warnings(pair, of_sample))))
-        )
+        guarded(replace(pair, warnings=(*pair.warnings, *powered_warnings(pair, of_sample))))
         for pair in pairs
     )
     # Of the least of so many, Bonferroni's.
@@ -538,17 +513,6 @@ def with_proxy_labels(
     repeated = [warning for each in clusters for warning in cluster_warnings(each)]
     return replace(human, pairs=pairs).with_warnings(
         [*repeated[:1], *random_sample_warnings(least)]
-    )
-
-
-def _estimated(pair: ComparedPair, estimate: Estimate) -> Comparison:
-    """The comparison of a pair by human labels with the figures by both kinds of labels."""
-    return replace(
-        pair.comparison,
-        mean_difference=estimate.mean,
-        low=estimate.low,
-        high=estimate.high,
-        p_permutation=estimate.p,
     )
 
 

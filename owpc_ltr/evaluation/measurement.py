@@ -85,7 +85,7 @@ class ComparisonPlan:
     drawing: Resampling = Resampling()
     smallest_gain: float = 0.0
     attempts: AttemptCounter | None = ATTEMPTS_FILE
-    segments: tuple[str, ...] | None = None
+    segments: tuple[str, ...] = ()
     accept_loss: tuple[str, ...] = ()
 
     @property
@@ -163,9 +163,7 @@ class PerQueryResults:
     def segments(self) -> Segments:
         """The segments of the plan. Raises UsageError for one that there is not."""
         queries, plan = self.queries, self.plan
-        return segments_of(
-            queries.ids, queries.params, queries.weights, plan.segments, plan.accept_loss
-        )
+        return segments_of(queries.params, queries.weights, plan.segments, plan.accept_loss)
 
     @property
     def guards(self) -> tuple[Metric, ...]:

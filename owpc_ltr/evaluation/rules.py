@@ -258,22 +258,19 @@ def segment_warnings(pair: ComparedPair) -> Iterator[ResultWarning]:
 
     It is no matter which of the two is named first: a mean that is worse decides as little.
     """
-    if pair.verdict.outcome not in OPPOSITE:
-        return
-    tested = sum(segment.comparison is not None for segment in pair.segments)
-    won, lost = (pair.a, pair.b) if pair.a_leads else (pair.b, pair.a)
-    for segment in pair.lost_segments:
-        compared = segment.comparison
-        if compared is None or segment.accepted:
-            continue
-        yield ResultWarning(
-            SEGMENT_LOSES,
-            f"{won} is better by {pair.metric}, and loses to {lost} in the segment "
-            f"'{segment.name}' ({difference_words(compared)}, p = {segment.p_holm:.2g} corrected "
-            f"over {tested} segments, {segment.n_queries:,} queries)",
-            "look at the queries that lose there, and judge more like these; or accept the loss: "
-            f"`accept_loss={segment.name!r}`",
-        )
+    won = {Outcome.BETTER: pair, Outcome.WORSE: pair.reversed()}.get(pair.verdict.outcome)
+    for segment in won.lost_segments if won else ():
+        if won and segment.comparison and not segment.accepted:
+            tested = sum(each.comparison is not None for each in pair.segments)
+            yield ResultWarning(
+                SEGMENT_LOSES,
+                f"{won.a} is better by {pair.metric}, and loses to {won.b} in the segment "
+                f"'{segment.name}' ({difference_words(segment.comparison)}, p = "
+                f"{segment.p_holm:.2g} corrected over {tested} segments, {segment.n_queries:,} "
+                "queries)",
+                "look at the queries that lose there, and judge more like these; or accept the "
+                f"loss: compare with `accept_loss={segment.name!r}`",
+            )
 
 
 def fewer_training_queries(

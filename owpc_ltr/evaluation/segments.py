@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
@@ -25,61 +24,49 @@ FEWEST = 20
 """Independent queries of a segment that is tested: of fewer, an interval is wider than most
 differences."""
 LENGTH, FREQUENCY = "length", "frequency"
-_LENGTHS = {1: "1 word", 2: "2 words", 3: "3-4 words", 5: "5 or more words"}
-_FREQUENCIES = {0: "head", 1: "middle", 2: "tail"}
 _VALUES = 8
 """Values of a parameter that are segments of their own: those of most queries."""
 _LONGEST = 40
-_FIXED = [
-    f"{kind}: {name}"
-    for kind, names in ((LENGTH, _LENGTHS), (FREQUENCY, _FREQUENCIES))
-    for name in names.values()
-]
 
 
 def segments_of(
-    ids: pa.StringArray,
     params: Sequence[Mapping[str, Any]],
     weights: Vector | None,
-    kinds: Sequence[str] | None = None,
+    kinds: Sequence[str] = (),
     accepted: Sequence[str] = (),
 ) -> Segments:
-    """The segments of these kinds, and those by length and frequency.
+    """The segments by length, by frequency (where weights vary), and of these kinds.
 
-    There are none by length without texts, and none by frequency without weights that vary. Raises
-    UsageError for a kind that no query has, and for an accepted segment that there is not.
+    One of all queries is left out, unless its kind was asked for. Raises UsageError for a kind that
+    no query has, and for an accepted segment that there is not.
     """
     texts = [query_text(each) for each in params]
-    parts: dict[str, list[str]] = {}
-    if any(texts) and texts != ids.to_pylist():
-        parts[LENGTH] = by_length(texts)
-    if weights is not None:
-        parts[FREQUENCY] = by_frequency(weights)
-    if kinds is not None:
-        names = [*parts, *dict.fromkeys(name for each in params for name in each)]
-        for kind in kinds:
-            if kind not in names:
-                why = {FREQUENCY: " with a weight that varies", LENGTH: " with a text"}
-                raise UsageError(
-                    f"there is no segment by '{kind}', as no query has one{why.get(kind, '')}: "
-                    f"there are {', '.join(names) or 'none'}"
-                )
-        parts = {kind: parts.get(kind) or _by_parameter(params, kind) for kind in kinds} | parts
-    # A segment of all queries tells nothing that nobody asked for.
-    asked = kinds or ()
-    parts = {kind: part for kind, part in parts.items() if kind in asked or len({*part}) > 1}
-    segments = {
-        f"{kind}: {name}": np.array([label == name for label in labels])
-        for kind, labels in parts.items()
-        for name in _ordered(labels)
+    parts = {
+        LENGTH: by_length(texts if any(texts) else []),
+        FREQUENCY: by_frequency(np.zeros(0) if weights is None else weights),
     }
-    known = {normalised_text(name): name for name in (*segments, *_FIXED)}
-    for name in accepted:
-        if normalised_text(name) not in known:
+    there = [kind for kind, part in parts.items() if any(map(np.any, part.values()))]
+    names = [*there, *dict.fromkeys(name for each in params for name in each)]
+    for kind in kinds:
+        if kind not in names:
             raise UsageError(
-                f"no segment is called '{name}': there are {', '.join(segments) or 'none'}"
+                f"there is no segment by '{kind}': there are {', '.join(names) or 'none'} (by "
+                "frequency where query weights vary)"
             )
-    return segments
+        if kind not in there:
+            parts[kind] = _by_parameter(params, kind)
+    segments = {
+        f"{kind}: {name}": inside for kind, part in parts.items() for name, inside in part.items()
+    }
+    for name in accepted:
+        if not any(is_accepted(each, [name]) for each in segments):
+            raise UsageError(f"no segment is called '{name}': there are {', '.join(segments)}")
+    asked = tuple(f"{kind}: " for kind in kinds)
+    return {
+        name: inside
+        for name, inside in segments.items()
+        if inside.any() and (name.startswith(asked) or not inside.all())
+    }
 
 
 def is_accepted(name: str, accepted: Sequence[str]) -> bool:
@@ -87,36 +74,31 @@ def is_accepted(name: str, accepted: Sequence[str]) -> bool:
     return normalised_text(name) in map(normalised_text, accepted)
 
 
-def by_length(texts: Sequence[str]) -> list[str]:
+def by_length(texts: Sequence[str]) -> Segments:
     """By how many words a query has."""
-    steps = np.array(list(_LENGTHS))
-    words = np.maximum([len(text.split()) for text in texts], 1)
-    return [_LENGTHS[step] for step in steps[np.searchsorted(steps, words, "right") - 1].tolist()]
+    words = np.array([len(text.split()) for text in texts])
+    return {
+        "1 word": words <= 1,
+        "2 words": words == 2,
+        "3-4 words": (words == 3) | (words == 4),
+        "5 or more words": words >= 5,
+    }
 
 
-def by_frequency(weights: Vector) -> list[str]:
+def by_frequency(weights: Vector) -> Segments:
     """Whether a query is of those with the largest, or the smallest, third of all the weight.
 
     Queries of one weight are in one segment: the largest one in the head, the smallest in the tail.
     """
     values, codes = np.unique(-weights, return_inverse=True)
     whole = np.bincount(codes, weights, len(values))
-    middle = (np.cumsum(whole) - whole / 2) / whole.sum()
-    places = np.minimum(middle * 3, 2).astype(int)
-    places[0], places[-1] = 0, 2
-    return [_FREQUENCIES[place] for place in places[codes].tolist()]
+    places = np.minimum((np.cumsum(whole) - whole / 2) / whole.sum() * 3, 2).astype(int)
+    places[:1], places[-1:] = 0, 2
+    return {name: places[codes] == of for of, name in enumerate(("head", "middle", "tail"))}
 
 
-def _by_parameter(params: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+def _by_parameter(params: Sequence[Mapping[str, Any]], name: str) -> Segments:
     values = [cut(printable(str(each.get(name, "not given"))), _LONGEST) for each in params]
-    most = {value for value, _ in Counter(values).most_common(_VALUES)}
-    return [value if value in most else "other" for value in values]
-
-
-def _ordered(labels: Sequence[str]) -> list[str]:
-    """The names of segments: by length and frequency in their order, values by their queries."""
-    counts = Counter(labels)
-    fixed = [*_LENGTHS.values(), *_FREQUENCIES.values()]
-    if counts.keys() <= set(fixed):
-        return [name for name in fixed if name in counts]
-    return sorted(counts, key=lambda name: (name == "other", -counts[name], name))
+    most = [value for value, _ in Counter(values).most_common(_VALUES) if value != "other"]
+    column = np.array(values)
+    return {value: column == value for value in most} | {"other": ~np.isin(column, most)}

@@ -236,10 +236,10 @@ def count_searches(log: ExperimentLog, max_clicks_per_hour: int) -> CountedSearc
 def _queries_of(texts: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The number of each search's text, -1 for none, and the texts without case and spaces."""
     encoded = texts.combine_chunks().dictionary_encode()
-    names = [normalised_text(text) for text in encoded.dictionary.to_pylist()]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(filter(None, names)))}
-    of_code = np.array([*(numbers.get(name, -1) for name in names), -1])
-    return of_code[encoded.indices.fill_null(len(names)).to_numpy()], tuple(numbers)
+    names = [normalised_text(text) or None for text in encoded.dictionary.to_pylist()]
+    known = pa.array(names, pa.string()).take(encoded.indices).dictionary_encode()
+    numbers = known.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return numbers, tuple(known.dictionary.to_pylist())
 
 
 def _last_third(seconds: Vector) -> NDArray[np.bool_]:

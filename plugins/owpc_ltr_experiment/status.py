@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
@@ -22,6 +21,7 @@ from owpc_ltr.engine.options import EvidenceFile
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import AcceptLoss
+from owpc_ltr.evaluation.rules import SEGMENT_LOSES
 from owpc_ltr.evaluation.segments import is_accepted, segments_of
 from owpc_ltr.evaluation.significance import LEVEL, Outcome, ResultWarning, Verdict
 from owpc_ltr.metrics import uneven
@@ -240,7 +240,7 @@ def status_of(
     behaviour: ExperimentLog,
     max_clicks_per_hour: int = MAX_CLICKS_PER_HOUR,
     negligible: float = 0.0,
-    accept_loss: Sequence[str] = (),
+    accept_loss: Sequence[str] | str = (),
 ) -> ExperimentStatus:
     """The status by what users did. Raises UsageError for a segment that there is not."""
     counts = count_searches(behaviour, max_clicks_per_hour)
@@ -315,7 +315,7 @@ def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarnin
 
 
 def segment_losses(
-    searches: CountedSearches, page: int, exponent: float, accept_loss: Sequence[str] = ()
+    searches: CountedSearches, page: int, exponent: float, accept_loss: Sequence[str] | str = ()
 ) -> Iterator[ResultWarning]:
     """Warnings of segments of the queries in which B loses, by the bound of all looks together.
 
@@ -323,26 +323,19 @@ def segment_losses(
     (Bonferroni). Raises UsageError for a segment that there is not.
     """
     counts = np.bincount(searches.query[searches.query >= 0], minlength=len(searches.texts))
-    ids = pa.array(map(str, range(len(counts))), pa.string())
     params = [{"keywords": text} for text in searches.texts]
-    often = uneven(counts.astype(np.float64))
-    segments = {
-        name: np.append(of_query, False)[searches.query]
-        for name, of_query in segments_of(ids, params, often, None, accept_loss).items()
-    }
+    accepted = [accept_loss] if isinstance(accept_loss, str) else accept_loss
+    segments = segments_of(params, uneven(counts.astype(np.float64)), accepted=accepted)
     credit = adjusted_credit(searches.positions, exponent, page)
-    for name, inside in segments.items():
-        if is_accepted(name, accept_loss):
-            continue
-        totals = np.bincount(
-            searches.of_client, credit * inside[searches.of_search], searches.n_clients
-        )
+    for name, of_query in segments.items():
+        inside = np.append(of_query, False)[searches.query]
+        of_click = credit * inside[searches.of_search]
+        totals = np.bincount(searches.of_client, of_click, searches.n_clients)
         totals = totals[np.unique(searches.client[inside])]
-        capped = spread_on_grid(totals, CAP)
-        low, high = bounds_of_mean(capped, CAP, LEVEL / len(segments))
-        if high < 0:
+        low, high = bounds_of_mean(spread_on_grid(totals, CAP), CAP, LEVEL / len(segments))
+        if high < 0 and not is_accepted(name, accepted):
             yield ResultWarning(
-                "segment-loses",
+                SEGMENT_LOSES,
                 f"B loses in the segment '{name}': {np.clip(totals, -CAP, CAP).mean():+.4f} "
                 f"[{low:+.4f}, {high:+.4f}] clicks a client, of {len(totals):,} clients and "
                 f"{inside.sum():,} searches (corrected over {len(segments)} segments)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
+from owpc_ltr.evaluation.rules import SEGMENT_LOSES
 from owpc_ltr.evaluation.segments import FREQUENCY, LENGTH
 from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
@@ -111,7 +111,7 @@ class Workflow:
             featureset=plan.featureset,
             judged_by=plan.judged_by,
             smallest_gain=plan.gate.smallest_gain,
-            segments=plan.gate.segments or None,
+            segments=plan.gate.segments,
             accept_loss=plan.gate.accept_loss,
             progress=self._progress,
         )
@@ -121,10 +121,8 @@ class Workflow:
             f"{verdict}: {figures['metric']} {figures['mean_difference']:+.4f} over "
             f"{alias.current}, p = {figures['p_holm']:.2g}"
         )
-        lost = comparison.pair(*comparison.headline).lost_segments
-        if names := [segment.name for segment in lost if not segment.accepted]:
-            accepted = json.dumps([*plan.gate.accept_loss, *names], ensure_ascii=False)
-            line += f"; or accept it: [keep.gate] accept_loss = {accepted}"
+        if any(warning.check == SEGMENT_LOSES for warning in verdict.warnings):
+            line += " (to accept the loss: accept_loss of [keep.gate])"
         if earlier := comparison.earlier_comparisons:
             line += f" after {earlier} earlier comparison{'s' * (earlier > 1)} on these queries"
         return verdict.outcome, line, evidence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from owpc_ltr.evaluation.measurement import (
     Resampling,
 )
 from owpc_ltr.evaluation.segments import FEWEST, by_frequency, by_length, segments_of
-from owpc_ltr.evaluation.significance import Outcome, Verdict
+from owpc_ltr.evaluation.significance import Outcome, Verdict, holm
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
@@ -43,7 +44,7 @@ def judged(loss: float = 0.45, seed: int = 3) -> RankingDataset:
     """The new model is better in the mean, and loses where queries are seldom asked."""
     rng = np.random.default_rng(seed)
     weights = np.round(100 / (1 + np.arange(QUERIES)) ** 0.5)
-    tail = np.array(by_frequency(weights)) == "tail"
+    tail = by_frequency(weights)["tail"]
     labels = rng.integers(0, 3, (QUERIES, DOCUMENTS))
     strength = np.stack([np.where(tail, 0.5 - loss, 1.4), np.full(QUERIES, 0.5)], axis=1)
     features = strength[:, None, :] * labels[:, :, None] + rng.normal(size=(*labels.shape, 2))
@@ -93,8 +94,8 @@ def parts(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
 
 
 def proxy_labels(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
-    """Human labels of half of the queries, which alone have too few of the tail for a reason."""
-    sample = np.sort(np.random.default_rng(1).permutation(QUERIES)[: QUERIES // 2])
+    """Human labels of half of the queries, which alone show no difference but that in the tail."""
+    sample = np.sort(np.random.default_rng(7).permutation(QUERIES)[: QUERIES // 2])
     rng = np.random.default_rng(2)
     wrong = rng.random(world.data.n_documents) < 0.3
     others = rng.integers(0, 3, world.data.n_documents)
@@ -108,6 +109,8 @@ def proxy_labels(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
         resamples=500,
         accept_loss=world.accept_loss,
     )
+    alone = replace(comparison.pair("new", "old").by_human_labels, warnings=())
+    assert alone.verdict.outcome is Outcome.NO_DIFFERENCE
     return comparison.verdict("new", "old")
 
 
@@ -165,12 +168,15 @@ def test_a_line_says_that_no_segment_loses_and_a_table_has_the_one_that_does(run
     losing = compared()
     rows = [line for line in str(losing).splitlines() if line.startswith((TAIL, "SEGMENT"))]
     assert len(rows) == 2
-    assert "p corrected over 6 segments (Holm)" in str(losing)
-    content = losing.as_dict()["segments"]
-    (tail,) = (each for each in content if each["segment"] == TAIL)
+    assert "over the segments of 20 independent queries or more (Holm): 6" in str(losing)
+    (content,) = losing.as_dict()["pairs"]
+    (tail,) = (each for each in content["segments"] if each["segment"] == TAIL)
     assert tail["high"] < 0
     assert tail["p_holm"] < 0.05
     assert not tail["accepted"]
+    tested = [each.comparison for each in losing.pair("new", "old").segments]
+    p = holm(np.array([each.p_permutation for each in tested if each is not None]))
+    assert [each["p_holm"] for each in content["segments"]] == p.tolist()
     # Where a loss is accepted it is shown all the same.
     accepted = compared(accept_loss=TAIL)
     assert str(accepted.verdict()) == "better"
@@ -179,11 +185,11 @@ def test_a_line_says_that_no_segment_loses_and_a_table_has_the_one_that_does(run
 
 def test_segments_by_a_parameter_of_the_queries_are_shown_where_they_are_named(run: Run) -> None:
     comparison = compared(segments="language,length")
-    names = [each.name for each in comparison.segments]
+    names = [each.name for each in comparison.pair("new", "old").segments]
     assert names == [
-        *(f"language: {name}" for name in ("de", "en", "fr")),
         *(f"length: {name}" for name in ("1 word", "2 words", "3-4 words")),
         *(f"frequency: {name}" for name in ("head", "middle", "tail")),
+        *(f"language: {name}" for name in ("de", "en", "fr")),
     ]
     assert "SEGMENT" in str(comparison)
     # Naming others does not switch the guard off.
@@ -193,11 +199,11 @@ def test_segments_by_a_parameter_of_the_queries_are_shown_where_they_are_named(r
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"segments": "shop"}, "no segment by 'shop', as no query has one: there are length, freq"),
+        ({"segments": "shop"}, "no segment by 'shop': there are length, frequency, keywords, lang"),
         ({"accept_loss": "tail"}, "no segment is called 'tail': there are length: 1 word, .*tail"),
         (
             {"segments": "frequency", "unweighted": True},
-            "by 'frequency', as no query has one with a weight that varies: there are length, key",
+            "by 'frequency': there are length, keywords, language .by frequency where query weigh",
         ),
     ],
 )
@@ -213,33 +219,39 @@ def test_queries_are_parted_by_words_and_by_thirds_of_their_weight(
     rng: np.random.Generator,
 ) -> None:
     texts = ["", "a", "a b", "a b c", "a b c d", "a b c d e", " a  b\tc d e f"]
-    assert by_length(texts) == [
-        "1 word", "1 word", "2 words", "3-4 words", "3-4 words", "5 or more words",
-        "5 or more words",
-    ]  # fmt: skip
+    assert {name: np.flatnonzero(inside).tolist() for name, inside in by_length(texts).items()} == {
+        "1 word": [0, 1], "2 words": [2], "3-4 words": [3, 4], "5 or more words": [5, 6],
+    }  # fmt: skip
     weights = rng.permutation(1000 / (1 + np.arange(400)) ** 0.8)
-    places = np.array(by_frequency(weights))
-    for place in ("head", "middle", "tail"):
-        assert weights[places == place].sum() / weights.sum() == pytest.approx(1 / 3, abs=0.1)
-    assert weights[places == "head"].min() >= weights[places == "middle"].max()
-    assert weights[places == "middle"].min() >= weights[places == "tail"].max()
+    head, middle, tail = (weights[inside] for inside in by_frequency(weights).values())
+    for part in (head, middle, tail):
+        assert part.sum() / weights.sum() == pytest.approx(1 / 3, abs=0.1)
+    assert head.min() >= middle.max()
+    assert middle.min() >= tail.max()
     # Queries of one weight are in one segment.
-    assert set(by_frequency(np.array([1.0] * 50 + [100.0]))) == {"head", "tail"}
+    parts = by_frequency(np.array([1.0] * 50 + [100.0]))
+    assert [inside.sum() for inside in parts.values()] == [1, 0, 50]
 
 
 def test_rare_values_are_others_and_queries_without_the_parameter_stand_apart() -> None:
     values = [f"v{n}" for n in range(12) for _ in range(20 - n)]
     params: list[dict[str, Any]] = [{"query": f"q{n}", "shop": v} for n, v in enumerate(values)]
     params += [{"query": "none"}] * 30
-    ids = pa.array([str(n) for n in range(len(params))])
-    segments = segments_of(ids, params, None, ["shop"])
+    segments = segments_of(params, None, ["shop"])
     assert [*segments] == [
         "shop: not given", *(f"shop: v{n}" for n in range(7)), "shop: other",
     ]  # fmt: skip
     assert sum(map(np.count_nonzero, segments.values())) == len(params)
-    # Where queries are known by their ids alone, or all weigh the same, there are no segments.
-    assert not segments_of(pa.array(["a", "b"]), [{"query": "a"}, {"query": "b"}], None)
-    assert not segments_of(pa.array(["a", "b"]), [], None)
+    # A value may be called as the rest is; a segment of all queries is one where it is asked for.
+    params = [{"shop": "other"}] * 2 + [{"shop": "x"}]
+    assert {name: inside.sum() for name, inside in segments_of(params, None, ["shop"]).items()} == {
+        "shop: x": 1, "shop: other": 2,
+    }  # fmt: skip
+    assert [*segments_of(params[:2], None, ["shop"])] == ["shop: other"]
+    assert not segments_of([{"query": "a"}, {"query": "b"}], None)
+    assert not segments_of([], None)
+    # Segments that a plan names are known where no query of today is in one.
+    assert not segments_of([], None, accepted=["length: 1 word", "frequency: tail"])
 
 
 def results_of(a: Array, b: Array, params: list[dict[str, Any]], **how: Any) -> RankerComparison:
@@ -263,7 +275,14 @@ def test_segments_of_few_queries_are_not_tested(rng: np.random.Generator) -> Non
         assert comparison.verdict("a", "b").outcome is expected
         a[:n_few] = b[:n_few] + 0.2
     text = " ".join(str(comparison).split())
-    assert "p corrected over 1 segment (Holm); 1 with too few queries, not tested" in text
+    assert "over the segments of 20 independent queries or more (Holm): 1" in text
+    assert re.search(r"shop: few +19 +– +– +– +–", text)
+    figures = {each["segment"]: each for each in comparison.as_dict()["pairs"][0]["segments"]}
+    assert figures["shop: few"]["p_holm"] is None
+    # One segment alone is tested as it is.
+    (whole,) = (each for each in comparison.pair("a", "b").segments if each.name == "shop: all")
+    assert whole.comparison is not None
+    assert figures["shop: all"]["p_holm"] == whole.p_holm == whole.comparison.p_permutation
 
 
 def ugly_world(
@@ -338,4 +357,4 @@ def test_a_segment_that_loses_is_found(rng: np.random.Generator) -> None:
 
 def test_models_of_one_ranker_are_compared_in_no_segment() -> None:
     model = LinearModel(NAMES, np.array([1.0, 0.0]))
-    assert ltr.evaluate(model, DATA, split="all").segments == ()
+    assert ltr.evaluate(model, DATA, split="all").pairs == ()

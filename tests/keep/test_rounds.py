@@ -144,7 +144,7 @@ def test_a_candidate_that_loses_in_a_segment_calls_a_person_who_may_accept_it(
     run = world.run(Night())
     assert run.done == "person"
     assert "in the segment 'frequency: tail'" in run.reason
-    assert 'accept it: [keep.gate] accept_loss = ["frequency: tail"]' in run.reason
+    assert "(to accept the loss: accept_loss of [keep.gate])" in run.reason
     (told,) = map(json.loads, notices.read_text().splitlines())
     assert "'frequency: tail'" in json.dumps(told, ensure_ascii=False)
     world.plan = replace(world.plan, gate=KeepGate(accept_loss=("frequency: tail",)))

@@ -93,7 +93,6 @@ class LiveComparison(RankerComparison):
             "corrected": "; ".join(self.correction(always=True)),
             "earlier_comparisons": self.earlier_comparisons,
             "same_query": self.same_query,
-            "segments": [segment.as_dict() for segment in pair.segments],
             "warnings": list(self.warnings),
         }
         return Evidence(
