@@ -138,7 +138,7 @@ class Year:
         sketch, attempts = sketch_of(ids, ids), self.attempts if self.arm.counted else None
         factor = corrected_for(len(self.attempts.made)) if self.arm.counted else 1.0
         if p * factor > _HOPELESS:
-            self.attempts.count(sketch, str(_METRIC), [])
+            self.attempts.count(sketch, str(_METRIC), {})
             return Outcome.NO_DIFFERENCE
         plan = ComparisonPlan((_METRIC,), baseline="champion", attempts=attempts)
         values: dict[str, Vector] = {"candidate": new, "champion": np.full(n, 0.5)}

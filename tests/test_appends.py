@@ -112,7 +112,7 @@ def _attempts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Appender:
     def append(number: int) -> bool:
         before, values = len(said), np.random.default_rng(number).random((2, 9))
         queries = sketch_of(pa.array([f"{number} {n}" for n in range(number + 1)]))
-        AttemptsFile().count(queries, "map", [(values[0], values[1])])
+        AttemptsFile().count(queries, "map", {("a", "b"): (values[0], values[1])})
         return len(said) == before
 
     def kept() -> list[int]:

@@ -30,8 +30,11 @@ TEMPLATE = {"match": {"title": "{{keywords}}"}}
 class World:
     """A new and an old model, judged documents, and others that the live lists may hold.
 
-    `unjudged` documents a query come on top of the new model's live lists.
+    `unjudged` documents a query come on top of the new model's live lists. Losses are accepted in
+    the segments of `accept_loss`.
     """
+
+    accept_loss: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -71,15 +74,19 @@ def judged_queries(data: ltr.RankingDataset) -> list[JudgedQuery]:
 
 def evaluate(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     evaluation = ltr.evaluate(
-        world.new, world.data, metrics=METRIC, baseline=world.old, split="all"
+        world.new,
+        world.data,
+        metrics=METRIC,
+        baseline=world.old,
+        split="all",
+        accept_loss=world.accept_loss,
     )
     return evaluation.verdict()
 
 
 def compare(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     rankers = {"new": world.new, "old": world.old}
-    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
-    return comparison.verdict("new", "old")
+    return _compared(rankers, world, split="all").verdict("new", "old")
 
 
 def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
@@ -94,8 +101,18 @@ def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
             ]
         (world.folder / f"{name}.run").write_text("\n".join(lines) + "\n")
     rankers = {name: world.folder / f"{name}.run" for name in ("new", "old")}
-    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, resamples=500)
-    return comparison.verdict("new", "old")
+    return _compared(rankers, world).verdict("new", "old")
+
+
+def _compared(rankers: Any, world: World, **how: Any) -> ltr.RankerComparison:
+    return ltr.compare(
+        rankers,
+        data=world.data,
+        metrics=METRIC,
+        resamples=500,
+        accept_loss=world.accept_loss,
+        **how,
+    )
 
 
 def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
@@ -104,7 +121,9 @@ def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     requests = [SearchRequest("i", {}, {}, 20, 20, query_id=query.query_id) for query in queries]
     ways = world.serve(world.new, world.unjudged), world.serve(world.old)
     new, old = ([serve(request).doc_ids for request in requests] for serve in ways)
-    plan = ComparisonPlan((parse_metric(METRIC),), baseline="the old one")
+    plan = ComparisonPlan(
+        (parse_metric(METRIC),), baseline="the old one", accept_loss=world.accept_loss
+    )
     results = LiveResults(
         {"the model": new, "the old one": old}, queries, choose_queries(records, queries, "all"),
         plan, world.template, depth=20, alone=old,
@@ -114,7 +133,7 @@ def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
 
 def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
     rankers = {"new": world.new, "old": world.old}
-    comparison = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
+    comparison = _compared(rankers, world, split="all")
     page = ltr.report([comparison])
     assert page.verdict is not None
     verdict: Verdict = page.verdict.words["verdict"]

@@ -35,7 +35,7 @@ from owpc_ltr.evaluation.significance import LEVEL
 _KEY = "attempts"
 _FORMAT = 1
 _MOST = 1_000
-"""Older attempts are forgotten: after 445 on the same queries, no p is small enough."""
+"""Older attempts are forgotten: after 446 on the same queries, no p is small enough."""
 _WRITES = 100
 
 
@@ -124,7 +124,7 @@ class ClusterAttempts:
         """
         import pyarrow as pa
 
-        earlier = self.count(sketch_of(pa.array([BY_USERS])), BY_USERS, ())
+        earlier = self.count(sketch_of(pa.array([BY_USERS])), BY_USERS, {})
         return LEVEL / corrected_for(earlier)
 
     def _read(self) -> tuple[list[CountedAttempt], VersionedDocument | None]:

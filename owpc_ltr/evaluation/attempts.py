@@ -2,8 +2,9 @@
 
 A test that is repeated finds a difference by chance, so p counts more often with each attempt. Live
 comparisons of an alias are counted in its cluster (`engine/attempts.py`), all others in a file of
-the user's state folder: a line for each pair of rankers has a sketch of the queries and a digest of
-what was measured, by which the same comparison is recognised. No text, id or figure is kept.
+the user's state folder: a line for each pair of rankers has a sketch of the queries, a digest of
+what was measured, by which the same comparison is recognised, when that was, the names of the
+rankers and the metric. No text, id or figure is kept.
 
 Queries are recognised by their normalised texts, whatever their ids are. Queries of which another
 comparison had most, or all and some more, are the same.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,18 +27,24 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, give_warning
 from owpc_ltr.files.input import read_regular, state_folder
 from owpc_ltr.files.output import open_to_append, sealed_line, unsealed, write_atomically
-from owpc_ltr.text import normalised_text
+from owpc_ltr.text import cut, normalised_text, printable
 
 Sketch = Mapping[str, Any]
 """A set of queries, as it is recognised again: its size `n`, its smallest hashes, that of `all`."""
-Pairs = Sequence[tuple[Vector, Vector]]
-"""Both rankers' values of each query, by the metric that decides."""
+Counted = Mapping[str, Any]
+"""A comparison that was counted: the sketch of its queries, what was measured (`test`), how many
+came `earlier`; `time`, `rankers` and `metric`, which older lines lack. A torn line has no sketch.
+"""
+Pairs = Mapping[tuple[str, str], tuple[Vector, Vector]]
+"""Both rankers' values of each query, by the metric that decides, by their names."""
 _HASHES = 64
 _MOSTLY = 0.5
 _LONGEST = 5_000
 """Older comparisons are forgotten."""
 _LARGEST = 1 << 28
 _DIGITS = 9
+_NAME = 80
+"""Characters of a ranker's name that are kept."""
 
 
 class AttemptCounter(Protocol):
@@ -102,8 +110,25 @@ def earlier_words(earlier: int, place: str, n_queries: int) -> str:
     return (
         f"{earlier} earlier {'comparison' if earlier == 1 else 'comparisons'} on these queries: "
         f"it counts {corrected_for(earlier):,.0f} times ({place}; of {n_queries:,} queries, "
-        f"{n_queries // 2 + 1:,} must be new to start anew)"
+        f"{new_queries(n_queries):,} must be new to start anew)"
     )
+
+
+def new_queries(n_queries: int) -> int:
+    """How many of so many queries must be new, so that no comparison on the others counts."""
+    return n_queries // 2 + 1
+
+
+def counted_on(queries: Sketch, made: Iterable[Counted]) -> dict[str, Counted]:
+    """Which of the comparisons count on these queries, the same one once, by what was measured.
+
+    What was compared when a line was torn is not known: it may be these queries.
+    """
+    counted: dict[str, Counted] = {}
+    for each in made:
+        if "sketch" not in each or same_queries(each, queries):
+            counted.setdefault(each["test"], each)
+    return counted
 
 
 @dataclass(frozen=True)
@@ -124,57 +149,69 @@ class AttemptsFile:
         """The file."""
         return str(self.path)
 
-    def count(self, queries: Sketch, _metric: str, pairs: Pairs, /) -> int:
+    def count(self, queries: Sketch, metric: str, pairs: Pairs, /) -> int:
         """How many other pairs of rankers were compared on these queries; these are added.
 
         Raises BadInput for a damaged line, or a file that cannot be read.
         """
-        tests = {_digest(*pair) for pair in pairs}
+        tests = {_digest(*values): names for names, values in pairs.items()}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Of commands that run at the same time, one alone is the first.
             with open_to_append(self.path) as file:
-                known, lines = self._tests_on(queries)
+                made = self.made()
+                known = counted_on(queries, made.values())
                 # What was compared when a line was torn is not known: it may be these queries.
-                torn = {_hash(repr(file.torn))} if file.torn else set()
+                torn = {_hash(repr(file.torn)): ()} if file.torn else {}
                 before = len(known) + len(torn)
+                time = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+                about = {**queries, "earlier": before, "time": time, "metric": metric}
                 # A pair that was compared before must not hide that another one is new.
                 new = [
-                    sealed_line({**queries, "test": test, "earlier": before})
-                    for test in sorted(torn | tests.difference(known))
+                    sealed_line({**about, "test": test, "rankers": [*map(_short, names)]})
+                    for test, names in sorted({**tests, **torn}.items())
+                    if test not in known
                 ]
-                if len(lines) + len(new) <= _LONGEST:
+                if len(made) + len(new) <= _LONGEST:
                     file.append(b"".join(new))
                 else:
-                    write_atomically(self.path, b"".join([*lines, *new][-_LONGEST // 2 :]))
+                    write_atomically(self.path, b"".join([*made, *new][-_LONGEST // 2 :]))
         except OSError as error:
             why = error.strerror or str(error)
             give_warning(f"this comparison is not counted: {self.path}: {why}")
-            known = self._tests_on(queries)[0]
+            known = counted_on(queries, self.made().values())
             before = len(known)
-        return max((known.get(test, before) for test in tests), default=before)
+        earlier = {test: int(each["earlier"]) for test, each in known.items()}
+        return max((earlier.get(test, before) for test in tests), default=before)
 
-    def _tests_on(self, queries: Sketch) -> tuple[dict[str, int], list[bytes]]:
-        """The tests on these queries, with how many had come before each, and all lines."""
-        tests: dict[str, int] = {}
+    def made(self) -> dict[bytes, Counted]:
+        """All comparisons that are counted by their lines, the oldest first.
+
+        Raises BadInput as `count` does.
+        """
+        made: dict[bytes, Counted] = {}
         lines: list[bytes] = []
         if os.path.exists(self.path):  # noqa: PTH110 - False, too, where nobody may look
             lines = read_regular(self.path, _LARGEST).splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
-            made = unsealed(line)
-            if made is None and not line.endswith(b"\n"):
-                made = {**queries, "test": _hash(repr(line)), "earlier": len(tests)}
-            if made is None or not is_sketch(made):
+            content = unsealed(line)
+            if content is None and not line.endswith(b"\n"):
+                content = {"test": _hash(repr(line)), "earlier": 0}
+            elif content is None or not is_sketch(content):
                 raise BadInput(
                     f"cannot read {self.path}, line {number}: it was changed, and fewer "
                     "comparisons on the same queries would count: restore it"
                 )
-            if same_queries(made, queries):
-                tests.setdefault(made["test"], made["earlier"])
-        return tests, lines
+            made[line] = content
+        return made
 
 
 ATTEMPTS_FILE = AttemptsFile()
+
+
+def _short(name: str) -> str:
+    """A ranker's name as it is kept: on one line, without secrets."""
+    return cut(printable(name), _NAME)
 
 
 def _hash(text: str) -> str:

@@ -15,14 +15,17 @@ from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
     WORST_QUERIES,
+    AcceptLoss,
     Baseline,
     Documents,
     IdField,
     LatexTable,
+    Looks,
     Metrics,
     PerQueryTable,
     ProxyLabels,
     Resamples,
+    Segments,
     SmallestGain,
     Split,
     Unjudged,
@@ -57,9 +60,9 @@ def compare(
             absent=None,
         ),
         Argument.RANKER,
-    ],
+    ] = (),
     data: Annotated[
-        OneData | Sequence[OneData],
+        OneData | Sequence[OneData] | None,
         Reads(
             "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
             cli=Path,
@@ -67,7 +70,7 @@ def compare(
             project="data",
         ),
         Argument.DATA,
-    ],
+    ] = None,
     *,
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
@@ -75,7 +78,10 @@ def compare(
     unjudged: Unjudged = "zero",
     unweighted: Unweighted = False,
     smallest_gain: SmallestGain = 0.0,
+    segments: Segments = None,
+    accept_loss: AcceptLoss = (),
     worst: Worst = WORST_QUERIES,
+    looks: Looks = False,
     proxy_labels: ProxyLabels = None,
     columns: Columns = None,
     documents: Documents = None,
@@ -100,20 +106,31 @@ def compare(
     With proxy labels, each pair also has a prediction-powered interval: right for human labels even
     if the proxy labels are useless, and narrower where these agree with them.
 
+    With `looks`, nothing is compared: the comparisons are listed that count against the next one
+    on the queries of `data`, or on all.
+
     Python: `rankers` and `data` are also models, runs (`read_run`) and what was read before; a
     mapping gives rankers names of one's own. `data` may be a list of test data, one for each fold:
     a ranker is then a list of one model for each fold, or one that ranks in all of them (a feature,
     a run); their test queries are pooled, with one test over all. A query in two folds is refused,
-    and so is a model that has seen a query of its own fold.
+    and so is a model that has seen a query of its own fold. With `looks` the result is
+    CountedComparisons.
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
     from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
+    from owpc_ltr.evaluation.counted_comparisons import counted_comparisons
+    from owpc_ltr.evaluation.judged_data import Data, judged_dataset, read_data, read_lists
     from owpc_ltr.evaluation.measurement import Resampling
 
     check_table(per_query)
-    named = named_rankers(rankers)
+    if looks and rankers:
+        raise UsageError("`looks` lists comparisons and makes none: leave out the rankers")
+    if looks and data is None:
+        return counted_comparisons(None)  # type: ignore[return-value]
+    if data is None:
+        raise UsageError("no judged queries are given: give `data`")
+    named = {} if looks else named_rankers(rankers)
     request = comparison_request(
         named,
         metrics,
@@ -121,6 +138,8 @@ def compare(
         unjudged=unjudged,
         unweighted=unweighted,
         smallest_gain=smallest_gain,
+        segments=segments,
+        accept_loss=accept_loss,
         baseline=baseline,
         split=split,
         drawing=Resampling(seed, resamples, progress),
@@ -131,6 +150,8 @@ def compare(
     if isinstance(judged, Path | str):
         judged = read_data(judged, memory=memory, max_feature_number=max_feature_number)
     judged = dataset_of(judged)
+    if looks:
+        return counted_comparisons(judged_dataset((), judged))  # type: ignore[return-value]
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None)
     if folds:
@@ -160,6 +181,8 @@ def comparison_request(
     unjudged: Unjudged = "zero",
     unweighted: bool = False,
     smallest_gain: float = 0.0,
+    segments: Sequence[str] | str | None = None,
+    accept_loss: Sequence[str] | str = (),
     baseline: str | None,
     drawing: Resampling,
     **more: Any,
@@ -186,7 +209,16 @@ def comparison_request(
         )
     files = tuple(map(Path, plugins))
     parsed = parse_metrics(metrics, load(files))
-    plan = ComparisonPlan(parsed, unjudged, baseline, drawing, smallest_gain)
+    kinds = segments.split(",") if isinstance(segments, str) else segments or ()
+    plan = ComparisonPlan(
+        parsed,
+        unjudged,
+        baseline,
+        drawing,
+        smallest_gain,
+        segments=tuple(kind.strip() for kind in kinds),
+        accept_loss=(accept_loss,) if isinstance(accept_loss, str) else tuple(accept_loss),
+    )
     return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
 
 

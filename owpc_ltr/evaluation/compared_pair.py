@@ -448,6 +448,31 @@ def agreement_of(sample: SampledQueries) -> Agreement:
 
 
 @dataclass(frozen=True, repr=False)
+class ComparedSegment(ShortRepr):
+    """A pair on a part of the queries, by its name; without a comparison where these are too few.
+
+    `p_holm` is corrected over all segments of the pair. A loss that is `accepted` is no reason.
+    """
+
+    name: str
+    n_queries: int
+    comparison: Comparison | None = None
+    p_holm: float = math.nan
+    accepted: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON; None where the queries are too few."""
+        names = ("mean_difference", "low", "high")
+        return {
+            "segment": self.name,
+            "n_queries": self.n_queries,
+            **{name: getattr(self.comparison, name, None) for name in names},
+            "p_holm": self.comparison and self.p_holm,
+            "accepted": self.accepted,
+        }
+
+
+@dataclass(frozen=True, repr=False)
 class ComparedPair(ShortRepr):
     """Two rankers by one metric; differences are a − b.
 
@@ -456,7 +481,8 @@ class ComparedPair(ShortRepr):
     there are human labels of a sample and proxy labels of all queries, the comparison is by the
     human labels alone, and the prediction-powered figures decide. Where documents are unjudged,
     `left_out` is the comparison without them, `as_judged` that in which they are as good as judged
-    ones at their rank. Ranker a is better only by more than the `smallest_gain`.
+    ones at their rank. Ranker a is better only by more than the `smallest_gain`. `segments` are
+    those of the first metric, where there is a difference, or segments were asked for.
     """
 
     a: str
@@ -470,6 +496,7 @@ class ComparedPair(ShortRepr):
     left_out: Comparison | None = None
     as_judged: Comparison | None = None
     smallest_gain: float = 0.0
+    segments: tuple[ComparedSegment, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -485,6 +512,18 @@ class ComparedPair(ShortRepr):
             higher_is_better=self.higher_is_better,
             smallest_gain=self.smallest_gain,
         )
+
+    @property
+    def lost_segments(self) -> list[ComparedSegment]:
+        """The segments that the better one in the mean loses significantly."""
+        both = self.prediction_powered
+        mean = self.comparison.mean_difference if both is None else both.by_both.mean
+        return [
+            each
+            for each in self.segments
+            if each.comparison is not None and each.p_holm < LEVEL
+            if (each.comparison.low > 0 if mean < 0 else each.comparison.high < 0)
+        ]
 
     @property
     def better(self) -> str | None:
@@ -516,6 +555,10 @@ class ComparedPair(ShortRepr):
         turned: dict[str, Any] = {
             part: comparison and comparison.reversed() for part, comparison in figures.items()
         }
+        turned["segments"] = tuple(
+            replace(each, comparison=each.comparison and each.comparison.reversed())
+            for each in self.segments
+        )
         return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:
@@ -529,6 +572,7 @@ class ComparedPair(ShortRepr):
             "p_holm": self.p_holm if both is None else both.p_holm,
             "verdict": self.verdict.as_dict(),
             "better": self.better,
+            "segments": [each.as_dict() for each in self.segments],
         }
 
 

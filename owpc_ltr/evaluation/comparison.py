@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.attempts import corrected_for, sketch_of
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.compared_pair import ComparedPair, ComparedSegment
 from owpc_ltr.evaluation.comparison_result import ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.measurement import ComparisonPlan, Measured, PerQueryResults, Resampling
 from owpc_ltr.evaluation.ranked_lists import (
@@ -35,9 +35,11 @@ from owpc_ltr.evaluation.rules import (
     machine_warnings,
     ranked_list_warnings,
     rater_warnings,
+    segment_warnings,
     table_warnings,
     treatment_warnings,
 )
+from owpc_ltr.evaluation.segments import FEWEST, is_accepted
 from owpc_ltr.evaluation.significance import (
     LEVEL,
     OPPOSITE,
@@ -60,7 +62,7 @@ from owpc_ltr.metrics import Metric
 OF_FOLDS = 2.0
 """What p is multiplied by where models of folds are measured: they are others than the model."""
 MOST_RESAMPLES = 2_000_000
-"""Of a permutation test, for memory and time: after 445 comparisons on the same queries, no p is
+"""Of a permutation test, for memory and time: after 446 comparisons on the same queries, no p is
 small enough."""
 _AT_LEVEL = 20
 """How many of the permutations are as extreme where p is the level: it then is known to 22 %."""
@@ -76,6 +78,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     Raises Refused where a metric counts too few queries.
     """
     plan, queries, weights = results.plan, results.queries, results.queries.weights
+    _ = results.segments  # What is not there is told before the comparison counts.
     alone, earlier, tested = len(results.rankers) == 1, 0, tuple[ComparedPair, ...]()
     ranked = _ranked(results, alone=alone)
     if not alone:
@@ -111,6 +114,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         on_judged_documents=any(ranker.unjudged is None for ranker in results.rankers.values()),
         earlier_comparisons=earlier,
         counted_in="" if plan.attempts is None else plan.attempts.place,
+        by_segments=bool(plan.segments),
     )
 
 
@@ -365,7 +369,11 @@ def _earlier_comparisons(pairs: Sequence[ComparedPair], results: PerQueryResults
         return 0
     values = {name: ranker.values[0] for name, ranker in results.rankers.items()}
     metric = str(plan.metrics[0])
-    tests = [(values[pair.a], values[pair.b]) for pair in pairs if pair.metric == metric]
+    tests = {
+        (pair.a, pair.b): (values[pair.a], values[pair.b])
+        for pair in pairs
+        if pair.metric == metric
+    }
     return plan.attempts.count(sketch_of(queries.ids, queries.texts), metric, tests)
 
 
@@ -407,6 +415,8 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, earlier: int) -
     ]
     if number == 0:
         warnings += contradictions(verdict, pair.metric, _by_guards(names, results))
+        pair = in_segments(pair, results)
+        warnings += pair.warnings
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
     if number == 0:
         without = _without_tables(names, results)
@@ -532,6 +542,33 @@ def _by_guards(
             metrics[0].higher_is_better,
         )
     return compared
+
+
+def in_segments(pair: ComparedPair, results: PerQueryResults) -> ComparedPair:
+    """A pair by the first metric in the segments of its queries, doubted if the better one loses.
+
+    It has none without a difference, unless they were asked for. Those of few queries are not
+    tested; p is corrected over the others.
+    """
+    plan, clusters = results.plan, results.queries.clusters
+    if pair.verdict.outcome not in OPPOSITE and not plan.segments:
+        return pair
+    a, b = (results.rankers[name].values[0] for name in (pair.a, pair.b))
+    segments, p = [], []
+    for name, inside in results.segments.items():
+        within = np.where(inside, a, np.nan)
+        counted = np.flatnonzero(_counted(results.queries.weights, within, b))
+        compared = None
+        if len(counted if clusters is None else np.unique(clusters[counted])) >= FEWEST:
+            compared = _compared_alone(within, b, plan.metrics[0], results)
+        accepted = is_accepted(name, plan.accept_loss)
+        segments.append(ComparedSegment(name, len(counted), compared, accepted=accepted))
+        p.append(np.nan if compared is None else compared.p_permutation)
+    tested, corrected = ~np.isnan(p), np.array(p)
+    corrected[tested] = holm(corrected[tested])
+    with_p = (replace(of, p_holm=p) for of, p in zip(segments, corrected.tolist(), strict=True))
+    pair = replace(pair, segments=tuple(with_p))
+    return replace(pair, warnings=(*pair.warnings, *segment_warnings(pair)))
 
 
 def _compared_alone(

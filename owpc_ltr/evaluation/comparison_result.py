@@ -27,6 +27,7 @@ from owpc_ltr.evaluation.compared_pair import (
 )
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES, split_in_words
+from owpc_ltr.evaluation.segments import FEWEST
 from owpc_ltr.evaluation.significance import (
     ROUNDING,
     ResultWarning,
@@ -122,6 +123,8 @@ class RankerComparison(BlockResult):
     """How many comparisons were made on these queries before."""
     counted_in: str = ""
     """Where these are counted."""
+    by_segments: bool = False
+    """Whether segments were asked for."""
     n_worst: int = WORST_QUERIES
     """How many of the queries that lose most the text shows."""
 
@@ -359,6 +362,7 @@ class RankerComparison(BlockResult):
         yield from (f"{by}{line}:" for line in self.correction())
         yield from self._verdict_lines
         yield _detectable_line(self.pairs)
+        yield from self._segment_blocks
 
     def label_blocks(self, letters: Mapping[str, str] | None = None) -> Iterator[Block]:
         """The pairs by human and proxy labels, and what each kind of labels adds."""
@@ -396,6 +400,20 @@ class RankerComparison(BlockResult):
         """The verdict on each pair, and what it does not say."""
         pairs = self._by_human_labels
         return [*verdict_lines(pairs), *disagreements(pairs, self.split), *small_gain_lines(pairs)]
+
+    @property
+    def _segment_blocks(self) -> Iterator[Block]:
+        """The headline in segments: where these were asked for, or one loses; else a line."""
+        pair = self.pair(*self.headline)
+        tested = [each.name for each in pair.segments if each.comparison is not None]
+        if self.by_segments or pair.lost_segments:
+            yield ""
+            yield _segment_table(pair)
+            few = f" of {FEWEST} independent queries or more"
+            yield f"p is corrected over the segments{few} (Holm): {len(tested)}"
+        elif tested:
+            kinds = dict.fromkeys(name.partition(":")[0] for name in tested)
+            yield f"no segment loses: {', '.join(kinds)}"
 
     @property
     def _live_lines(self) -> list[str]:
@@ -513,7 +531,7 @@ class Evaluation(RankerComparison):
             yield ""
             yield f"A {a} against B {b}, on the same {compared:,} queries:"
             yield pair_table(self.pairs, ranker_letters((a, b)))
-            yield from (*self._verdict_lines, *self._live_lines)
+            yield from (*self._verdict_lines, *self._segment_blocks, *self._live_lines)
             yield from self.correction(always=False)
         yield from self._warning_lines
 
@@ -565,6 +583,21 @@ def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None 
     ]
     caption = "Pairs of rankers; w/t/l: queries in which the first one wins, ties, loses"
     return Table(headers, rows, caption)
+
+
+def _segment_table(pair: ComparedPair) -> Table:
+    """A row for each segment; of one that is not tested, its size alone."""
+    rows = []
+    for each in pair.segments:
+        cells, compared = ["–"] * 4, each.comparison
+        if compared is not None:
+            figures = compared.mean_difference, compared.low, compared.high
+            cells = [*map("{:+.4f}".format, figures), _p(each.p_holm)]
+        name = f"{each.name} (accepted)" if each.accepted else each.name
+        rows.append((name, each.n_queries, *cells))
+    by = " by human labels" * (pair.prediction_powered is not None)
+    caption = f"{pair.a} − {pair.b} by {pair.metric} in segments of the queries{by}"
+    return Table(("SEGMENT", "QUERIES", "DIFF", "LOW", "HIGH", "P HOLM"), rows, caption)
 
 
 def _label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str] | None) -> Table:

@@ -29,7 +29,7 @@ from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.attempts import corrected_for
 from owpc_ltr.evaluation.compared_pair import ComparedPair, PredictionPowered, prediction_powered
-from owpc_ltr.evaluation.comparison import compare_results, powered_warnings
+from owpc_ltr.evaluation.comparison import compare_results, in_segments, powered_warnings
 from owpc_ltr.evaluation.comparison_result import RankerComparison
 from owpc_ltr.evaluation.judged_data import (
     ChosenQueries,
@@ -315,6 +315,7 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
     several = [results.queries for _, results in folds]
     sizes = ", ".join(f"{len(queries.ids):,}" for queries in several)
     texts = [queries.texts for queries in several]
+    params = [each for queries in several for each in queries.params]
     weights = np.concatenate([data.query_importance for data, _ in folds])
     # Each fold's clusters get numbers of their own.
     starts = np.cumsum([0, *(len(queries.ids) for queries in several)])
@@ -342,6 +343,7 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
             for name in {name for queries in several for name in queries.by_ranker}
         },
         cross_validated=frozenset().union(*(queries.cross_validated for queries in several)),
+        params=params if all(queries.params for queries in several) else (),
     )
 
 
@@ -466,7 +468,10 @@ def with_proxy_labels(
         return prediction_powered(proxy_a - proxy_b, of_all, ids, weights=weights, room=room)
 
     def guarded(pair: ComparedPair) -> ComparedPair:
-        """The pair, doubted where a guard says the contrary by both kinds of labels."""
+        """The pair, doubted where a guard says the contrary by both kinds of labels.
+
+        Segments are those by human labels.
+        """
         doubted = any(warning.check == METRICS_DISAGREE for warning in pair.warnings)
         if doubted or pair.metric != metrics[0] or pair.verdict.outcome not in OPPOSITE:
             return pair
@@ -484,7 +489,7 @@ def with_proxy_labels(
                 guard.higher_is_better,
             )
         warnings = contradictions(pair.verdict, pair.metric, views)
-        return replace(pair, warnings=(*pair.warnings, *warnings))
+        return in_segments(replace(pair, warnings=(*pair.warnings, *warnings)), of_sample)
 
     numbers = [metrics.index(pair.metric) for pair in human.pairs]
     figures = [

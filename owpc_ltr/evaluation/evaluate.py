@@ -10,12 +10,14 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.compare import comparison_request, ranker_name
 from owpc_ltr.evaluation.options import (
     METRICS,
+    AcceptLoss,
     Documents,
     EngineOfJudgments,
     IdField,
     IndexToCheck,
     Metrics,
     QueryTemplate,
+    Segments,
     SmallestGain,
     Split,
     Unweighted,
@@ -75,6 +77,8 @@ def evaluate(
     split: Split = "auto",
     unweighted: Unweighted = False,
     smallest_gain: SmallestGain = 0.0,
+    segments: Segments = None,
+    accept_loss: AcceptLoss = (),
     columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,
@@ -129,6 +133,8 @@ def evaluate(
     )
     from owpc_ltr.evaluation.measurement import Resampling, measure_on_data
 
+    if baseline is None and (segments is not None or accept_loss):
+        raise UsageError("a ranker is compared with another one in segments: give `baseline`")
     name, other = ranker_name(model), ranker_name(baseline)
     if name == other:
         other = f"{name} 2"
@@ -139,6 +145,8 @@ def evaluate(
         plugins,
         unweighted=unweighted,
         smallest_gain=smallest_gain,
+        segments=segments,
+        accept_loss=accept_loss,
         baseline=None if baseline is None else other,
         split=split,
         drawing=Resampling(seed),

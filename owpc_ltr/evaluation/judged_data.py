@@ -186,11 +186,17 @@ def _is_run(ranker: object) -> bool:
     return isinstance(ranker, TrecRun) or (isinstance(ranker, Path | str) and is_run(Path(ranker)))
 
 
+def params_of(data: Dataset) -> list[dict[str, Any]]:
+    """The parameters of each query; none where the data do not know."""
+    params = data.query_params
+    return [] if params is None else [json.loads(each) for each in params.to_pylist()]
+
+
 def texts_of(data: RankingDataset) -> pa.StringArray | None:
     """What users typed, query by query; None where the data do not know."""
     if data.query_params is None:
         return None
-    texts = [query_text(json.loads(params)) for params in data.query_params.to_pylist()]
+    texts = [query_text(params) for params in params_of(data)]
     typed = pa.array(texts, pa.string())
     return None if not any(texts) or typed.equals(data.query_ids) else typed
 
@@ -652,11 +658,13 @@ def compared_queries(
     clusters = clusters_of(queries)
     weights, texts, warnings = None, None, [*machine_labels(queries)]
     if isinstance(queries, Sequence):
-        texts = pa.array([query_text(query.params) for query in queries], pa.string())
+        params = [query.params for query in queries]
+        texts = pa.array(map(query_text, params), pa.string())
         weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
         unused = [UNUSED] if UsedWeights.among(queries).documents else []
     else:
         unused = unused_weights(queries)
+        params = params_of(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None
         warnings += judgment_warnings(queries.head)
     return ComparedQueries(
@@ -670,6 +678,7 @@ def compared_queries(
         warnings=tuple(warnings),
         by_ranker=chosen.seen,
         cross_validated=frozenset(chosen.folds),
+        params=params,
     )
 
 

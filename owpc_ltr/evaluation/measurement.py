@@ -39,6 +39,7 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_depth,
     within_window,
 )
+from owpc_ltr.evaluation.segments import Segments, segments_of
 from owpc_ltr.evaluation.significance import (
     LEVEL,
     ResultWarning,
@@ -74,7 +75,8 @@ class ComparisonPlan:
     """How rankers are measured: metrics, unjudged documents, the baseline, and resampling.
 
     A difference below `smallest_gain` is not worth a change: no ranker is better by less. Without
-    `attempts`, those on the same queries are not counted.
+    `attempts`, those on the same queries are not counted. No ranker is better that loses in a
+    segment by length, frequency or another kind of `segments`, unless it is of `accept_loss`.
     """
 
     metrics: tuple[Metric, ...]
@@ -83,6 +85,8 @@ class ComparisonPlan:
     drawing: Resampling = Resampling()
     smallest_gain: float = 0.0
     attempts: AttemptCounter | None = ATTEMPTS_FILE
+    segments: tuple[str, ...] = ()
+    accept_loss: tuple[str, ...] = ()
 
     @property
     def guards(self) -> tuple[Metric, ...]:
@@ -100,7 +104,8 @@ class ComparedQueries:
 
     Queries of one number in `clusters` are won and lost together; None where each is one of its
     own. `warnings` are about all rankers, those of `by_ranker` about one. Rankers that are
-    `cross_validated` are measured by models of folds.
+    `cross_validated` are measured by models of folds. `params` are the parameters of each query;
+    none where they are not known.
     """
 
     ids: pa.StringArray
@@ -113,6 +118,7 @@ class ComparedQueries:
     warnings: tuple[ResultWarning, ...] = ()
     by_ranker: Mapping[str, tuple[ResultWarning, ...]] = field(default_factory=dict)
     cross_validated: frozenset[str] = frozenset()
+    params: Sequence[Mapping[str, Any]] = ()
 
     @property
     def n_independent(self) -> int:
@@ -152,6 +158,12 @@ class PerQueryResults:
     """The lists of the query without a model, where they are known."""
     judged_alone: bool = False
     """Whether all that is ranked is judged: these are judged documents, and no lists of users."""
+
+    @cached_property
+    def segments(self) -> Segments:
+        """The segments of the plan. Raises UsageError for one that there is not."""
+        queries, plan = self.queries, self.plan
+        return segments_of(queries.params, queries.weights, plan.segments, plan.accept_loss)
 
     @property
     def guards(self) -> tuple[Metric, ...]:

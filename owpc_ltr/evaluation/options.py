@@ -81,6 +81,32 @@ Unjudged = Annotated[
 Worst = Annotated[
     int, Help("How many of the queries that lose most to show.", min=0, panel="Advanced")
 ]
+Segments = Annotated[
+    Sequence[str] | str | None,
+    Help(
+        "Show the comparison in segments of the queries: by length, by frequency (query weights), "
+        "or by a parameter of the queries, in which no ranker may lose either.",
+        metavar="KIND,…",
+        cli=str,
+    ),
+]
+AcceptLoss = Annotated[
+    Sequence[str] | str,
+    Help(
+        "A segment that the better ranker may lose, as 'length: 1 word'.",
+        metavar="SEGMENT",
+        cli=list[str],
+    ),
+    Argument.LIST,
+]
+Looks = Annotated[
+    bool,
+    Help(
+        "Compare nothing: list the comparisons on these queries that were counted, and how many "
+        "are left.",
+        panel="Advanced",
+    ),
+]
 ProxyLabels = Annotated[
     Any,
     Reads(

@@ -26,6 +26,7 @@ from owpc_ltr.data.judgments import (
     machines_among,
     votes_of,
 )
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
 from owpc_ltr.evaluation.significance import (
     FEWEST_DIFFERENCES,
@@ -75,6 +76,8 @@ _UNLIKELY = 0.01
 
 METRICS_DISAGREE = "metrics-disagree"
 """The check of verdicts that another metric contradicts."""
+SEGMENT_LOSES = "segment-loses"
+"""The check of verdicts that a segment of the queries contradicts."""
 POOL = (
     "judge what users get (`judge_pool(judged=…)`), and add it to these judgments "
     "(owpc-ltr judge merge)"
@@ -247,6 +250,26 @@ def contradictions(
                 METRICS_DISAGREE,
                 f"{verdict.outcome} by {metric}, {outcome} {words} ({difference_words(other)})",
                 "look at the queries that lose",
+            )
+
+
+def segment_warnings(pair: ComparedPair) -> Iterator[ResultWarning]:
+    """Whether the ranker that is better in the mean loses in a segment of the queries.
+
+    It is no matter which of the two is named first: a mean that is worse decides as little.
+    """
+    won = {Outcome.BETTER: pair, Outcome.WORSE: pair.reversed()}.get(pair.verdict.outcome)
+    for segment in won.lost_segments if won else ():
+        if won and segment.comparison and not segment.accepted:
+            tested = sum(each.comparison is not None for each in pair.segments)
+            yield ResultWarning(
+                SEGMENT_LOSES,
+                f"{won.a} is better by {pair.metric}, and loses to {won.b} in the segment "
+                f"'{segment.name}' ({difference_words(segment.comparison)}, p = "
+                f"{segment.p_holm:.2g} corrected over {tested} segments, {segment.n_queries:,} "
+                "queries)",
+                "look at the queries that lose there, and judge more like these; or accept the "
+                f"loss: compare with `accept_loss={segment.name!r}`",
             )
 
 

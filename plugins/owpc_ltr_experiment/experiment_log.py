@@ -29,6 +29,7 @@ from owpc_ltr.engine.feature_log.snapshot import point_in_time
 from owpc_ltr.engine.ubi import FUTURE, ScanWindow, pages, table_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import json_lines
+from owpc_ltr.text import normalised_text
 from owpc_ltr_experiment.verdict import ClickedPositions
 
 _OF_QUERY = "query_attributes.experiment"
@@ -39,6 +40,7 @@ QUERY_FIELDS = {
     "search": "query_id",
     "client": "client_id",
     "time": "timestamp",
+    "text": "user_query",
     "shown": "query_response_hit_ids",
     **{name: f"{_OF_QUERY}.{name}" for name in ("name", "leads", "failed", "tau", "ms_a", "ms_b")},
 }
@@ -147,12 +149,15 @@ class CountedSearches:
     of what others get, though `_EXPECTED` were to be expected. Milliseconds and `tau` (rank
     agreement of both lists) are NaN where nothing logged them.
 
-    `of_search` is the row of the search of each click at `positions`. `untouched` are some
+    `query` numbers the `texts` of searches (by case and white space alike), -1 is none. `of_search`
+    is the row of the search of each click at `positions`. `untouched` are some
     documents that are never clicked, the most frequent first. `bots` is the number of clients that
     were dropped, `failed` that of the searches that showed A alone, because B failed.
     """
 
     client: NDArray[np.int64]
+    query: NDArray[np.int64]
+    texts: tuple[str, ...]
     leads: NDArray[np.bool_]
     empty: NDArray[np.bool_]
     late: NDArray[np.bool_]
@@ -204,9 +209,12 @@ def count_searches(log: ExperimentLog, max_clicks_per_hour: int) -> CountedSearc
     shown = queries["shown"].combine_chunks()
     first = pc.list_element(pc.list_slice(shown, 0, 1, return_fixed_size_list=True), 0)
     never, seldom = _hardly_clicked(first, on_first, clicks["document"])
+    query, texts = _queries_of(queries["text"])
     untouched = Counter(first.filter(pa.array(never)).to_pylist())
     return CountedSearches(
         client=(np.cumsum(~bots) - 1)[client[human]],
+        query=query,
+        texts=texts,
         leads=leads[human],
         empty=_equals(pc.list_value_length(shown), 0),
         late=_last_third(seconds_of(queries["time"].combine_chunks())),
@@ -223,6 +231,15 @@ def count_searches(log: ExperimentLog, max_clicks_per_hour: int) -> CountedSearc
         failed=failed,
         unusable=left_out,
     )
+
+
+def _queries_of(texts: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of each search's text, -1 for none, and the texts without case and spaces."""
+    encoded = texts.combine_chunks().dictionary_encode()
+    names = [normalised_text(text) or None for text in encoded.dictionary.to_pylist()]
+    known = pa.array(names, pa.string()).take(encoded.indices).dictionary_encode()
+    numbers = known.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return numbers, tuple(known.dictionary.to_pylist())
 
 
 def _last_third(seconds: Vector) -> NDArray[np.bool_]:

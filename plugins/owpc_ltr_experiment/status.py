@@ -20,7 +20,11 @@ from owpc_ltr.engine.experiments import QUERY, Experiment, Experiments
 from owpc_ltr.engine.options import EvidenceFile
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict
+from owpc_ltr.evaluation.options import AcceptLoss
+from owpc_ltr.evaluation.rules import SEGMENT_LOSES
+from owpc_ltr.evaluation.segments import is_accepted, segments_of
+from owpc_ltr.evaluation.significance import LEVEL, Outcome, ResultWarning, Verdict
+from owpc_ltr.metrics import uneven
 from owpc_ltr.signatures import Argument, Help, Reads, job
 from owpc_ltr_experiment.experiment_log import (
     CountedSearches,
@@ -30,12 +34,15 @@ from owpc_ltr_experiment.experiment_log import (
     read_indices,
 )
 from owpc_ltr_experiment.verdict import (
+    CAP,
     ClientTotals,
     ExperimentResult,
     adjusted_credit,
+    bounds_of_mean,
     coin_residuals,
     examination_exponent,
     experiment_result,
+    spread_on_grid,
 )
 
 if TYPE_CHECKING:
@@ -152,12 +159,14 @@ def experiment_status(
     ubi_events: EventsIndex = EVENTS_INDEX,
     max_clicks_per_hour: MaxClicksPerHour = MAX_CLICKS_PER_HOUR,
     negligible: Negligible = 0.0,
+    accept_loss: AcceptLoss = (),
     out: EvidenceFile = None,
 ) -> ExperimentStatus:
     """Say what the clicks say so far: the verdict, and what it rests on.
 
     The verdict may be asked for every day: its interval holds at all times at once, so that
     looking often does not make it wrong. Each client counts as a whole, with all of its searches.
+    B is not better that loses in a segment of the queries, by their length or frequency in the log.
     `out` writes it as evidence, for `cluster.upload(require=…)` and
     `cluster.models.promote(require=…)`.
 
@@ -166,7 +175,7 @@ def experiment_status(
     experiment = Experiments(cluster.engine).get(name)
     indices = (ubi_queries, ubi_events) if from_ubi else None
     behaviour = read_log(cluster, experiment, events, indices)
-    status = status_of(experiment, behaviour, max_clicks_per_hour, negligible)
+    status = status_of(experiment, behaviour, max_clicks_per_hour, negligible, accept_loss)
     # A model that is gone makes clicks no evidence, and the verdict stands.
     with suppress(BadInput):
         status = replace(status, sides=sides_of(cluster, experiment))
@@ -231,13 +240,15 @@ def status_of(
     behaviour: ExperimentLog,
     max_clicks_per_hour: int = MAX_CLICKS_PER_HOUR,
     negligible: float = 0.0,
+    accept_loss: Sequence[str] | str = (),
 ) -> ExperimentStatus:
-    """The status by what users did."""
+    """The status by what users did. Raises UsageError for a segment that there is not."""
     counts = count_searches(behaviour, max_clicks_per_hour)
     warnings = tuple(guard_rails(counts, shadow=experiment.shadow))
     result = None
     if not experiment.shadow:
         exponent = examination_exponent(counts.positions, experiment.page)
+        warnings += tuple(segment_losses(counts, experiment.page, exponent, accept_loss))
         result = experiment_result(
             client_totals(counts, experiment.page, exponent),
             exponent=exponent,
@@ -301,6 +312,36 @@ def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarnin
         advice = "see what of it users would wait for: owpc-ltr profile"
         warnings.append(ResultWarning("slow", seen, advice, decides=False))
     return warnings
+
+
+def segment_losses(
+    searches: CountedSearches, page: int, exponent: float, accept_loss: Sequence[str] | str = ()
+) -> Iterator[ResultWarning]:
+    """Warnings of segments of the queries in which B loses, by the bound of all looks together.
+
+    A client counts with its searches in the segment; the level is shared by all segments
+    (Bonferroni). Raises UsageError for a segment that there is not.
+    """
+    counts = np.bincount(searches.query[searches.query >= 0], minlength=len(searches.texts))
+    params = [{"keywords": text} for text in searches.texts]
+    accepted = [accept_loss] if isinstance(accept_loss, str) else accept_loss
+    segments = segments_of(params, uneven(counts.astype(np.float64)), accepted=accepted)
+    credit = adjusted_credit(searches.positions, exponent, page)
+    for name, of_query in segments.items():
+        inside = np.append(of_query, False)[searches.query]
+        of_click = credit * inside[searches.of_search]
+        totals = np.bincount(searches.of_client, of_click, searches.n_clients)
+        totals = totals[np.unique(searches.client[inside])]
+        low, high = bounds_of_mean(spread_on_grid(totals, CAP), CAP, LEVEL / len(segments))
+        if high < 0 and not is_accepted(name, accepted):
+            yield ResultWarning(
+                SEGMENT_LOSES,
+                f"B loses in the segment '{name}': {np.clip(totals, -CAP, CAP).mean():+.4f} "
+                f"[{low:+.4f}, {high:+.4f}] clicks a client, of {len(totals):,} clients and "
+                f"{inside.sum():,} searches (corrected over {len(segments)} segments)",
+                "look at these searches before B replaces A, or accept the loss: "
+                f"`accept_loss={name!r}`",
+            )
 
 
 def _is_higher(a: NDArray[Any], b: NDArray[Any]) -> bool:

@@ -13,6 +13,7 @@ from owpc_ltr.engine.evidence import parse_evidence
 from owpc_ltr.engine.experiments import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr.engine.ubi import EVENTS_INDEX, QUERIES_INDEX, EventsIndex, QueriesIndex
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.options import AcceptLoss
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.signatures import Help, job
 from owpc_ltr.text import ShortRepr
@@ -86,6 +87,7 @@ def experiment_stop(
     ubi_events: EventsIndex = EVENTS_INDEX,
     max_clicks_per_hour: MaxClicksPerHour = MAX_CLICKS_PER_HOUR,
     negligible: Negligible = 0.0,
+    accept_loss: AcceptLoss = (),
 ) -> StoppedExperiment:
     """Stop an experiment, and switch the alias to B if it is better.
 
@@ -105,7 +107,7 @@ def experiment_stop(
         _check_promotable(cluster, experiment)
         indices = (ubi_queries, ubi_events) if from_ubi else None
         behaviour = read_log(cluster, experiment, events, indices)
-        status = status_of(experiment, behaviour, max_clicks_per_hour, negligible)
+        status = status_of(experiment, behaviour, max_clicks_per_hour, negligible, accept_loss)
         status = replace(status, sides=sides_of(cluster, experiment))
         _check_better(experiment, status)
         assert status.result is not None  # noqa: S101 - told to the type checker

@@ -31,19 +31,25 @@ _NOT_OF_A_PLAN = frozenset({"data", "out", "source", "report", "progress", "plug
 """Parameters of `train` that `keep` gives itself, or that no TOML value is."""
 _FOR_AGENTS = (
     "alias index featureset query_template window title_field judgments columns metric data model "
-    "keep folder every ubi max_absent gate smallest_gain shadow experiment days name negligible "
-    "watch max_ms min_judged train loss optimizer settings grid runs_in normalise missing "
-    "piecewise_linear knots max_features feature_cost validation validation_share test_share folds "
-    "max_feature_number memory seed threads"
+    "keep folder every ubi max_absent gate smallest_gain segments shadow experiment days name "
+    "negligible watch max_ms min_judged train loss optimizer settings grid runs_in normalise "
+    "missing piecewise_linear knots max_features feature_cost validation validation_share "
+    "test_share folds max_feature_number memory seed threads"
 )
 """Tables and keys of an agent's plan; others run commands, name addresses, or pass over checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeepGate:
-    """What held-out queries must show live: a gain in the metric, the first one, above this."""
+    """What held-out queries must show live: a gain in the metric, the first one, above this.
+
+    It must lose in no segment by length, frequency, or another kind of `segments`, but those of
+    `accept_loss`, which are accepted in an experiment, too.
+    """
 
     smallest_gain: float = 0.0
+    segments: tuple[str, ...] = ()
+    accept_loss: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,8 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
+from owpc_ltr.evaluation.rules import SEGMENT_LOSES
+from owpc_ltr.evaluation.segments import FREQUENCY, LENGTH
 from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.commands import run_plugin_job
@@ -109,6 +111,8 @@ class Workflow:
             featureset=plan.featureset,
             judged_by=plan.judged_by,
             smallest_gain=plan.gate.smallest_gain,
+            segments=plan.gate.segments,
+            accept_loss=plan.gate.accept_loss,
             progress=self._progress,
         )
         verdict, evidence = comparison.verdict(), comparison.evidence()
@@ -117,6 +121,8 @@ class Workflow:
             f"{verdict}: {figures['metric']} {figures['mean_difference']:+.4f} over "
             f"{alias.current}, p = {figures['p_holm']:.2g}"
         )
+        if any(warning.check == SEGMENT_LOSES for warning in verdict.warnings):
+            line += " (to accept the loss: accept_loss of [keep.gate])"
         if earlier := comparison.earlier_comparisons:
             line += f" after {earlier} earlier comparison{'s' * (earlier > 1)} on these queries"
         return verdict.outcome, line, evidence
@@ -206,18 +212,24 @@ class Workflow:
 
     def status(self) -> Any:
         """What the clicks say so far: what `experiment status` returns."""
-        negligible = self._settings.negligible
-        return self._experiment_job("status", **self.clicks, negligible=negligible)
+        return self._experiment_job("status", **self.clicks, **self._of_clicks)
 
     def stop(self, *, promote: bool) -> bool:
         """Stop the experiment; whether its alias is set to the model that was tried."""
         stopped = self._experiment_job(
             "stop",
             **self.clicks,
-            negligible=self._settings.negligible,
+            **self._of_clicks,
             promote_if="better" if promote else None,
         )
         return bool(stopped.promoted)
+
+    @property
+    def _of_clicks(self) -> dict[str, Any]:
+        """What decides an experiment; its segments are by length and frequency."""
+        kinds = (LENGTH, FREQUENCY)
+        accepted = [name for name in self.plan.gate.accept_loss if name.lower().startswith(kinds)]
+        return {"negligible": self._settings.negligible, "accept_loss": accepted}
 
     def _experiment_job(self, job: str, **arguments: Any) -> Any:
         name = self.plan.experiment_name

@@ -32,8 +32,8 @@ all_features baseline buckets columns data documents duplicates events explain f
 feature_names featureset folds from_ubi grades grid id_field in_flight index judgments keywords
 labels latex lists loss losses max_clicks_per_hour max_feature_number memory metric metrics missing
 model name negligible normalise optimizer optimizers out params per_query plugins proxy_labels
-queries query_id query_template rankers report require reranker resamples role run seed settings
-sheet size skip_unjudged smallest_gain split store store_kind strict test_share threads
+queries query_id query_template rankers report require reranker resamples role run seed segments
+settings sheet size skip_unjudged smallest_gain split store store_kind strict test_share threads
 title_field to topics ubi_events ubi_queries unjudged unweighted validation validation_share
 window worst
 average.models average.weights bounds.delta bounds.generator compare_live.same_query

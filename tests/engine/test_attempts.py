@@ -36,7 +36,7 @@ def attempt(
     engine: Any, candidate: str, on: Sketch | None = None, metric: str = "map", alias: str = "m"
 ) -> int:
     made = ClusterAttempts(cast("Engine", engine), alias, candidate=candidate)
-    return made.count(on or queries(0, 100), metric, [])
+    return made.count(on or queries(0, 100), metric, {})
 
 
 def made(engine: Any, alias: str = "m") -> list[str]:

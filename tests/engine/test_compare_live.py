@@ -219,3 +219,15 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
         compare(asked, judgments=judgments, window=5)
+
+
+def test_a_segment_that_there_is_not_is_refused_before_anything_is_searched(
+    judgments: Judgments, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr.engine.live_results.comparison.answers_of", pytest.fail)
+    for options, message in (
+        ({"segments": "shop"}, "no segment by 'shop'"),
+        ({"accept_loss": "no such"}, "no segment is called 'no such'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            compare([linear(BY_TITLE)], judgments=judgments, **QUICK, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.attempts import (
     AttemptsFile,
     Sketch,
@@ -41,7 +42,9 @@ from owpc_ltr.evaluation.measurement import (
     Resampling,
 )
 from owpc_ltr.evaluation.significance import Outcome, sign_flips
+from owpc_ltr.files.output import sealed_line
 from owpc_ltr.metrics import parse_metric
+from tests.commands import Run
 from tests.faults.disk import full_after
 from tests.proxy_labels import comparison
 from tests.rankers import judged, linear
@@ -89,7 +92,7 @@ def test_queries_are_the_same_where_most_of_the_smaller_set_are_in_the_other(
 
 def looks(names: list[str], rng: np.random.Generator) -> int:
     values = rng.random((2, len(names)))
-    return AttemptsFile().count(sketch(names), "map", [(values[0], values[1])])
+    return AttemptsFile().count(sketch(names), "map", {("a", "b"): (values[0], values[1])})
 
 
 def test_further_queries_are_another_look_and_other_queries_are_none(
@@ -360,3 +363,79 @@ def test_the_first_attempt_has_the_power_of_one_without_a_ledger(rng: np.random.
     rng.bit_generator.state = state
     assert counted == share_of_series(100, 1, rng, gain=0.025, count=False)
     assert counted > 0.3
+
+
+def counted(**options: Any) -> dict[str, Any]:
+    return ltr.compare(looks=True, **options).as_dict()
+
+
+def test_looks_lists_what_counts_and_is_no_comparison_itself(run: Run) -> None:
+    """The factor, p and what is left are those that the next comparison then has."""
+    data = judged(seed=8)
+    models = {f"m{n}": linear(1.0, 0.2 * n) for n in range(4)}
+    assert counted() == {"counted_in": str(AttemptsFile().path), "queries": []}
+    assert "no comparison is counted\n" in str(ltr.compare(looks=True))
+    for name in ("m1", "m2"):
+        ltr.compare(
+            {"m0": models["m0"], name: models[name]}, data=data, metrics="ndcg@5", resamples=200
+        )
+    before = AttemptsFile().path.read_bytes()
+    (of_data,) = counted(data=data)["queries"]
+    assert counted()["queries"] == [of_data]
+    listed = [(each["rankers"], each["metric"], each["counted"]) for each in of_data["comparisons"]]
+    assert listed == [(["m0", "m1"], "ndcg@5", 1), (["m0", "m2"], "ndcg@5", 3)]
+    assert of_data["counts"] == 6
+    assert of_data["p_below"] == pytest.approx(0.05 / 6)
+    assert (of_data["left"], of_data["new_queries"]) == (444, 21)
+    assert AttemptsFile().path.read_bytes() == before
+    status, text, _ = run("compare", "--looks")
+    assert status == 0
+    assert re.search(r"^20\d\d-\S+Z  m0 against m1  ndcg@5  1 ×$", text, re.MULTILINE)
+    assert text.endswith("\nlive comparisons with an alias are counted in its cluster\n")
+    assert "must be below 0.0083" in " ".join(text.split())
+    third = ltr.compare(
+        {"m0": models["m0"], "m3": models["m3"]}, data=data, metrics="ndcg@5", resamples=200
+    )
+    assert corrected_for(third.earlier_comparisons) == of_data["counts"]
+    ids = pa.array([f"other {n}" for n in range(data.n_queries)])
+    other = replace(data, query_ids=ids, query_params=None)
+    (of_other,) = counted(data=other)["queries"]
+    assert (of_other["counts"], of_other["left"], of_other["comparisons"]) == (1, 446, [])
+    with pytest.raises(UsageError, match="`looks` lists comparisons and makes none: leave out"):
+        counted(data=data, rankers=[models["m0"], models["m3"]])
+    with pytest.raises(UsageError, match="one dataset is measured on"):
+        counted(data=[data, other])
+    with pytest.raises(UsageError, match="no judged queries are given: give `data`"):
+        ltr.compare(["a.json", "b.json"])
+
+
+def test_the_last_comparison_that_looks_allows_can_reach_its_p() -> None:
+    """And one more cannot: the most permutations have no smaller p."""
+    path = AttemptsFile().path
+    path.parent.mkdir(parents=True)
+    on = sketch(["a", "b"])
+    for earlier in (445, 446):
+        lines = [sealed_line({**on, "test": str(n), "earlier": n}) for n in range(earlier)]
+        path.write_bytes(b"".join(lines))
+        (of_all,) = counted()["queries"]
+        assert of_all["left"] == 446 - earlier
+        assert (of_all["p_below"] > 1 / (MOST_RESAMPLES + 1)) == (earlier == 445)
+        assert of_all["comparisons"][0]["rankers"] == []
+    assert "not recorded" in str(ltr.compare(looks=True))
+
+
+def test_lines_have_names_without_secrets_and_sets_of_queries_stand_apart(
+    rng: np.random.Generator,
+) -> None:
+    values = rng.random((2, 40))
+    names = ("https://me:secret@host/x.json\n" + "x" * 200, "b")
+    AttemptsFile().count(sketch(["a", "b"]), "map", {names: (values[0], values[1])})
+    looks(["c", "d"], rng)
+    with AttemptsFile().path.open("ab") as file:
+        file.write(b"{")
+    newest, oldest = counted()["queries"]
+    assert [len(each["comparisons"]) for each in (newest, oldest)] == [2, 2]  # the torn line, too
+    name = oldest["comparisons"][0]["rankers"][0]
+    assert len(name) == 80
+    assert "secret" not in name
+    assert "\n" not in name

@@ -19,14 +19,23 @@ from owpc_ltr_experiment.experiment_log import (
     read_files,
     read_indices,
 )
-from owpc_ltr_experiment.status import ExperimentStatus, client_totals, read_log, status_of
+from owpc_ltr_experiment.status import (
+    ExperimentStatus,
+    client_totals,
+    read_log,
+    segment_losses,
+    status_of,
+)
+from owpc_ltr_experiment.stop import _check_better
 from owpc_ltr_experiment.verdict import ClickedPositions, adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.experiments import Experiment
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.interleaving import interleave
+from owpc_ltr.evaluation.significance import Outcome
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
-from tests.experiment.users import click_line, log_of_users, query_line
+from tests.experiment.users import A, B, click_line, log_of_users, query_line
 
 EXPERIMENT = Experiment("titles", "m-1", "m-2", "movies", "2026-01-01T00:00:00Z", alias="m")
 PLACES = {"a": 3, "b": 1, "in_a": 2, "in_b": 1}
@@ -317,7 +326,8 @@ def test_seldom_clicked_documents_explain_as_many_that_are_never_clicked(
     seldom = ~leads & (first < clicked_on)
     none = np.zeros(0, np.int64)
     counts = CountedSearches(
-        client=np.arange(640), leads=leads, clicks=leads.astype(np.int64), on_first=leads,
+        client=np.arange(640), query=np.zeros(640, np.int64), texts=("red shoe",),
+        leads=leads, clicks=leads.astype(np.int64), on_first=leads,
         never_clicked=~leads & ~seldom, seldom_clicked=seldom,
         **dict.fromkeys(("empty", "late"), np.zeros(640, bool)),
         **dict.fromkeys(("ms_a", "ms_b", "tau"), np.full(640, np.nan)),
@@ -381,3 +391,126 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
         first, second = (np.sort(getattr(totals_of_source, name)) for totals_of_source in totals)
         np.testing.assert_allclose(first, second)
     assert len(totals[0].credit) == 300
+
+
+def log_of_segments(
+    rng: np.random.Generator, *, clients: int = 1200, tail_b: bool = False
+) -> list[dict[str, Any]]:
+    """Two of three clients ask one of three queries, on which B is better; others ask rare ones.
+
+    On these A is better, or B as well (`tail_b`).
+    """
+    lines: list[dict[str, Any]] = []
+    for number in range(clients):
+        rare = number % 3 == 0
+        lists = (A, B) if tail_b or not rare else (B, A)
+        text = f"Rare{number}  shoe" if rare else f"shoe {rng.integers(3)}"
+        client, search = f"u{number}", f"s{number}"
+        page = interleave(*lists, experiment=EXPERIMENT.name, client=client, query=text)
+        line = query_line(search, client, page.query_attributes, page.hits)
+        lines.append({**line, "user_query": text})
+        seen = page.hits[0] if rng.random() < 0.1 else "c"
+        if rng.random() < 1 / (page.hits.index(seen) + 1):
+            lines.append(click_line(search, client, seen, page.event_attributes[seen], number / 10))
+    return lines
+
+
+def test_b_that_loses_in_the_tail_is_not_better_by_clicks(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    log = read(log_of_segments(rng), tmp_path)
+    status = status_of(EXPERIMENT, log)
+    assert status.result is not None
+    assert status.result.low > 0
+    assert status.result.verdict.outcome is Outcome.CANNOT_TELL
+    assert [warning.check for warning in status.warnings] == ["segment-loses"]
+    reason = status.result.verdict.reason
+    assert reason.startswith("B loses in the segment 'frequency: tail': -")
+    assert "of 400 clients and 400 searches (corrected over 3 segments)" in reason
+    with pytest.raises(Refused, match=r"is not promoted: cannot tell: .*'frequency: tail'"):
+        _check_better(EXPERIMENT, status)
+    for accept_loss in (["Frequency: tail"], "frequency: tail"):
+        accepted = status_of(EXPERIMENT, log, accept_loss=accept_loss)
+        assert accepted.result is not None
+        assert str(accepted.result.verdict) == "better"
+        assert not accepted.warnings
+    with pytest.raises(UsageError, match=r"no segment is called 'tail': there are .*: tail"):
+        status_of(EXPERIMENT, log, accept_loss=["tail"])
+    better = status_of(EXPERIMENT, read(log_of_segments(rng, tail_b=True), tmp_path))
+    assert better.result is not None
+    assert str(better.result.verdict) == "better"
+
+
+def test_without_texts_of_queries_there_are_no_segments(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    lines = log_of_segments(rng, clients=300)
+    log = read([{**line, "user_query": None} for line in lines], tmp_path)
+    assert not status_of(EXPERIMENT, log).warnings
+
+
+class ManySearches:
+    """Searches of many queries by clients of whom a few click often, as columns.
+
+    `share` is how often B has the better list, by how frequent the query is (0 the most).
+    """
+
+    def __init__(self, rng: np.random.Generator, share: Any, n: int = 3000) -> None:
+        self.query = np.minimum(rng.zipf(1.4, n), 2000) - 1
+        self.client = rng.integers(0, n // 2, n)
+        self.leads = rng.random(n) < 0.5
+        often = 1 + (rng.random(n) < 0.1 * rng.pareto(1.5, n // 2)[self.client])
+        of_search = np.repeat(np.arange(n), often)
+        b_better = (rng.random(n) < share(self.query))[of_search]
+        leads = self.leads[of_search]
+        # Wanted is c: the first document of one list, the third of the other.
+        place = np.where(b_better == leads, 1, np.where(rng.random(len(leads)) < 0.5, 2, 3))
+        seen = rng.random(len(leads)) < 1 / place
+        better, worse = np.ones(len(leads), np.int64), np.full(len(leads), 3)
+        first, later = better, np.where(place > 1, place, 2)
+        a, b = np.where(b_better, worse, better), np.where(b_better, better, worse)
+        in_a, in_b = np.where(b_better, later, first), np.where(b_better, first, later)
+        self.of_search = of_search[seen]
+        self.columns: list[Any] = [column[seen] for column in (a, b, in_a, in_b, leads)]
+
+    def until(self, n: int) -> CountedSearches:
+        """What counts of the first searches."""
+        clicked = self.of_search < n
+        asked, query = np.unique(self.query[:n], return_inverse=True)
+        clients, client = np.unique(self.client[:n], return_inverse=True)
+        texts = (" ".join(f"t{each}w{n}" for n in range(1 + each % 6)) for each in asked.tolist())
+        return CountedSearches(
+            client=client, query=query, texts=tuple(texts), leads=self.leads[:n],
+            **dict.fromkeys(
+                ("empty", "late", "on_first", "never_clicked", "seldom_clicked"), np.zeros(n, bool)
+            ),
+            clicks=np.bincount(self.of_search[clicked], minlength=n),
+            **dict.fromkeys(("ms_a", "ms_b", "tau"), np.full(n, np.nan)),
+            positions=ClickedPositions(*(column[clicked] for column in self.columns)),
+            of_search=self.of_search[clicked], untouched=(), n_clients=len(clients), bots=0,
+            failed=0, unusable=LeftOut(),
+        )  # fmt: skip
+
+
+def alarmed(worlds: int, rng: np.random.Generator, share: Any) -> int:
+    """In how many worlds B loses in a segment at one of ten looks."""
+    return sum(
+        any(
+            any(True for _ in segment_losses(world.until(n), 10, 1.0))
+            for n in range(300, 3001, 300)
+        )
+        for world in (ManySearches(rng, share) for _ in range(worlds))
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("gain", [0.0, 0.06])
+def test_segments_in_which_b_does_not_lose_rarely_alarm_at_any_look(
+    rng: np.random.Generator, gain: float
+) -> None:
+    assert alarmed(60, rng, lambda query: np.full(len(query), 0.5 + gain)) <= 4
+
+
+@pytest.mark.thorough
+def test_a_tail_in_which_b_loses_is_found(rng: np.random.Generator) -> None:
+    assert alarmed(20, rng, lambda query: np.where(query > 8, 0.1, 0.9)) >= 18

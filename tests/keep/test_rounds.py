@@ -16,18 +16,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_keep import state as state_module
+from owpc_ltr_keep.plan import KeepGate
 from owpc_ltr_keep.state import KeepIsRunning, locked_folder
+from owpc_ltr_keep.workflow import Workflow
 
+import owpc_ltr as ltr
 from owpc_ltr import report
 from owpc_ltr.engine.attempts import ClusterAttempts
-from owpc_ltr.engine.evidence import BY_USERS
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.evidence import BY_USERS, SearchConfiguration
 from owpc_ltr.engine.experiments import RUNNING, STOPPED, Experiment, Experiments
+from owpc_ltr.engine.live_results.comparison import LiveComparison
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.evaluation.attempts import sketch_of
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files import output
 from owpc_ltr.inspection.result import WARNING, Finding
 from tests.engine.small_cluster import Unreliable
+from tests.evaluation import test_segments as segments
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import (
     KeepWorld,
@@ -117,6 +123,32 @@ def test_judgments_that_cannot_tell_call_a_person_every_night_until_users_may_de
     assert ends(notices) == ["person", "person"]
     world.plan = plan_in(Path(world.plan.folder), tried=True)
     assert world.run(replace(night, log=quiet(world))).done == "waiting"
+
+
+def test_a_candidate_that_loses_in_a_segment_calls_a_person_who_may_accept_it(
+    world: KeepWorld, notices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare_live(_: Cluster, rankers: list[Any], **how: Any) -> LiveComparison:
+        options = {name: how[name] for name in ("segments", "accept_loss", "baseline")}
+        names = [str(ranker) for ranker in rankers]
+        compared = ltr.compare(
+            dict(zip(names, (segments.NEW, segments.OLD), strict=True)),
+            data=segments.DATA, metrics="ndcg@5", split="all", resamples=500, **options,
+        )  # fmt: skip
+        sides = {name: SearchConfiguration(name, "small", None, model=name) for name in names}
+        return LiveComparison(**compared.facts, configurations=sides)
+
+    monkeypatch.setattr(Cluster, "compare_live", compare_live)
+    monkeypatch.setattr(MadeUpWorkflow, "compare", Workflow.compare)
+    monkeypatch.setattr(MadeUpWorkflow, "_search", lambda *_: ({}, 10))
+    run = world.run(Night())
+    assert run.done == "person"
+    assert "in the segment 'frequency: tail'" in run.reason
+    assert "(to accept the loss: accept_loss of [keep.gate])" in run.reason
+    (told,) = map(json.loads, notices.read_text().splitlines())
+    assert "'frequency: tail'" in json.dumps(told, ensure_ascii=False)
+    world.plan = replace(world.plan, gate=KeepGate(accept_loss=("frequency: tail",)))
+    assert world.run(Night()).done == "promoted"
 
 
 def test_rounds_begin_no_more_often_than_the_plan_says(world: KeepWorld) -> None:
@@ -263,7 +295,7 @@ def test_users_promote_at_the_level_that_is_left_after_earlier_experiments(
     log = log_for(tried, clients=100)
     for number in range(400):
         attempts = ClusterAttempts(tried.engine, "m", candidate=str(number))
-        attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, [])
+        attempts.count(sketch_of(pa.array([BY_USERS])), BY_USERS, {})
     run = tried.run(better(log=log))
     assert run.done == "waiting"
     assert run.reason.startswith("better: +0.")

@@ -90,6 +90,7 @@ REFUSED = {
     "url": 'url = "http://127.0.0.1:9"',
     "judged_by": 'judged_by = "people"',
     "accept": '[keep]\naccept = ["label-leak"]',
+    "accept_loss": '[keep.gate]\naccept_loss = ["length: 1 word"]',
     "dask": '[keep.train]\ndask = "tcp://elsewhere:8786"',
     "drift": "[keep.watch]\ndrift = false",
     "max_bots": "[keep.watch]\nmax_bots = 1",

@@ -147,9 +147,10 @@ def test_tools_that_change_the_cluster_are_offered_only_where_that_is_allowed(
 FOR_PEOPLE = (
     "url ca insecure dask port serve images "
     "unproven judged_by allow_slow allow_unmapped max_drift min_proof_coverage tolerance force "
-    "append recreate yes"
+    "append recreate yes accept_loss looks"
 )
-"""Options of tools that name addresses, pass over a check, or delete or replace something."""
+"""Options of tools that name addresses, pass over a check, delete or replace something, or list
+what other work has compared."""
 
 
 def test_every_option_is_for_agents_or_known_as_one_for_people() -> None:

@@ -161,6 +161,8 @@ def compare_rankers(
         plan = replace(plan, attempts=attempts)
     chosen = choose_queries(records_of(rankers), live.judged, request.split)
     queries = [live.judged[number] for number in chosen.queries.tolist()]
+    # A segment that there is not is told before anything is searched.
+    _ = PerQueryResults({}, plan, compared_queries(queries, chosen)).segments
     ways = dict(rankers)
     for name, fold_of in chosen.folds.items():
         if name in searched:
