@@ -115,7 +115,7 @@ def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> dict[str, Any
                 judgments=judgments_of(logged.pools),
                 judged_by="people",
                 out=session.file("-bm25.json"),
-                metrics=SELECT,
+                metric=SELECT,
                 index=INDEX,
                 progress=show,
             )

@@ -20,7 +20,7 @@ from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import InFlight, JudgedBy, JudgedQueries
 from owpc_ltr.engine.options import IN_FLIGHT, OnlyIndex, Params
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.options import METRIC, Metrics
+from owpc_ltr.evaluation.options import METRIC
 from owpc_ltr.host.commands import NO_STORE, Plugins, ReportPage
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
@@ -154,7 +154,16 @@ def tune(
     out: Annotated[
         Path | str | None, Writes("The file of the tuned query template (JSON).")
     ] = None,
-    metrics: Metrics = (METRIC,),
+    metric: Annotated[
+        Any,
+        Help(
+            "Values are chosen by this metric; of several, as map,ndcg@10, by the first.",
+            flag="--metric",
+            metavar="METRIC",
+            cli=str,
+            project="metric",
+        ),
+    ] = METRIC,
     index: OnlyIndex = None,
     columns: Columns = None,
     topics: Topics = None,
@@ -173,9 +182,9 @@ def tune(
 
     Numbers that a query is made of are found: boosts of fields and clauses, tie breakers, weights
     of functions, slop, minimum_should_match. Where some are marked in the template, these alone are
-    tuned. Values are tried on four fifths of the judged queries, by the first metric. Where the
-    query is a sum or maximum of clauses, their scores are logged once, settings are scored here,
-    and compared with the engine's scores; other settings are scored by the engine.
+    tuned. Values are tried on four fifths of the judged queries. Where the query is a sum or
+    maximum of clauses, their scores are logged once, settings are scored here, and compared with
+    the engine's scores; other settings are scored by the engine.
 
     The tuned query is compared with the original on the other queries, by live results of the whole
     index: by the same verdict as everywhere, and by the recall of the first 1,000 documents.
@@ -197,11 +206,11 @@ def tune(
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics
+    from owpc_ltr.metrics import first_metric
     from owpc_ltr_tune.clauses import LoggedClauses, searches_of
     from owpc_ltr_tune.numbers import tunable
 
-    metric, *others = parse_metrics(metrics, load(tuple(map(Path, plugins))))
+    chosen = first_metric(metric, load(tuple(map(Path, plugins))))
     place = str(query_template) if isinstance(query_template, Path | str) else "the query template"
     query, rest = read_template(query_template)
     numbers = tunable(query, place)
@@ -225,7 +234,7 @@ def tune(
             cluster.engine,
             where,
             data,
-            metric,
+            chosen,
             taken_apart=taken_apart,
             most_searches=searches,
             in_flight=in_flight,
@@ -247,12 +256,12 @@ def tune(
     body = {
         "query": numbers.query(best),
         **rest,
-        TUNED_ON: {"metric": str(metric), "source": source_of(seen, None, base=before)},
+        TUNED_ON: {"metric": str(chosen), "source": source_of(seen, None, base=before)},
     }
     comparison = cluster.compare_live(
         {TUNED: body, ORIGINAL: original},
         judgments=Judgments(held_out),
-        metrics=[metric, *others, *([] if RECALL in map(str, others) else [RECALL])],
+        metrics=[chosen] if str(chosen) == RECALL else [chosen, RECALL],
         baseline=ORIGINAL,
         index=where,
         window=_DEPTH,
@@ -262,13 +271,13 @@ def tune(
         plugins=plugins,
         progress=progress,
     )
-    sign = 1.0 if metric.higher_is_better else -1.0
+    sign = 1.0 if chosen.higher_is_better else -1.0
     result = TunedQuery(
         body,
         numbers.numbers,
         {setting: sign * value for setting, value in values.items()},
         best,
-        str(metric),
+        str(chosen),
         n_queries=clauses.n_queries,
         searches=clauses.searches,
         seconds=seconds,
