@@ -199,6 +199,7 @@ def tune(
     from owpc_ltr.engine.search.request import (
         TUNED_ON,
         SearchRequest,
+        check_query,
         filters_of,
         read_template,
         tuned_on,
@@ -213,6 +214,7 @@ def tune(
     chosen = first_metric(metric, load(tuple(map(Path, plugins))))
     place = str(query_template) if isinstance(query_template, Path | str) else "the query template"
     query, rest = read_template(query_template)
+    check_query(query)
     numbers = tunable(query, place)
     before = tuned_on(query_template)
     own = {} if before is None else {TUNED_ON: before}
