@@ -30,7 +30,7 @@ from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.profile import REPEAT, FeatureCost, Subject, feature_costs
 from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet, lint, load_featureset
 from owpc_ltr.inspection.measures import query_of_rows
 from owpc_ltr.signatures import Progress
 
@@ -39,7 +39,7 @@ from owpc_ltr.signatures import Progress
 class TrialLog:
     """How new features were logged.
 
-    `left_out` counts the documents that are not in the index, or that the engine cannot score.
+    `left_out` counts the documents that are absent from the index, or rejected.
     `change` is what differs from when the data were logged. `milliseconds` is what each feature
     adds to a search, of those that the engine computes.
     """
@@ -54,9 +54,8 @@ class TrialLog:
 
     def sentences(self) -> Iterator[str]:
         """What was logged, and whether the index is in the state of the data."""
-        names = ", ".join(self.features)
-        out = f"; {self.left_out:,} are left out: absent, or not scored" if self.left_out else ""
-        yield f"{names}: logged for {self.documents:,} documents in {self.seconds:.1f} s{out}"
+        counts = f"{self.documents:,} documents logged, {self.left_out:,} absent or rejected"
+        yield f"{', '.join(self.features)}: {counts}, {self.seconds:.1f} s"
         costs = [f"{name} {cost:.2f} ms" for name, cost in self.milliseconds.items()]
         yield f"what they add to a search: {', '.join(costs) or 'not by the engine'}"
         yield (
@@ -90,15 +89,16 @@ def log_new(
     old = next((each for each in stored if each.hash == data.featureset_hash), None)
     if old is None:
         raise UsageError("the feature set of the data is not in the cluster: push it there")
-    names, needed = _new_in(new if isinstance(new, FeatureSet) else load_featureset(new), old, data)
+    given = new if isinstance(new, FeatureSet) else load_featureset(new)
+    lint(given, "the feature set")
+    names, needed = _new_in(given, old, data)
     params = [each.params for each in judgments.queries]
-
     with TemporaryDirectory() as folder, _stored(cluster, needed, where, params[0]) as featureset:
         report = run_log(
             *(cluster.engine, cluster.store, featureset, judgments, where),
             Path(folder, "log.parquet"),
             options=LogOptions(max_absent=1.0, allow_rejected=True),
-            progress=lambda done: progress("logging", done / judgments.n_judgments),
+            progress=lambda done: progress("logging features", done / judgments.n_judgments),
         )
         columns = load_dataset(report.path)
         subject = Subject(where, cluster.template(where, query)[0], featureset)
@@ -171,14 +171,13 @@ def _joined(data: RankingDataset, columns: RankingDataset, whole: FeatureSet) ->
     """The documents that were logged, with the new columns; those of no set come last."""
     logged = pc.is_in(_keys(data), value_set=_keys(columns)).to_numpy(zero_copy_only=False)
     kept, names = data.select_documents(logged), (*data.feature_names, *columns.feature_names)
-    place = {name: number for number, name in enumerate(whole.feature_names)}
     return replace(
         kept,
         features=np.hstack((kept.features, columns.features)),
         feature_names=names,
         featureset_hash=whole.hash,
         feature_scales=None,
-    ).select_features(sorted(names, key=lambda name: place.get(name, len(place))))
+    ).select_features(sorted(names, key=lambda name: name not in whole.feature_names))
 
 
 def _keys(data: RankingDataset) -> pa.Array:
@@ -191,7 +190,7 @@ def _keep(
     cluster: Cluster, data: RankingDataset, whole: FeatureSet, log: TrialLog, keep: Path | str
 ) -> None:
     """Store the feature set, then write the dataset, which needs it: each whole or not at all."""
-    if why := log.change or (log.left_out and f"{log.left_out:,} documents are left out"):
+    if why := log.change or (log.left_out and f"{log.left_out:,} documents absent or rejected"):
         raise Refused(
             f"`keep` writes all documents in one state of the index ({why}): push old and new "
             "features as one set, and log everything again"

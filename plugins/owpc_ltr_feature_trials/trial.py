@@ -72,9 +72,9 @@ class FeatureTrial(BlockResult):
             f"that are not held out, each ranked by one of {FOLDS} models that did not see it"
         )
         if self.gains:
-            yield from ("", _table("WITH", "GAIN [95 %]", self.gains))
+            yield from ("", _table("WITH", "GAIN", self.gains))
         if self.worth:
-            yield from ("", _table("FEATURE", "LOSS WITHOUT IT [95 %]", self.worth))
+            yield from ("", _table("FEATURE", "LOSS WITHOUT IT", self.worth))
             yield "several features left out together may lose more: leave out one at a time"
         yield from (f"{WARNING}{warning}" for warning in self.warnings)
 
@@ -83,13 +83,14 @@ def _table(first: str, second: str, differences: tuple[FeatureDifference, ...]) 
     rows = []
     for each in differences:
         found = each.comparison
-        interval = f"{found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
-        rows.append((each.features, interval, each.p, each.outcome))
-    return Table((first, second, "P", ""), rows)
+        interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
+        gain = f"{found.mean_difference:+.4f}"
+        rows.append((each.features, gain, interval, each.p, each.outcome))
+    return Table((first, second, "95 %", "P", ""), rows)
 
 
 class _Folds:
-    """A kind of model with its settings, fitted by the same folds to some columns after others."""
+    """A kind of model with its settings, fitted by the same folds to several sets of columns."""
 
     def __init__(
         self, data: RankingDataset, new: set[str], make: Callable[..., Plan], run: Run
@@ -109,7 +110,7 @@ class _Folds:
         ]
 
     def without(self, left_out: set[str]) -> Vector:
-        """The metric of each query by models that have some columns not."""
+        """The metric of each query by models without some columns."""
         names = [name for name in self.data.feature_names if name not in left_out]
         data = self.data.select_features(names)
         queries = replace(self.queries, data=data, facts=check_trainable(data))
@@ -137,7 +138,8 @@ def try_features(
         for each in harmful_judgments(data)
     ]
     # Of each comparison: the new features, and the old ones that they replace.
-    tried = {name: ({name}, set[str]()) for name in data.feature_names if name in new}
+    added = [name for name in data.feature_names if name in new]
+    tried = {name: ({name}, set[str]()) for name in added}
     if len(new) > 1:
         tried = {"all together": (new, set()), **tried}
     for name, like in _most_like(data, new).items():
@@ -159,10 +161,8 @@ def try_features(
     whole = folds.without(set()) if drop and new else base
     columns = data.feature_names if drop else ()
     losses = {name: folds.compared(whole, folds.without({name})) for name in columns}
-    constant = [
-        f"{each.message}: {each.advice}"
-        for each in constant_columns(column_facts(data.features), data.feature_names)
-    ]
+    facts = column_facts(data.select_features(added).features)
+    constant = [f"{each.message}: {each.advice}" for each in constant_columns(facts, added)]
     return FeatureTrial(
         metric=str(folds.fitted.metric),
         kind=folds.name,

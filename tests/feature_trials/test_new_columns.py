@@ -146,7 +146,7 @@ def test_a_changed_index_is_told_and_not_kept(own: Small, tmp_path: Path, change
     assert f"warning: '{index}' is not in the state of the data" in str(result)
     gone = 19 if change == "deleted" else 0
     assert result.log.left_out == gone
-    assert ("19 are left out" in str(result)) == (gone > 0)
+    assert f"{gone} absent or rejected" in str(result)
     with pytest.raises(Refused, match="log everything again"):
         tried(own, data, BOTH, keep=tmp_path / "kept.parquet")
     assert {path.name for path in tmp_path.iterdir()} == {"data.parquet"}
@@ -171,8 +171,8 @@ def test_documents_that_cannot_be_scored_are_left_out_and_nothing_is_kept(
     result = tried(shared, data, *FEATURESET.features, large)
     assert result.log is not None
     assert result.log.left_out > 0
-    assert f"{result.log.left_out:,} are left out" in str(result)
-    with pytest.raises(Refused, match="documents are left out"):
+    assert f"{result.log.left_out:,} absent or rejected" in str(result)
+    with pytest.raises(Refused, match="documents absent or rejected"):
         tried(shared, data, *FEATURESET.features, large, keep=tmp_path / "kept.parquet")
     assert {path.name for path in tmp_path.iterdir()} == {"data.parquet"}
     assert sets(shared) == ["small"]
@@ -184,11 +184,12 @@ def test_documents_that_cannot_be_scored_are_left_out_and_nothing_is_kept(
         (Feature("title", ("keywords",), {"match": {"body": "{{keywords}}"}}), BadInput,
          "'title' is another feature in the data"),
         (FEATURESET.features[0], BadInput, "nothing to try: every feature of `new` is in the data"),
+        (DERIVED, BadInput, "'per_size' uses 'size', which is neither a feature nor"),
         (Feature("new", (), {"match": {"titel": "x"}}), BadInput, "did you mean 'title'"),
         (Feature("new", (), {"function_score": {"weight": -1}}), Refused, "new"),
         (Feature("new", ("year",), {"term": {"size": "{{year}}"}}), OwpcLtrError, "year"),
     ],
-    ids=["other template", "nothing new", "misspelt", "refused", "params"],
+    ids=["other template", "nothing new", "derived from nothing", "misspelt", "refused", "params"],
 )  # fmt: skip
 def test_what_cannot_be_tried_is_refused_and_nothing_stays(
     shared: Small, tmp_path: Path, feature: Feature, error: type[Exception], message: str
@@ -261,7 +262,7 @@ def test_the_command_prints_what_the_function_returns(
     )
     words = ("featureset", "try", "new.json", "--data", str(tmp_path / "data.parquet"))
     text = run.output(*words, *shared.place)
-    assert text.startswith("both: logged for 1,")
+    assert text.startswith("both: 1,")
     assert f"'{shared.index}' is in the state in which the data were logged" in text
     content = json.loads(run.output(*words, *shared.place, "--json"))
     assert content["gains"][0]["features"] == "both"

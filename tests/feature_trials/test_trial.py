@@ -106,12 +106,15 @@ def test_p_is_corrected_for_all_new_features() -> None:
     assert several.p >= min(1.0, 2 * alone.p)
 
 
-def test_a_leak_is_named_and_makes_no_model_better() -> None:
+def test_a_leak_is_named_and_makes_no_model_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_ALIKE", 0.0)
     result = tried(world(), "leak", "good")
     together, leak, good = result.gains[:3]
     assert together.outcome == leak.outcome == "cannot tell"
     assert together.comparison.mean_difference > 0.1
     assert good.outcome == "better"
+    in_place = [gain for gain in result.gains[3:] if gain.features.startswith("leak in place of")]
+    assert [gain.outcome for gain in in_place] == ["cannot tell"]
     (warning,) = result.warnings
     assert warning.startswith("'leak' is")
     assert f"warning: {warning[:30]}" in " ".join(str(result).split())
@@ -205,7 +208,7 @@ def test_the_result_is_json_and_fits_a_terminal() -> None:
     assert gain["low"] <= gain["mean_difference"] <= gain["high"]
     text = str(result)
     assert max(map(len, text.splitlines())) <= 80
-    assert "copy, constant: logged for 600 documents in 1.0 s" in text
+    assert "copy, constant: 600 documents logged, 0 absent or rejected, 1.0 s" in text
 
 
 def test_the_sum_is_fitted_with_its_parts(all_kinds: None, monkeypatch: Any) -> None:
