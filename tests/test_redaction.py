@@ -264,7 +264,7 @@ DATA = (
     "files.input", "files.output", "formats.import_export", "fusion.fuse", "host.judgment_lists",
     "models.model_file", "plugin_checks.readers", "training.cross_validation",
     "owpc_ltr_clicks.judgments", "owpc_ltr_dask.on_worker", "owpc_ltr_demo.preparation",
-    "owpc_ltr_demo.session", "owpc_ltr_feature_trials.new_columns",
+    "owpc_ltr_demo.session",
     "owpc_ltr_papers.reproduce", "owpc_ltr_rating.page",
     "owpc_ltr_serve.experiment_search", "owpc_ltr_tune.tune",
     # A node of ours: its files, and commands that get none of this.

@@ -358,9 +358,6 @@ _TEXT_PARAMS = frozenset(("keywords", "query", "text", "q"))
 """Names of parameters that are text in every feature set."""
 _NAME = Help("The name of a feature set.")
 Name = Annotated[str, _NAME, Argument.NAME]
-AllowUnmapped = Annotated[
-    bool, Help("Accept templates that name a field which the index does not have.")
-]
 _LONGEST = 100
 
 
@@ -398,7 +395,9 @@ def push(
         str, Help("The query to try every feature with before it is stored.")
     ] = "test",
     params: Params = None,
-    allow_unmapped: AllowUnmapped = False,
+    allow_unmapped: Annotated[
+        bool, Help("Accept templates that name a field which the index does not have.")
+    ] = False,
     replace: Annotated[bool, Help("Replace the feature set of this name.")] = False,
     force: Annotated[bool, Help("With `replace`: even if uploaded models use it.")] = False,
 ) -> FeatureSet:

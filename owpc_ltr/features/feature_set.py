@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -259,15 +259,12 @@ def _check(
     return content
 
 
-def load_featureset(
-    source: Path | str, name: str | None = None, *, base: Sequence[Feature] = ()
-) -> FeatureSet:
+def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
     """A feature set from a file, or from JSON text; `name` overrides the one that it has.
 
     A text is JSON where it begins with a bracket or is blank, else the file's path. The content
     is what the LTR plugin's `_featureset` takes; a set without a name gets its file's. Everything
-    is checked that the engine would accept in silence, or only refuse later. The features of a
-    `base` come first; those of the file may be derived from them, or repeat them. Raises BadInput
+    is checked that the engine would accept in silence, or only refuse later. Raises BadInput
     naming the file, the feature and what is wrong.
     """
     if isinstance(source, str) and source.strip() and not source.lstrip().startswith(("{", "[")):
@@ -292,15 +289,6 @@ def load_featureset(
         raise BadInput(f"{place}: {error}") from error
     default_name = source.stem if isinstance(source, Path) else None
     featureset = parse_featureset(content, place, name=name, default_name=default_name)
-    if base:
-        by_name = {feature.name: feature for feature in base}
-        added = [new for new in featureset.features if by_name.get(new.name) != new]
-        if (clash := next((new for new in added if new.name in by_name), None)) is not None:
-            raise BadInput(
-                f"{place}: feature '{clash.name}' is in the data with another template: give the "
-                "new one another name"
-            )
-        featureset = replace(featureset, features=(*base, *added), validation=None)
     lint(featureset, place)
     return featureset
 

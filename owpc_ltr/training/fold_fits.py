@@ -32,7 +32,7 @@ from owpc_ltr.training.plan import C, Plan, checked_fit, means_of, with_scales
 
 FOLDS = 3
 _SALT = "owpc-ltr kinds"
-TOLERANCE = "optimizer.tolerance"
+_TOLERANCE = "optimizer.tolerance"
 _OF_FOLDS = 1e-2
 """How exact fits are that choose C: closer to the optimum, the metric is within its noise."""
 
@@ -142,13 +142,14 @@ def _along_c(plan: Plan, columns: FittedColumns, queries: QueryFolds, run: Run) 
         for k in queries.numbers
     ]
     means, tried = Means(plan.metric, queries.importance), list[dict[str, Any]]()
+    rough = {_TOLERANCE: _OF_FOLDS} if plan.chooses_by_default else {}
     models: list[list[Model]] = []
     starts: list[Fit | None] = [None] * FOLDS
     for settings in _walk(plan, tried, means):
         run.progress(f"C={settings[C]:g} without each of {FOLDS} folds", None)
         fits = []
         for k, (rest, own) in enumerate(sides):
-            loss, optimizer = plan.make({TOLERANCE: _OF_FOLDS, **settings})
+            loss, optimizer = plan.make({**rough, **settings})
             fit = checked_fit(optimizer.name, optimizer.minimise(loss, rest, run, starts[k]), rest)
             starts[k] = fit
             fits.append((fit, means_of([plan.metric], fit.model, own)[0]))

@@ -78,15 +78,6 @@ TrainingData = Annotated[
     Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", project="data"),
     Argument.DATA,
 ]
-RunsIn = Annotated[
-    Literal["engine", "plugin", "client"],
-    Help(
-        "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
-        "plugin, or the client, which scores any.",
-        flag="--in",
-        panel="Model",
-    ),
-]
 ModelFile = Annotated[Path | str | None, Writes("The model file (JSON).", required=True)]
 Normalise = Annotated[
     Normalisation,

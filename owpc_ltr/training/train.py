@@ -39,7 +39,6 @@ from owpc_ltr.training.options import (
     LossChoice,
     Normalise,
     OptimizerChoice,
-    RunsIn,
     Settings,
     Source,
     TestShare,
@@ -120,7 +119,15 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = None,
-    runs_in: RunsIn = "engine",
+    runs_in: Annotated[
+        Literal["engine", "plugin", "client"],
+        Help(
+            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
+            "plugin, or the client, which scores any.",
+            flag="--in",
+            panel="Model",
+        ),
+    ] = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,

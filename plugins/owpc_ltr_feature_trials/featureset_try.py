@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import TEST_SHARE
-from owpc_ltr.engine.feature_sets import AllowUnmapped
 from owpc_ltr.engine.options import QueryTemplate
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import ConnectsWith
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
-    Argument,
     Help,
     Progress,
     Reads,
@@ -23,7 +21,7 @@ from owpc_ltr.signatures import (
     job,
     silent,
 )
-from owpc_ltr.training.options import RunsIn, TestShare, TrainingData
+from owpc_ltr.training.options import TrainingData
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -36,7 +34,7 @@ def featureset_try(
     new: Annotated[
         FeatureSet | Path | str | None,
         Reads(
-            "A feature set with the new features; those of the data may be in it too.",
+            "A feature set with the new features, and the old ones that these are derived from.",
             cli=Path,
             metavar="NEW.json",
             absent=NO_FEATURE_SET,
@@ -45,42 +43,34 @@ def featureset_try(
     *,
     data: TrainingData,
     cluster: Annotated[Cluster | None, ConnectsWith("new")] = None,
-    index: Annotated[
-        str | None,
-        Help("The index; default: that of the data.", project="index"),
-        Argument.NAME,
-    ] = None,
     keep: Annotated[
         Path | str | None,
         Writes(
-            "Also write the data with the new features, and the feature set of all to push, "
-            "NAME-features.json beside it.",
-            standard_output="a feature set is written beside `keep`: name a file, not -",
+            "Also write the data with the new features, and store the feature set of all, under "
+            "the file's name.",
+            standard_output="a feature set is named as the file of `keep`: name a file, not -",
         ),
     ] = None,
     drop: Annotated[
         bool, Help("Also measure what each feature is worth, by leaving it out.")
     ] = False,
     metric: ChoosingMetric = None,
-    runs_in: RunsIn = "engine",
-    test_share: TestShare = TEST_SHARE,
     query_template: QueryTemplate = None,
-    allow_unmapped: AllowUnmapped = False,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> FeatureTrial:
     """Measure what new features add to a model, before everything is logged again.
 
-    Only the new features are logged, for the documents of the data; they may be derived from old
-    ones. The kind of model that `train` would take is fitted by folds of the queries that are not
-    held out, with and without them: the gain, what each costs in a search, whether it knows the
-    grade, and which old feature it may replace. Of many documents a sample is taken, unless `keep`
-    writes all. If the index has changed since, that is said, and `keep` is refused.
+    Only the new features are logged, for the documents of the data. The kind of model that `train`
+    would take is fitted by folds of the queries that are not held out, with and without them: the
+    gain, what each costs in a search, whether it knows the grade, and which old feature it may
+    replace. Of many documents a sample is taken, unless `keep` writes all. If the index has changed
+    since, that is said, and `keep` is refused.
 
     With `drop` alone, no cluster is needed.
 
-    Raises UsageError if there is nothing to try, BadInput for
-    a feature that has another template in the data, Refused for a feature that the engine refuses.
+    Raises UsageError if there is nothing to try, BadInput for a feature that the data have with
+    another template, Refused for a feature that the engine refuses.
     """
     import pyarrow.compute as pc
 
@@ -95,20 +85,13 @@ def featureset_try(
     if new is None and (keep is not None or not drop):
         raise UsageError("give `new`, a feature set with new features, or `drop` alone")
     judged = dataset_of(data)
-    sample = sample_of(read_training_queries(judged, None, (0.0, test_share)).training)
+    sample = sample_of(read_training_queries(judged, None, (0.0, TEST_SHARE)).training)
     log = None
     if new is not None:
         if cluster is None:
             raise UsageError("new features are logged in a cluster: give `cluster`")
-        whole, log = log_new(
-            *(cluster, new, sample if keep is None else judged.load()),
-            index=index,
-            query_template=query_template,
-            allow_unmapped=allow_unmapped,
-            keep=keep,
-            progress=progress,
-        )
+        part = sample if keep is None else judged.load()
+        whole, log = log_new(cluster, new, part, query=query_template, keep=keep, progress=progress)
         sample = whole.select(pc.is_in(whole.query_ids, value_set=sample.query_ids).to_numpy(False))
     make = partial(model_plan, metric=metric or metric_for(sample))
-    run = Run(seed=seed, progress=progress)
-    return try_features(sample, log, make, runs_in, run, drop=drop)
+    return try_features(sample, log, make, Run(seed=seed, progress=progress), drop=drop)

@@ -40,7 +40,7 @@ average.models average.weights bounds.delta bounds.generator compare_live.same_q
 experiment_start.a experiment_start.b experiment_start.page experiment_start.shadow
 experiment_stop.promote_if explain.document explain.keywords explain.ranker export.target
 export.version featureset_push.replace featureset_suggest.legs featureset_try.drop
-featureset_try.keep featureset_try.new featureset_try.runs_in fuse.complete fuse.data_out
+featureset_try.keep featureset_try.new fuse.complete fuse.data_out
 fuse.legs fuse.query_template_out import.path import.trained_on index.settings
 judge_clicks.actions judge_clicks.document_field judge_clicks.max_clicks_per_session
 judge_clicks.max_sessions_per_client judge_clicks.min_people judge_clicks.query_weights

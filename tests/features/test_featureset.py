@@ -446,13 +446,3 @@ def test_no_tree_whatever_breaks_the_reading(tree: Any) -> None:
     for field in named_fields(Feature("f", (), tree)):
         assert isinstance(field.name, str)
         assert field.name
-
-
-def test_features_are_added_to_those_of_a_base() -> None:
-    base = load_featureset(text_of(TITLE)).features
-    ratio = {"name": "ratio", "template_language": DERIVED, "template": "title / 2"}
-    added = load_featureset(text_of(TITLE, ratio, validation={"index": "i"}), base=base)
-    assert added.feature_names == ("title", "ratio")
-    assert added == load_featureset(text_of(TITLE, ratio))
-    with pytest.raises(BadInput, match="'title' is in the data with another template"):
-        load_featureset(text_of({**TITLE, "template": {"match_all": {}}}), base=base)

@@ -120,6 +120,20 @@ def test_a_c_that_is_set_is_the_only_one_that_is_fitted() -> None:
     assert again.value == pytest.approx(chosen.value, abs=0.02)
 
 
+def test_a_c_that_is_set_is_fitted_exactly() -> None:
+    """Where nothing is chosen, models of other columns are compared, not how far fits went."""
+
+    def weights(**settings: float) -> Any:
+        plan = model_plan(metric="ndcg@10", settings={"C": 1.0, **settings})
+        (linear, *_) = fit_by_folds(plan, in_folds(world()), Run()).held_out
+        assert isinstance(linear, LinearModel)
+        return linear.weights
+
+    exact = weights(tolerance=1e-8)
+    assert weights() == pytest.approx(exact, abs=5e-3)
+    assert weights(tolerance=1e-2) != pytest.approx(exact, abs=5e-3)
+
+
 def test_the_number_of_trees_is_chosen_that_is_best_on_the_mean_of_the_folds() -> None:
     queries = in_folds(world())
     fits = fit_by_folds(trees(), queries, Run())
