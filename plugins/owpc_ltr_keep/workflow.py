@@ -23,7 +23,6 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.judged_data import read_lists
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
 from owpc_ltr.evaluation.rules import SEGMENT_LOSES
-from owpc_ltr.evaluation.segments import FREQUENCY, LENGTH
 from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.commands import run_plugin_job
@@ -227,7 +226,7 @@ class Workflow:
     @property
     def _of_clicks(self) -> dict[str, Any]:
         """What decides an experiment; its segments are by length and frequency."""
-        kinds = (LENGTH, FREQUENCY)
+        kinds = ("length", "frequency")
         accepted = [name for name in self.plan.gate.accept_loss if name.lower().startswith(kinds)]
         return {"negligible": self._settings.negligible, "accept_loss": accepted}
 

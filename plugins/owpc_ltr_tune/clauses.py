@@ -140,7 +140,7 @@ class LoggedClauses:
             raise OutOfSearches
         self.searches += needed
         table = np.full((len(clauses), self._data.n_documents), np.nan)
-        places = {str(place): place for place in range(len(clauses))}
+        places = {f"owpc-ltr-{place}": place for place in range(len(clauses))}
 
         def fill(number: int) -> None:
             start, documents = self._rows[number]
@@ -158,8 +158,9 @@ class LoggedClauses:
                             "the engine names the matching queries without their scores: that "
                             "needs OpenSearch 2.13 or Elasticsearch 8.8 or later"
                         )
-                    for name, score in scores.items():
-                        table[places[name], row] = score
+                    # A template may name its own queries, too.
+                    for name in scores.keys() & places.keys():
+                        table[places[name], row] = scores[name]
 
         def show(count: int) -> None:
             words = f"scores of judged documents, {count:,} of {len(self._rows):,} queries"

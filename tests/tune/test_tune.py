@@ -56,6 +56,9 @@ QUERIES: dict[str, dict[str, Any]] = {
     "must not": {"bool": {"should": [TITLE, BODY], "must_not": [LARGE], "boost": 2}},
     "two of three": {"bool": {"should": [TITLE, BODY, LARGE], "minimum_should_match": 2}},
     "two thirds": {"bool": {"should": [TITLE, BODY, PHRASE], "minimum_should_match": "-34%"}},
+    "named by the application": {
+        "bool": {"should": [{"match": {"title": {"query": TEXT, "_name": "0"}}}, BODY]}
+    },
     "dis_max": {"dis_max": {"queries": [TITLE, BODY, PHRASE], "tie_breaker": 0.3, "boost": 2}},
     "in each other": {
         "dis_max": {"queries": [{"bool": {"must": [TITLE, BODY]}}, {"multi_match": FIELDS}]}
