@@ -173,6 +173,7 @@ def test_a_query_that_was_tuned_before_keeps_what_it_has_seen(
     assert compared.n_queries == result.comparison.n_queries + again.comparison.n_queries
 
 
+@pytest.mark.thorough
 def test_where_the_formula_is_wrong_the_engine_scores_every_setting(
     small: Small, judged: Judgments, result: TunedQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
