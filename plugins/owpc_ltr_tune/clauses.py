@@ -20,6 +20,7 @@ from owpc_ltr.engine.client.engine import Engine, search_index
 from owpc_ltr.engine.stores.feature_queries import named, render
 from owpc_ltr.errors import Refused
 from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr_tune.numbers import NUMBER
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -212,7 +213,9 @@ def score_of(query: Query, leaf: Leaf) -> Scores:
 
     `leaf` gives the scores of a query that cannot be taken apart, or need not be, without a boost.
     """
-    ((kind, body),) = query.items() if len(query) == 1 else [("", query)]
+    if not isinstance(query, dict) or len(query) != 1:
+        return leaf(query)
+    ((kind, body),) = query.items()
     # The boost of a function_score is that of its query.
     plain, boost = (query, 1.0) if kind == "function_score" else _without_boost(query)
     parts = _PARTS.get(kind)
@@ -226,7 +229,7 @@ def _times(scores: Scores, boost: Any) -> Scores:
 
 def _without_boost(query: Query) -> tuple[Query, float]:
     """A clause without the boost that its score is multiplied by, and that boost."""
-    for kind, body in query.items() if len(query) == 1 else ():
+    for kind, body in query.items():
         if not isinstance(body, dict):
             continue
         if isinstance(body.get("boost"), int | float):
@@ -237,6 +240,11 @@ def _without_boost(query: Query) -> tuple[Query, float]:
                 rest = {key: part for key, part in words.items() if key != "boost"}
                 return {kind: {field: rest}}, words["boost"]
     return query, 1.0
+
+
+def _are_numbers(*values: Any) -> bool:
+    """Whether none is a text, as of a parameter that only the application fills in."""
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _sum(parts: Sequence[Scores]) -> Scores:
@@ -271,10 +279,12 @@ def _bool(body: Query, leaf: Leaf) -> Scores | None:
 
 
 def _dis_max(body: Query, leaf: Leaf) -> Scores | None:
-    if body.keys() - {"queries", "tie_breaker"} or not body.get("queries"):
+    queries, tie = body.get("queries"), body.get("tie_breaker", 0.0)
+    unknown = body.keys() - {"queries", "tie_breaker"}
+    if unknown or not queries or not isinstance(queries, list) or not _are_numbers(tie):
         return None
-    parts = [score_of(part, leaf) for part in body["queries"]]
-    tie, (total, matched), best = float(body.get("tie_breaker", 0.0)), _sum(parts), parts[0].values
+    parts = [score_of(part, leaf) for part in queries]
+    (total, matched), best = _sum(parts), parts[0].values
     for part in parts[1:]:
         best = np.maximum(best, part.values)
     return Scores(best + tie * (total - best) if tie else best, matched)
@@ -286,13 +296,15 @@ _PER_FIELD = {"best_fields": "match", "most_fields": "match", "phrase": "match_p
 
 def _multi_match(body: Query, leaf: Leaf) -> Scores | None:
     kind, fields = body.get("type", "best_fields"), body.get("fields")
-    if kind not in _PER_FIELD or not isinstance(fields, list) or "*" in "".join(fields):
+    if kind not in _PER_FIELD or not isinstance(fields, list):
+        return None
+    parted = [str(text).partition("^") for text in fields]
+    if any("*" in field or not NUMBER.fullmatch(boost or "1") for field, _, boost in parted):
         return None
     tie = body.get("tie_breaker", float(kind == "most_fields"))
     shared = {k: v for k, v in body.items() if k not in {"type", "fields", "tie_breaker"}}
     queries = []
-    for text in fields:
-        field, _, boost = text.partition("^")
+    for field, _, boost in parted:
         words = {**shared, "boost": float(boost or 1.0)}
         queries.append({_PER_FIELD[kind]: {field: words}})
     return _dis_max({"queries": queries, "tie_breaker": tie}, leaf)
@@ -316,12 +328,17 @@ def _function_score(body: Query, leaf: Leaf) -> Scores | None:
     """A query and functions that are multiplied, or added up; the boost is that of the query."""
     how, mode = body.get("score_mode", "multiply"), body.get("boost_mode", "multiply")
     unknown = body.keys() - {"query", "functions", "score_mode", "boost_mode", "boost"}
-    if unknown or how not in {"multiply", "sum"} or mode not in _MODES or "functions" not in body:
+    functions, boost = body.get("functions"), body.get("boost", 1.0)
+    if unknown or how not in {"multiply", "sum"} or mode not in _MODES:
+        return None
+    if not isinstance(functions, list) or not all(isinstance(each, dict) for each in functions):
+        return None
+    if not _are_numbers(boost, *(function.get("weight", 1.0) for function in functions)):
         return None
     query = score_of(body.get("query", {"match_all": {}}), leaf)
     value = np.full(len(query.values), float(how == "multiply"))
     weights = np.zeros(len(value))
-    for function in body["functions"]:
+    for function in functions:
         own, weight = dict(function), float(function.get("weight", 1.0))
         own.pop("weight", None)
         applies = score_of(own.pop("filter", {"match_all": {}}), leaf).matched
@@ -336,7 +353,7 @@ def _function_score(body: Query, leaf: Leaf) -> Scores | None:
     if how == "sum":
         # Engines take functions that weigh nothing together for none, and none for 1.
         value = np.where(weights == 0.0, 1.0, value)
-    scores = _MODES[mode](query.values * float(body.get("boost", 1.0)), value)
+    scores = _MODES[mode](query.values * float(boost), value)
     return _only(scores, query.matched)
 
 

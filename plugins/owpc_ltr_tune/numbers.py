@@ -47,7 +47,8 @@ _WORDS_AT = {
 """Queries of one field, and where the words stand in the long form."""
 _WITH_BOOST = ("constant_score", "match_all", "exists", "terms", "rank_feature", "query_string")
 _MARK = re.compile(r"\{\{\s*tune\s+([^{}]+?)\s*\}\}")
-_RANGE = re.compile(r"([-\d.]+?)\s*\.\.\s*([-\d.]+)\s+step\s+([\d.]+)")
+NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)")
+_RANGE = re.compile(rf"({NUMBER.pattern})\s*\.\.\s*({NUMBER.pattern})\s+step\s+({NUMBER.pattern})")
 _MOST_VALUES = 100
 
 
@@ -178,11 +179,15 @@ def _own(
         several = len(body["fields"]) > 1
         found["fields"] = [
             _boost(numbers, f"{field} boost", boost or 1.0, before=f"{field}^", drops=several)
+            if not boost or NUMBER.fullmatch(boost)
+            else f"{field}^{boost}"
             for field, _, boost in (str(text).partition("^") for text in body["fields"])
         ]
     if isinstance(body.get("functions"), list):
         found["functions"] = [
             _own(f"function {place}", part, numbers, boosted=False)
+            if isinstance(part, Mapping)
+            else part
             for place, part in enumerate(body["functions"], 1)
         ]
     for key, values in VALUES.items():
@@ -231,15 +236,13 @@ def _values(text: str) -> Iterator[Value]:
         yield from (_value(part) for part in text.split(",") if part.strip() and ".." not in part)
         return
     low, high, step = map(float, span.groups())
-    count = round((high - low) / step + 1e-9) if step > 0 else -1
+    count = int((high - low) / step + 1e-9) if step > 0 and low <= high else -1
     if count <= _MOST_VALUES:
         yield from (float(f"{low + number * step:.10g}") for number in range(count + 1))
 
 
 def _value(text: str) -> Value:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text.strip()
+    text = text.strip()
+    if NUMBER.fullmatch(text) is None:
+        return text
+    return float(text) if "." in text else int(text)

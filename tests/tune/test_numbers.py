@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from owpc_ltr_tune.clauses import searches_of
 from owpc_ltr_tune.numbers import MULTIPLES, VALUES, tunable
 
 from owpc_ltr.errors import BadInput
@@ -122,9 +124,42 @@ def test_marked_numbers_alone_are_tuned() -> None:
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 2 of 2}}"}}}, "is no mark"),
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of 0..1 step 0}}"}}}, "is no mark"),
         ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of 0..9 step .01}}"}}}, "no mark"),
+        ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of -..1 step 1}}"}}}, "is no mark"),
+        ({"match": {"title": {"query": TEXT, "boost": "{{tune 1 of 1..0 step 1}}"}}}, "is no mark"),
         ({"match": {"title": "{{tune 1 of 1, 2}} {{tune 1 of 1, 2}}"}}, "one in a text"),
     ],
 )
 def test_what_cannot_be_tuned_is_named(query: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=f"^query.json.*{why}"):
         tunable(query, "query.json")
+
+
+def test_a_range_ends_at_the_last_step_within_it() -> None:
+    query = {"match": {"title": {"query": TEXT, "boost": "{{tune 0.4 of 0..1 step 0.4}}"}}}
+    assert tunable(query, "query.json").numbers[0].values == (0.0, 0.4, 0.8)
+
+
+FILLED = "{{boost}}"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"multi_match": {"query": TEXT, "fields": [f"title^{FILLED}", "body^2"]}},
+        {"multi_match": {"query": TEXT, "fields": ["title^", "body^-"], "tie_breaker": FILLED}},
+        {"dis_max": {"queries": [MATCH, MATCH], "tie_breaker": FILLED}},
+        {"dis_max": {"queries": {"match": {"title": TEXT}}, "tie_breaker": 0.1}},
+        {"bool": {"should": [MATCH, "text", None], "must": 3, "minimum_should_match": FILLED}},
+        {"bool": {"should": [MATCH, {"match": {"title": {"query": TEXT, "boost": FILLED}}}]}},
+        {"function_score": {"query": MATCH, "functions": [{"weight": FILLED}, {"weight": 2}]}},
+        {"function_score": {"query": MATCH, "functions": ["text", {"weight": 2}]}},
+        {"function_score": {"query": "text", "functions": [{"weight": 2}], "boost": FILLED}},
+        {"match": {"title": {"query": TEXT, "boost": "{{tune nan of nan, inf, 2}}"}}},
+    ],
+)
+def test_what_only_the_application_fills_in_and_what_is_no_query_is_left_to_the_engine(
+    query: dict[str, Any],
+) -> None:
+    numbers = tunable(query, "query.json")
+    assert searches_of(numbers, taken_apart=True) >= 1
+    assert FILLED not in json.dumps(query) or FILLED in json.dumps(numbers.query(numbers.now))
